@@ -1,0 +1,60 @@
+# Everything comes from the system's packages. A missing one is named with the way to get it.
+
+function(trireme_missing package debian)
+  message(FATAL_ERROR "Trireme needs ${package}, which was not found. On Debian or Ubuntu: apt-get install ${debian} "
+          "(./run does this for you). Elsewhere: install it and name its folder in CMAKE_PREFIX_PATH.")
+endfunction()
+
+macro(trireme_find package debian)
+  find_package(${package} QUIET ${ARGN})
+  if(NOT ${package}_FOUND)
+    trireme_missing(${package} ${debian})
+  endif()
+endmacro()
+
+trireme_find(Threads libc6-dev)
+trireme_find(Torch libtorch-dev)
+trireme_find(nlohmann_json nlohmann-json3-dev)
+trireme_find(CLI11 libcli11-dev)
+trireme_find(tomlplusplus libtomlplusplus-dev)
+trireme_find(fmt libfmt-dev)
+trireme_find(spdlog libspdlog-dev)
+trireme_find(Protobuf "libprotobuf-dev protobuf-compiler")
+trireme_find(ZLIB zlib1g-dev)
+trireme_find(CURL libcurl4-openssl-dev)
+trireme_find(OpenSSL libssl-dev)
+trireme_find(LibArchive libarchive-dev)
+find_package(PkgConfig QUIET)
+if(NOT PkgConfig_FOUND)
+  trireme_missing(pkg-config pkg-config)
+endif()
+
+# libtorch's own target drags in a C++14 flag set and every header folder; this one adds only what we compile against.
+add_library(trireme_torch INTERFACE)
+target_include_directories(trireme_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+target_link_libraries(trireme_torch INTERFACE ${TORCH_LIBRARIES} Threads::Threads)
+separate_arguments(torch_flags NATIVE_COMMAND "${TORCH_CXX_FLAGS}")
+target_compile_options(trireme_torch INTERFACE ${torch_flags})
+
+# glibc's malloc returns a step's memory to the system and faults it in again each step (5-25 % of a step).
+pkg_check_modules(tcmalloc QUIET IMPORTED_TARGET libtcmalloc_minimal)
+add_library(trireme_malloc INTERFACE)
+if(tcmalloc_FOUND AND NOT TRIREME_SANITIZE)
+  target_link_libraries(trireme_malloc INTERFACE -Wl,--no-as-needed PkgConfig::tcmalloc -Wl,--as-needed)
+elseif(NOT TRIREME_SANITIZE)
+  trireme_missing(tcmalloc libgoogle-perftools-dev)
+endif()
+
+find_program(TRIREME_MOLD mold)
+if(TRIREME_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+find_program(TRIREME_CCACHE ccache)
+if(TRIREME_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # precompiled headers carry times and macros that ccache would otherwise refuse to look past
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${TRIREME_CCACHE})
+endif()
+
+if(TRIREME_TESTS)
+  trireme_find(GTest "libgtest-dev libgmock-dev")
+endif()

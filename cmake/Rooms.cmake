@@ -1,0 +1,59 @@
+# A room is a folder of src/ built as one static library. Rooms are listed from the ground floor up; a room may include only
+# rooms below it, which the link order and tests/structure_test.py both hold it to.
+
+add_library(trireme_options INTERFACE)
+target_compile_options(trireme_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
+target_include_directories(trireme_options INTERFACE "${CMAKE_SOURCE_DIR}/src")
+if(TRIREME_SANITIZE)
+  target_compile_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE} -fno-omit-frame-pointer -g)
+  target_link_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE})
+endif()
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  # gcc emits AVX-512 bf16 and wide loops only in functions that ask for them (see model/kernels)
+endif()
+
+# One precompiled header for everything that touches tensors: libtorch's headers cost 4 s a file without it.
+if(TRIREME_PCH)
+  file(WRITE "${CMAKE_BINARY_DIR}/pch.cpp.in" "")
+  configure_file("${CMAKE_BINARY_DIR}/pch.cpp.in" "${CMAKE_BINARY_DIR}/pch.cpp" COPYONLY)
+  add_library(trireme_pch OBJECT "${CMAKE_BINARY_DIR}/pch.cpp")
+  target_link_libraries(trireme_pch PRIVATE trireme_options trireme_torch fmt::fmt nlohmann_json::nlohmann_json)
+  target_precompile_headers(trireme_pch PRIVATE <ATen/ATen.h> <nlohmann/json.hpp> <fmt/format.h> <string> <vector> <map>
+                            <memory> <span> <functional> <algorithm> <thread> <chrono> <optional>)
+endif()
+
+# trireme_room(name [DEPENDS room...] [LIBRARIES target...]): sources are all .cpp files below src/<name>.
+function(trireme_room name)
+  cmake_parse_arguments(ROOM "" "" "DEPENDS;LIBRARIES;EXCLUDE" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${name}/*.cpp")
+  list(REMOVE_ITEM sources ${ROOM_EXCLUDE})
+  add_library(trireme_${name} STATIC ${sources})
+  target_link_libraries(trireme_${name} PUBLIC trireme_options trireme_torch fmt::fmt nlohmann_json::nlohmann_json
+                        ${ROOM_LIBRARIES})
+  foreach(room ${ROOM_DEPENDS})
+    target_link_libraries(trireme_${name} PUBLIC trireme_${room})
+  endforeach()
+  if(TRIREME_PCH)
+    target_precompile_headers(trireme_${name} REUSE_FROM trireme_pch)
+  endif()
+endfunction()
+
+# trireme_test(name LABEL unit SOURCES file... ROOMS room...): one GoogleTest executable registered with CTest.
+function(trireme_test name)
+  cmake_parse_arguments(T "" "LABEL;TIMEOUT" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${T_SOURCES})
+  target_link_libraries(${name} PRIVATE trireme_options GTest::gtest_main GTest::gmock ${T_LIBRARIES})
+  foreach(room ${T_ROOMS})
+    target_link_libraries(${name} PRIVATE trireme_${room})
+  endforeach()
+  if(TRIREME_PCH)
+    target_link_libraries(${name} PRIVATE trireme_torch fmt::fmt nlohmann_json::nlohmann_json)
+    target_precompile_headers(${name} REUSE_FROM trireme_pch)
+  endif()
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${T_LABEL}" TIMEOUT ${T_TIMEOUT})
+endfunction()

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Installs, configures and builds as far as something is missing or changed. Usage: build.sh [TARGET], default everything.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+scripts/setup.sh
+
+if ! command -v cmake >/dev/null; then
+  echo "build: cmake was not found; install it (scripts/packages.txt lists what else is needed)" >&2
+  exit 1
+fi
+# ninja itself configures again when a CMakeLists.txt changed; it does not know of the presets
+if [ ! -f build/build.ninja ] || [ CMakePresets.json -nt build/build.ninja ]; then
+  cmake --preset release >&2
+fi
+
+# a compiler that reads libtorch's headers takes up to 2 GiB
+memory_gib=$(awk '/^MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo 2>/dev/null || echo 4)
+jobs=$(nproc)
+[ "$jobs" -le $((memory_gib / 2)) ] || jobs=$((memory_gib / 2))
+[ "$jobs" -ge 1 ] || jobs=1
+cmake --build --preset release --parallel "$jobs" ${1:+--target "$1"} >&2

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Installs the packages of packages.txt that are missing. Changes nothing, and asks the network nothing, when all are there.
+set -euo pipefail
+
+folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+mapfile -t wanted < <(sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' "$folder/packages.txt")
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  echo "setup: this system has no apt. Install the equivalents of the packages in scripts/packages.txt with its own" \
+       "package manager; CMake will say which are missing." >&2
+  exit 0
+fi
+
+# one dpkg-query for all: a package that is unknown is only missing from its output
+installed=$(dpkg-query --show --showformat '${Package} ${db:Status-Status}\n' "${wanted[@]}" 2>/dev/null || true)
+missing=()
+for package in "${wanted[@]}"; do
+  grep -qx "$package installed" <<<"$installed" || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "setup: packages are missing, and this is neither root nor is there sudo. Ask an administrator to run:" >&2
+    echo "  apt-get install ${missing[*]}" >&2
+    exit 0
+  fi
+  as_root=(sudo)
+fi
+
+echo "setup: installing with apt-get: ${missing[*]}" >&2
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 --quiet)
+if ! { "${apt[@]}" update && "${apt[@]}" install --yes --no-install-recommends "${missing[@]}"; } >&2; then
+  echo "setup: apt-get failed (see above). Check the network and the package sources, or install by hand:" >&2
+  echo "  apt-get install ${missing[*]}" >&2
+  exit 1
+fi

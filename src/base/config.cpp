@@ -1,0 +1,419 @@
+#include "base/config.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "base/text.h"
+
+namespace trireme {
+
+struct ConfigTable::Document {
+  std::string name;  ///< the file, for messages
+  toml::table root;
+  std::set<std::string> known;                    ///< full paths that a getter asked for, present or not
+  std::map<std::string, std::string> overridden;  ///< full path -> "--set path=value"
+};
+
+namespace {
+
+std::string join_path(const std::string& table, std::string_view key) {
+  return table.empty() ? std::string(key) : table + "." + std::string(key);
+}
+
+std::string shown(const toml::node& node) {
+  std::ostringstream text;
+  node.visit([&](const auto& value) { text << value; });
+  std::string line = text.str();
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  constexpr size_t kLongest = 60;
+  if (line.size() > kLongest) line = line.substr(0, kLongest) + "...";
+  return line;
+}
+
+toml::table parse_toml(std::string_view text, const std::string& name) {
+  try {
+    return toml::parse(text, std::string_view(name));
+  } catch (const toml::parse_error& error) {
+    fail_user({.where = fmt::format("{}:{}", name, error.source().begin.line),
+               .what = fmt::format("not valid TOML at column {}", error.source().begin.column),
+               .why = std::string(error.description()),
+               .next = "strings need quotes, tables are [name], lists are [1, 2]; see https://toml.io"});
+  }
+}
+
+/// The value of an override: TOML where it is TOML, else the words themselves.
+toml::table parse_override(std::string_view value) {
+  try {
+    toml::table parsed = toml::parse("value = " + std::string(value));
+    if (parsed.size() == 1) return parsed;
+  } catch (const toml::parse_error&) {
+  }
+  toml::table words;
+  words.insert("value", std::string(value));
+  return words;
+}
+
+nlohmann::json json_of(const toml::node& node) {
+  if (const auto* table = node.as_table()) {
+    nlohmann::json object = nlohmann::json::object();
+    for (const auto& [key, value] : *table) object[std::string(key.str())] = json_of(value);
+    return object;
+  }
+  if (const auto* array = node.as_array()) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const auto& value : *array) list.push_back(json_of(value));
+    return list;
+  }
+  if (auto value = node.value_exact<std::string>()) return *value;
+  if (auto value = node.value_exact<int64_t>()) return *value;
+  if (auto value = node.value_exact<double>()) return *value;
+  if (auto value = node.value_exact<bool>()) return *value;
+  return shown(node);  // dates and times
+}
+
+bool holds_tables(const toml::node& node) {
+  const auto* array = node.as_array();
+  return array != nullptr && !array->empty() && array->is_homogeneous(toml::node_type::table);
+}
+
+struct Leaf {
+  std::string path;
+  std::string key;
+};
+
+void collect_leaves(const toml::node& node, const std::string& path, const std::string& key,
+                    std::vector<Leaf>& leaves) {
+  if (const auto* table = node.as_table(); table != nullptr && (!table->empty() || path.empty())) {
+    for (const auto& [name, value] : *table)
+      collect_leaves(value, join_path(path, name.str()), std::string(name.str()), leaves);
+  } else if (holds_tables(node)) {
+    size_t i = 0;
+    for (const auto& element : *node.as_array()) collect_leaves(element, fmt::format("{}[{}]", path, i++), key, leaves);
+  } else {
+    leaves.push_back({path, key});
+  }
+}
+
+/// "strategies=[a, b]" and "strategies=a,b" from --set, where the words carry no quotes.
+std::vector<std::string> split_list(std::string_view text) {
+  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
+  std::vector<std::string> words;
+  std::istringstream stream{std::string(text)};
+  for (std::string word; std::getline(stream, word, ',');) {
+    size_t begin = word.find_first_not_of(" \t\""), end = word.find_last_not_of(" \t\"");
+    if (begin != std::string::npos) words.push_back(word.substr(begin, end - begin + 1));
+  }
+  return words;
+}
+
+}  // namespace
+
+/// One look-up: the node under a key, which counts as known from here on.
+struct ConfigTable::Reader {
+  Reader(const ConfigTable& table, std::string_view key) : table(table), key(key) {
+    path = join_path(table.path_, key);
+    table.document_->known.insert(path);
+    node = find(*table.document_, path);
+  }
+
+  static const toml::node* find(const Document& document, const std::string& path) {
+    if (path.empty()) return &document.root;
+    return document.root.at_path(path).node();
+  }
+
+  [[noreturn]] void wrong(const std::string& expected) const {
+    table.fail(key, "it must be " + expected, fmt::format("write {}", example_of(expected)));
+  }
+
+  static std::string example_of(const std::string& expected) {
+    if (expected.find("whole number") != std::string::npos) return "a number without a point and without quotes";
+    if (expected.find("number") != std::string::npos) return "a number without quotes";
+    if (expected.find("true") != std::string::npos) return "true or false without quotes";
+    if (expected.find("list") != std::string::npos) return "the values in brackets, separated by commas";
+    if (expected.find("table") != std::string::npos) return fmt::format("its keys below a line [name]");
+    return "it in quotes";
+  }
+
+  /// T is std::string, int64_t, double or bool.
+  template <class T>
+  T value(const char* expected) const {
+    if constexpr (std::is_same_v<T, double>) {
+      if (auto whole = node->value_exact<int64_t>()) return double(*whole);
+    }
+    if (auto exact = node->value_exact<T>()) return *exact;
+    if constexpr (std::is_same_v<T, std::string>) {
+      // --set name=50 means the string where a string is wanted
+      auto given = table.document_->overridden.find(path);
+      if (given != table.document_->overridden.end() && node->is_value())
+        return given->second.substr(given->second.find('=') + 1);
+    }
+    wrong(expected);
+  }
+
+  template <class T>
+  std::vector<T> list(const char* expected) const {
+    const bool from_command_line = table.document_->overridden.contains(path);
+    toml::array elements;
+    if (const auto* array = node->as_array()) {
+      elements = *array;
+    } else if (from_command_line) {
+      if (auto words = node->value_exact<std::string>()) {
+        for (const std::string& word : split_list(*words)) elements.push_back(*parse_override(word).get("value"));
+      } else {
+        elements.push_back(*node);
+      }
+    } else {
+      wrong(expected);
+    }
+    std::vector<T> values;
+    for (const toml::node& element : elements) {
+      if (auto value = element.value_exact<T>())
+        values.push_back(*value);
+      else if (auto whole = element.value_exact<int64_t>(); whole && std::is_same_v<T, double>)
+        values.push_back(T(element.value<T>().value()));
+      else
+        wrong(expected);
+    }
+    return values;
+  }
+
+  void require() const {
+    if (node != nullptr) return;
+    fail_user({.where = table.document_->name,
+               .what = fmt::format("key \"{}\" is missing", path),
+               .why = "it has no default",
+               .next = fmt::format("add it to the file or give --set {}=VALUE", path)});
+  }
+
+  const ConfigTable& table;
+  std::string_view key;
+  std::string path;
+  const toml::node* node = nullptr;
+};
+
+namespace {
+
+constexpr const char* kString = "a string";
+constexpr const char* kInt = "a whole number";
+constexpr const char* kDouble = "a number";
+constexpr const char* kBool = "true or false";
+
+}  // namespace
+
+ConfigTable::ConfigTable(std::shared_ptr<Document> document, std::string path)
+    : document_(std::move(document)), path_(std::move(path)) {}
+
+ConfigTable ConfigTable::from_file(const std::filesystem::path& path) {
+  return from_string(read_file(path), path.string());
+}
+
+ConfigTable ConfigTable::from_string(std::string_view text, std::string name) {
+  auto document = std::make_shared<Document>();
+  document->root = parse_toml(text, name);
+  document->name = std::move(name);
+  return {std::move(document), ""};
+}
+
+void ConfigTable::override_with(std::string_view assignment) {
+  const std::string origin = "--set " + std::string(assignment);
+  const size_t equals = assignment.find('=');
+  std::string path(assignment.substr(0, equals));
+  if (equals == std::string_view::npos || path.empty() || path.front() == '.' || path.back() == '.' ||
+      path.find("..") != std::string::npos || path.find_first_of(" \t[]") != std::string::npos)
+    fail_user({.where = origin,
+               .what = fmt::format("\"{}\" is not an assignment", assignment),
+               .why = "it must be key=value",
+               .next = "write for example --set optimizer.rate=0.1"});
+  toml::table* table = &document_->root;
+  std::string_view rest = path;
+  for (size_t dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
+    const std::string_view name = rest.substr(0, dot);
+    toml::node* next = &table->insert(name, toml::table{}).first->second;
+    if (!next->is_table())
+      fail_user({.where = origin,
+                 .what = fmt::format("\"{}\" is {}", name, shown(*next)),
+                 .why = "it is a value, not a table with keys of its own",
+                 .next = fmt::format("set \"{}\" itself", path.substr(0, path.find(rest) + dot))});
+    table = next->as_table();
+    rest.remove_prefix(dot + 1);
+  }
+  table->insert_or_assign(rest, *parse_override(assignment.substr(equals + 1)).get("value"));
+  document_->overridden[path] = origin;
+}
+
+bool ConfigTable::has(std::string_view key) const { return Reader(*this, key).node != nullptr; }
+
+std::string ConfigTable::get_string(std::string_view key, std::string fallback) const {
+  Reader reader(*this, key);
+  return reader.node == nullptr ? std::move(fallback) : reader.value<std::string>(kString);
+}
+
+std::string ConfigTable::require_string(std::string_view key) const {
+  Reader reader(*this, key);
+  reader.require();
+  return reader.value<std::string>(kString);
+}
+
+std::string ConfigTable::get_choice(std::string_view key, std::string fallback,
+                                    const std::vector<std::string>& choices) const {
+  std::string value = get_string(key, std::move(fallback));
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
+  const std::string near = closest_match(value, choices);
+  fail(key, "it must be one of " + join(choices),
+       near.empty() ? "choose one of them" : fmt::format("did you mean \"{}\"?", near));
+}
+
+int64_t ConfigTable::get_int(std::string_view key, int64_t fallback, int64_t at_least) const {
+  return Reader(*this, key).node == nullptr ? fallback : require_int(key, at_least);
+}
+
+int64_t ConfigTable::require_int(std::string_view key, int64_t at_least) const {
+  Reader reader(*this, key);
+  reader.require();
+  auto value = reader.value<int64_t>(kInt);
+  if (value < at_least) fail(key, fmt::format("it must be at least {}", at_least), "choose a larger value");
+  return value;
+}
+
+double ConfigTable::get_double(std::string_view key, double fallback, double at_least) const {
+  return Reader(*this, key).node == nullptr ? fallback : require_double(key, at_least);
+}
+
+double ConfigTable::require_double(std::string_view key, double at_least) const {
+  Reader reader(*this, key);
+  reader.require();
+  auto value = reader.value<double>(kDouble);
+  if (!(value >= at_least)) fail(key, fmt::format("it must be at least {}", at_least), "choose a larger value");
+  return value;
+}
+
+bool ConfigTable::get_bool(std::string_view key, bool fallback) const {
+  return Reader(*this, key).node == nullptr ? fallback : require_bool(key);
+}
+
+bool ConfigTable::require_bool(std::string_view key) const {
+  Reader reader(*this, key);
+  reader.require();
+  return reader.value<bool>(kBool);
+}
+
+std::vector<int64_t> ConfigTable::get_ints(std::string_view key, std::vector<int64_t> fallback) const {
+  Reader reader(*this, key);
+  return reader.node == nullptr ? std::move(fallback) : reader.list<int64_t>("a list of whole numbers");
+}
+
+std::vector<double> ConfigTable::get_doubles(std::string_view key, std::vector<double> fallback) const {
+  Reader reader(*this, key);
+  return reader.node == nullptr ? std::move(fallback) : reader.list<double>("a list of numbers");
+}
+
+std::vector<std::string> ConfigTable::get_strings(std::string_view key, std::vector<std::string> fallback) const {
+  Reader reader(*this, key);
+  return reader.node == nullptr ? std::move(fallback) : reader.list<std::string>("a list of strings");
+}
+
+int64_t ConfigTable::get_bytes(std::string_view key, int64_t fallback) const {
+  Reader reader(*this, key);
+  return reader.node == nullptr ? fallback
+                                : parse_bytes(reader.value<std::string>("a string like \"2 GiB\""), where(key));
+}
+
+double ConfigTable::get_bandwidth(std::string_view key, double fallback) const {
+  Reader reader(*this, key);
+  if (reader.node == nullptr) return fallback;
+  return parse_bandwidth(reader.value<std::string>("a string like \"25 Gbit/s\""), where(key));
+}
+
+double ConfigTable::get_seconds(std::string_view key, double fallback) const {
+  Reader reader(*this, key);
+  return reader.node == nullptr ? fallback
+                                : parse_seconds(reader.value<std::string>("a string like \"5 min\""), where(key));
+}
+
+Length ConfigTable::get_length(std::string_view key, Length fallback) const {
+  return Reader(*this, key).node == nullptr ? fallback : require_length(key);
+}
+
+Length ConfigTable::require_length(std::string_view key) const {
+  Reader reader(*this, key);
+  reader.require();
+  return parse_length(reader.value<std::string>("a string like \"10 epochs\""), where(key));
+}
+
+ConfigTable ConfigTable::table(std::string_view key) const {
+  Reader reader(*this, key);
+  if (reader.node != nullptr && !reader.node->is_table()) reader.wrong("a table");
+  return {document_, reader.path};
+}
+
+std::vector<ConfigTable> ConfigTable::tables(std::string_view key) const {
+  Reader reader(*this, key);
+  std::vector<ConfigTable> elements;
+  if (reader.node == nullptr) return elements;
+  if (!holds_tables(*reader.node)) reader.wrong("a list of tables, each below a line [[name]]");
+  for (size_t i = 0; i < reader.node->as_array()->size(); ++i)
+    elements.push_back({document_, fmt::format("{}[{}]", reader.path, i)});
+  return elements;
+}
+
+std::vector<std::string> ConfigTable::keys() const {
+  std::vector<std::string> names;
+  const toml::node* node = Reader::find(*document_, path_);
+  if (node != nullptr)
+    for (const auto& [name, value] : *node->as_table()) names.emplace_back(name.str());
+  return names;
+}
+
+std::string ConfigTable::where(std::string_view key) const {
+  const std::string path = join_path(path_, key);
+  if (auto given = document_->overridden.find(path); given != document_->overridden.end()) return given->second;
+  const toml::node* node = Reader::find(*document_, path);
+  if (node == nullptr || !node->source().begin) return fmt::format("{}: {}", document_->name, path);
+  return fmt::format("{}:{}: {}", document_->name, node->source().begin.line, path);
+}
+
+void ConfigTable::fail(std::string_view key, std::string why, std::string next) const {
+  const toml::node* node = Reader::find(*document_, join_path(path_, key));
+  fail_user({.where = where(key),
+             .what = node == nullptr ? "no value" : shown(*node),
+             .why = std::move(why),
+             .next = std::move(next)});
+}
+
+void ConfigTable::finish() const {
+  std::vector<Leaf> leaves, unknown;
+  collect_leaves(document_->root, "", "", leaves);
+  for (Leaf& leaf : leaves)
+    if (!document_->known.contains(leaf.path)) unknown.push_back(std::move(leaf));
+  if (unknown.empty()) return;
+
+  const ConfigTable top(document_, "");
+  const std::vector<std::string> known(document_->known.begin(), document_->known.end());
+  std::string others;
+  for (size_t i = 1; i < unknown.size(); ++i) others += (i == 1 ? " (also unknown: " : ", ") + unknown[i].path;
+  if (!others.empty()) others += ")";
+  std::string near = closest_match(unknown.front().path, known);
+  if (near.empty()) {  // the right key in the wrong table
+    for (const std::string& candidate : known)
+      if (candidate.substr(candidate.rfind('.') + 1) == unknown.front().key) near = candidate;
+  }
+  fail_user({.where = top.where(unknown.front().path),
+             .what = "unknown key" + others,
+             .why = "nothing reads it",
+             .next = near.empty() ? "remove it" : fmt::format("did you mean \"{}\"?", near)});
+}
+
+nlohmann::json ConfigTable::to_json() const {
+  const toml::node* node = Reader::find(*document_, path_);
+  return node == nullptr ? nlohmann::json::object() : json_of(*node);
+}
+
+}  // namespace trireme

@@ -1,0 +1,44 @@
+#include "base/log.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace trireme {
+namespace {
+
+spdlog::level::level_enum level_from_environment() {
+  const char* name = std::getenv("TRIREME_LOG");
+  if (name == nullptr || *name == '\0') return spdlog::level::info;
+  static const std::vector<std::string> kNames = {"trace", "debug", "info", "warn", "error", "off"};
+  for (const std::string& known : kNames)
+    if (known == name) return spdlog::level::from_str(known);
+  const std::string near = closest_match(name, kNames);
+  fail_user({.where = "environment variable TRIREME_LOG",
+             .what = fmt::format("\"{}\"", name),
+             .why = "it must be one of " + join(kNames),
+             .next = near.empty() ? "unset it or choose one of them" : fmt::format("did you mean \"{}\"?", near)});
+}
+
+}  // namespace
+
+void set_up_logging() {
+  const auto level = level_from_environment();
+  auto logger = std::make_shared<spdlog::logger>("trireme", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+  logger->set_level(level);
+  logger->set_pattern(::isatty(STDERR_FILENO) != 0 ? "%^%l%$: %v" : "%Y-%m-%d %H:%M:%S %l: %v");
+  logger->flush_on(spdlog::level::warn);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+}  // namespace trireme

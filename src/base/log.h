@@ -1,0 +1,12 @@
+// Messages about what the program does, for people: spdlog on stderr. Results go to stdout and are not log lines.
+// Rooms call spdlog::info(...) and its kin themselves.
+#pragma once
+
+namespace trireme {
+
+/// "info: text", coloured, on a terminal; "2024-01-31 12:00:00 info: text" where stderr is a file. The level comes from
+/// TRIREME_LOG (trace, debug, info, warn, error, off; default info); another value is a user error. Call it once,
+/// early.
+void set_up_logging();
+
+}  // namespace trireme

@@ -1,0 +1,229 @@
+#include "base/machine.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include "base/cgroup.h"
+#include "base/units.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+int cores_allowed() {
+  // more than 1024 cores need a larger set than cpu_set_t
+  for (int cores = 1024; cores <= 65536; cores *= 2) {
+    cpu_set_t* set = CPU_ALLOC(size_t(cores));
+    const size_t size = CPU_ALLOC_SIZE(size_t(cores));
+    const bool known = sched_getaffinity(0, size, set) == 0;
+    const int count = known ? CPU_COUNT_S(size, set) : 0;
+    CPU_FREE(set);
+    if (known) return std::max(1, count);
+  }
+  return std::max(1, int(::sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+int count_numa_nodes() {
+  int count = 0;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/sys/devices/system/node", ignored)) {
+    const std::string name = entry.path().filename();
+    count += name.starts_with("node") && name.find_first_not_of("0123456789", 4) == std::string::npos ? 1 : 0;
+  }
+  return std::max(1, count);
+}
+
+int count_packages() {
+  std::set<int> packages;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/sys/devices/system/cpu", ignored)) {
+    std::ifstream file(entry.path() / "topology" / "physical_package_id");
+    if (int id = 0; file >> id) packages.insert(id);
+  }
+  return std::max(1, int(packages.size()));
+}
+
+/// The file that holds the function which every library of this process calls by this name; "" where none exports it.
+std::string library_of(const char* function) {
+  void* address = ::dlsym(RTLD_DEFAULT, function);
+  Dl_info info{};
+  if (address == nullptr || ::dladdr(address, &info) == 0 || info.dli_fname == nullptr) return "";
+  std::error_code failed;
+  fs::path path = fs::canonical(info.dli_fname, failed);
+  return failed ? info.dli_fname : path.string();
+}
+
+bool is_mapped(std::string_view part_of_name) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (fs::path(line.substr(std::min(line.size(), line.rfind(' ') + 1))).filename().string().find(part_of_name) !=
+        std::string::npos)
+      return true;
+  return false;
+}
+
+Blas find_blas() {
+  Blas blas;
+  blas.library = library_of("sgemm_");
+  const std::string file = fs::path(blas.library).filename();
+  auto contains = [&](std::string_view part) { return blas.library.find(part) != std::string::npos; };
+  const bool inside_libtorch = blas.library.empty() || file.starts_with("libtorch");
+  if (inside_libtorch) blas.library.clear();
+  if (contains("openblas") || (inside_libtorch && is_mapped("openblas"))) {
+    blas.kind = Blas::Kind::openblas;
+    blas.name = "OpenBLAS";
+  } else if (contains("mkl") || (inside_libtorch && at::hasMKL())) {
+    blas.kind = Blas::Kind::mkl;
+    blas.name = "MKL";
+  } else if (file.starts_with("libblas.so") && !contains("blis") && !contains("atlas")) {
+    blas.kind =
+        Blas::Kind::reference;  // Debian's /usr/lib/*/blas/libblas.so.3; the tuned ones live in folders of their name
+    blas.name = "reference BLAS";
+  } else {
+    blas.name = file.empty() ? "unknown" : file;
+  }
+  return blas;
+}
+
+/// Best of a few 512x512 float32 products; one only where that one is slow.
+double time_product_gflops() {
+  constexpr int64_t n = 512;
+  constexpr int kTries = 8;
+  constexpr double kSlowSeconds = 0.05;
+  at::NoGradGuard no_grad;
+  const at::Tensor a = at::ones({n, n}), b = at::ones({n, n});
+  double best = INFINITY;
+  for (int i = 0; i < kTries; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    at::mm(a, b);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, seconds.count());
+    // the first product also starts threads and loads code: it is not a measure unless there is no time for another
+    if (i > 0 && best > kSlowSeconds) break;
+  }
+  return 2.0 * double(n) * double(n) * double(n) / best / 1e9;
+}
+
+Malloc find_malloc() {
+  const std::string library = library_of("malloc"), file = fs::path(library).filename();
+  if (file.find("tcmalloc") != std::string::npos) return {false, "tcmalloc"};
+  if (file.find("jemalloc") != std::string::npos) return {false, "jemalloc"};
+  if (file.find("mimalloc") != std::string::npos) return {false, "mimalloc"};
+  if (file.starts_with("libc.so") || file.starts_with("libc-")) return {true, "glibc"};
+  return {false, file.empty() ? "unknown" : file};
+}
+
+/// "Intel(R) MKL-DNN v2.7.2 (Git Hash ...)" -> "2.7.2"
+std::string onednn_version() {
+  if (!at::hasMKLDNN()) return "";
+  const std::string text = at::get_mkldnn_version();
+  const size_t v = text.find(" v");
+  if (v == std::string::npos) return text;
+  return text.substr(v + 2, text.find_first_of(" (", v + 2) - (v + 2));
+}
+
+std::optional<std::string> find_mpi() {
+  std::istringstream folders(std::getenv("PATH") == nullptr ? "" : std::getenv("PATH"));
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (const fs::path program = fs::path(folder) / "mpirun"; ::access(program.c_str(), X_OK) == 0)
+      return program.string();
+  return std::nullopt;
+}
+
+}  // namespace
+
+Machine inspect_machine(bool time_product) {
+  Machine machine;
+  const CgroupLimits limits = cgroup_limits();
+  machine.cores_online = std::max(1, int(::sysconf(_SC_NPROCESSORS_ONLN)));
+  machine.cores = cores_allowed();
+  // a quota of 1.5 cores: the second worker would stand still half of the time
+  if (limits.cores) machine.cores = std::clamp(int(std::floor(*limits.cores + 1e-6)), 1, machine.cores);
+  machine.numa_nodes = count_numa_nodes();
+  machine.packages = count_packages();
+  machine.memory_total_bytes = int64_t(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGE_SIZE);
+  machine.memory_bytes = std::min(machine.memory_total_bytes, limits.memory_bytes.value_or(machine.memory_total_bytes));
+  machine.cpu = cpu_features();
+  machine.libtorch = TORCH_VERSION;
+  machine.onednn = onednn_version();
+  machine.blas = find_blas();
+  if (time_product) machine.blas.gflops = time_product_gflops();
+  machine.malloc = find_malloc();
+  machine.operation_threads = at::get_num_threads();
+  machine.gpus = at::hasCUDA() ? int(at::getNumGPUs()) : 0;
+  machine.mpi = find_mpi();
+  return machine;
+}
+
+std::vector<std::string> slow_warnings(const Machine& m) {
+  std::vector<std::string> warnings;
+  // the reference implementation stays below this on any processor; an optimised one is far above on any with AVX2
+  constexpr double kSlowGflops = 12;
+  if (m.blas.kind == Blas::Kind::reference)
+    warnings.push_back(
+        fmt::format("libtorch uses the reference BLAS ({}): float32 matrix products are about 30 times slower "
+                    "than they could be; install libopenblas0-openmp",
+                    m.blas.library));
+  else if (m.blas.gflops > 0 && m.blas.gflops < kSlowGflops && m.cpu.avx2.usable)
+    warnings.push_back(
+        fmt::format("a 512x512 float32 product runs at only {:.1f} GFLOP/s with {}: the machine is busy or the "
+                    "library is not made for this processor; stop other work or install libopenblas0-openmp",
+                    m.blas.gflops, m.blas.name));
+  if (m.cores < m.cores_online)
+    warnings.push_back(
+        fmt::format("this process may use {} of the machine's {} cores (affinity or control group): more than "
+                    "{} workers will wait for each other",
+                    m.cores, m.cores_online, m.cores));
+  if (m.operation_threads < m.cores)
+    warnings.push_back(
+        fmt::format("one operation runs on {} of {} cores (libtorch's setting): a single worker leaves the "
+                    "others idle; train on {} devices",
+                    m.operation_threads, m.cores, m.cores / std::max(1, m.operation_threads)));
+  if (m.gpus == 0 && !m.cpu.amx_bf16.usable)
+    warnings.push_back(fmt::format("{}: precision = \"bf16\" is slower than float32 here",
+                                   m.cpu.amx_bf16.reported ? "the processor has AMX but the system does not grant it"
+                                                           : "the processor has no AMX"));
+  if (const char* isa = std::getenv("ONEDNN_MAX_CPU_ISA"); isa != nullptr)
+    warnings.push_back(fmt::format("ONEDNN_MAX_CPU_ISA={} keeps oneDNN from newer instructions; unset it", isa));
+  if (m.malloc.returns_memory)
+    warnings.push_back(
+        fmt::format("malloc is {}'s, which gives a step's memory back and takes it again at each step (5 to 25 % "
+                    "of a step); link or preload tcmalloc (libtcmalloc-minimal4)",
+                    m.malloc.name));
+  if (m.onednn.empty() && m.gpus == 0)
+    warnings.push_back(
+        fmt::format("libtorch {} was built without oneDNN: convolutions are several times slower; use one "
+                    "that has it",
+                    m.libtorch));
+  return warnings;
+}
+
+std::string summary(const Machine& m) {
+  std::string text = fmt::format("{} core{}", m.cores, m.cores == 1 ? "" : "s");
+  if (m.gpus > 0) text += fmt::format(", {} GPU{}", m.gpus, m.gpus == 1 ? "" : "s");
+  if (m.cpu.avx512.usable)
+    text += ", AVX-512";
+  else if (m.cpu.avx2.usable)
+    text += ", AVX2";
+  if (m.cpu.amx_bf16.usable) text += ", AMX";
+  return text + fmt::format(", {}; libtorch {}", format_bytes(m.memory_bytes), m.libtorch);
+}
+
+}  // namespace trireme

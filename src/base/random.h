@@ -1,0 +1,37 @@
+// Counter-based random numbers: a value depends only on its key and counter, never on who draws it or when.
+// That is what makes initial weights, dropout masks and sample order equal under every plan.
+// Generator: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+/// Stateless, safe from any thread.
+class Philox {
+ public:
+  explicit Philox(uint64_t key) : key_(key) {}
+
+  /// Four independent 32-bit words for one 128-bit counter (high, low).
+  std::array<uint32_t, 4> operator()(uint64_t low, uint64_t high = 0) const;
+
+  /// Uniform in [0, 1): 32 bits of resolution, equal in float and double arithmetic up to rounding.
+  double uniform(uint64_t index, uint64_t stream = 0) const;
+
+  /// Standard normal by Box-Muller from one counter.
+  double normal(uint64_t index, uint64_t stream = 0) const;
+
+ private:
+  uint64_t key_;
+};
+
+/// 64-bit FNV-1a of a name, mixed: keys a generator by seed and by what the numbers are for.
+uint64_t random_key(uint64_t seed, std::string_view purpose);
+
+/// A permutation of 0..n-1 that depends only on the key (Fisher-Yates over Philox words).
+std::vector<int64_t> random_permutation(int64_t n, uint64_t key);
+
+}  // namespace trireme

@@ -1,0 +1,34 @@
+// Quantities with units, as users write and read them: "2 GiB", "25 Gbit/s", "0.5 ms", "10 epochs".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+/// Each parser throws a user error that names `key`, the text and the accepted units.
+
+/// Bytes: B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers of 1024).
+int64_t parse_bytes(std::string_view text, std::string_view key);
+
+/// Bytes per second from "25 Gbit/s" (bits, powers of 1000) or "1 GB/s", "200 MiB/s".
+double parse_bandwidth(std::string_view text, std::string_view key);
+
+/// Seconds: ns, us, ms, s, min, h.
+double parse_seconds(std::string_view text, std::string_view key);
+
+/// How long to train: a number of optimizer steps or of passes over the training set.
+struct Length {
+  enum class Unit { steps, epochs };
+  double count = 0;
+  Unit unit = Unit::epochs;
+};
+/// "10 epochs", "0.5 epochs", "500 steps".
+Length parse_length(std::string_view text, std::string_view key);
+
+std::string format_bytes(int64_t bytes);      ///< three significant digits: "1.50 GiB"
+std::string format_seconds(double seconds);   ///< "12.3 ms", "4.56 s", "3 min 20 s"
+std::string format_count(double value);       ///< "1.23 k", "11.2 M"
+
+}  // namespace trireme

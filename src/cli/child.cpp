@@ -1,0 +1,120 @@
+#include "cli/child.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kPollMilliseconds = 50;
+constexpr double kSecondsToEnd = 1.5;  // after Ctrl-C, before the child is killed
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// The reading end of a pipe, cut into lines.
+class LineReader {
+ public:
+  explicit LineReader(int fd) : fd_(fd) {}
+  ~LineReader() { ::close(fd_); }
+  int fd() const { return fd_; }
+
+  /// False at the end of the stream.
+  bool read(const std::function<void(const std::string&)>& on_line) {
+    std::array<char, 65536> chunk;
+    const ssize_t n = ::read(fd_, chunk.data(), chunk.size());
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return true;
+    if (n <= 0) return false;
+    rest_.append(chunk.data(), size_t(n));
+    size_t begin = 0;
+    for (size_t end; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1)
+      on_line(rest_.substr(begin, end - begin));
+    rest_.erase(0, begin);
+    return true;
+  }
+
+ private:
+  int fd_;
+  std::string rest_;
+};
+
+std::array<int, 2> make_pipe() {
+  std::array<int, 2> ends;
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    fail_run({"compare", "cannot make a pipe", std::strerror(errno), "close other programs and try again"});
+  return ends;
+}
+
+pid_t start(const std::vector<std::string>& arguments, int out, int err) {
+  std::vector<char*> argv;
+  std::string program = "trireme";
+  argv.push_back(program.data());
+  std::vector<std::string> copies = arguments;
+  for (std::string& argument : copies) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  const pid_t parent = ::getpid(), child = ::fork();
+  if (child < 0) fail_run({"compare", "cannot start a process", std::strerror(errno), "close other programs and try again"});
+  if (child > 0) return child;
+  // only async-signal-safe calls from here on
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(err, STDERR_FILENO);
+  ::execv("/proc/self/exe", argv.data());
+  ::_exit(127);
+}
+
+}  // namespace
+
+ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit, const std::atomic<bool>& interrupted,
+                   const std::function<void(const nlohmann::json&)>& on_message) {
+  auto out = make_pipe(), err = make_pipe();
+  const pid_t pid = start(arguments, out[1], err[1]);
+  ::close(out[1]);
+  ::close(err[1]);
+  LineReader output(out[0]), errors(err[0]);
+  ChildEnd end;
+  const double started = now();
+  double interrupted_at = 0;
+  bool output_open = true, errors_open = true, killed = false;
+  while (output_open || errors_open) {
+    std::array<pollfd, 2> fds{{{output_open ? output.fd() : -1, POLLIN, 0}, {errors_open ? errors.fd() : -1, POLLIN, 0}}};
+    ::poll(fds.data(), fds.size(), kPollMilliseconds);
+    if (fds[0].revents)
+      output_open = output.read([&](const std::string& line) {
+        auto message = nlohmann::json::parse(line, nullptr, false);
+        if (message.is_object()) on_message(message);
+      });
+    if (fds[1].revents) errors_open = errors.read([&](const std::string& line) { end.last_words = line; });
+    if (interrupted && interrupted_at == 0) {
+      interrupted_at = now();
+      ::kill(pid, SIGINT);
+    }
+    end.killed_for_time = end.killed_for_time || (hard_limit > 0 && now() - started > hard_limit);
+    const bool late = interrupted_at > 0 && now() - interrupted_at > kSecondsToEnd;
+    if (!killed && (late || end.killed_for_time)) {
+      killed = true;
+      ::kill(pid, SIGKILL);
+    }
+  }
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  return end;
+}
+
+}  // namespace trireme

@@ -1,0 +1,38 @@
+// One function per verb. Each returns the exit code or throws an Error: 0 done, 1 a run failed, 2 the user's input was wrong.
+#pragma once
+
+#include <string>
+
+#include "cli/options.h"
+
+namespace trireme {
+
+struct TrainOptions {
+  ExperimentOptions experiment;
+  std::string plan = "data";
+  std::string json;       ///< where to write run.json's content too; empty: nowhere
+  bool messages = false;  ///< write JSON lines for a parent process instead of a progress bar
+};
+int run_train(const TrainOptions& options);
+
+struct CompareOptions {
+  ExperimentOptions experiment;
+  std::string json;
+};
+int run_compare(const CompareOptions& options);
+
+struct VerifyOptions {
+  ExperimentOptions experiment;
+  std::string plan = "data";
+  int64_t steps = 3;
+};
+int run_verify(const VerifyOptions& options);
+
+struct PlanOptions {
+  ExperimentOptions experiment;
+  std::string plan = "data";
+};
+/// Prints the plan as JSON, to be edited and given back with --plan FILE.
+int run_plan(const PlanOptions& options);
+
+}  // namespace trireme

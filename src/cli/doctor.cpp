@@ -1,0 +1,75 @@
+#include "cli/doctor.h"
+
+#include <ostream>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/machine.h"
+#include "base/units.h"
+
+namespace trireme {
+namespace {
+
+void line(std::ostream& out, std::string_view name, std::string_view value) {
+  out << fmt::format("  {:<14}{}\n", name, value);
+}
+
+std::string cores_text(const Machine& m) {
+  std::string text = m.cores == m.cores_online ? fmt::format("{}", m.cores)
+                                               : fmt::format("{} of {} usable here", m.cores, m.cores_online);
+  auto many = [&](int count, const char* name) { return fmt::format(", {} {}{}", count, name, count == 1 ? "" : "s"); };
+  return text + many(m.packages, "package") + many(m.numa_nodes, "NUMA node");
+}
+
+std::string memory_text(const Machine& m) {
+  if (m.memory_bytes == m.memory_total_bytes) return format_bytes(m.memory_bytes);
+  return fmt::format("{} of {} (control group)", format_bytes(m.memory_bytes), format_bytes(m.memory_total_bytes));
+}
+
+std::string instructions_text(const CpuFeatures& cpu) {
+  struct Named {
+    const char* name;
+    CpuFeature feature;
+  };
+  std::string text;
+  for (const auto& [name, feature] : {Named{"AVX2", cpu.avx2}, Named{"AVX-512", cpu.avx512},
+                                      Named{"AVX-512 bf16", cpu.avx512_bf16}, Named{"AMX bf16", cpu.amx_bf16}}) {
+    if (!text.empty()) text += ", ";
+    text += feature.usable ? name : fmt::format("{} {}", feature.reported ? "(not granted:" : "no", name);
+    if (feature.reported && !feature.usable) text += ")";
+  }
+  return text;
+}
+
+std::string blas_text(const Blas& blas) {
+  std::string text = fmt::format("{}, {:.0f} GFLOP/s (512x512 float32)", blas.name, blas.gflops);
+  return blas.library.empty() ? text : text + ", " + blas.library;
+}
+
+}  // namespace
+
+int run_doctor(std::ostream& out) {
+  const Machine m = inspect_machine();
+  out << "This machine\n";
+  line(out, "processor", m.cpu.model.empty() ? "unknown" : m.cpu.model);
+  line(out, "cores", cores_text(m));
+  line(out, "instructions", instructions_text(m.cpu));
+  line(out, "memory", memory_text(m));
+  line(out, "GPUs", m.gpus == 0 ? "none that libtorch can use" : fmt::format("{}", m.gpus));
+  out << "Libraries\n";
+  line(out, "libtorch", m.libtorch);
+  line(out, "BLAS", blas_text(m.blas));
+  line(out, "oneDNN", m.onednn.empty() ? "none" : m.onednn);
+  line(out, "malloc", m.malloc.name);
+  line(out, "threads", fmt::format("{} per operation", m.operation_threads));
+  line(out, "MPI", m.mpi.value_or("none (not needed on one machine)"));
+
+  const auto warnings = slow_warnings(m);
+  out << (warnings.empty() ? "Nothing found that would make training slow.\n" : "What will be slow\n");
+  for (const std::string& warning : warnings) out << "  - " << warning << "\n";
+  return 0;
+}
+
+}  // namespace trireme

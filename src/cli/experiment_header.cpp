@@ -1,0 +1,26 @@
+#include "cli/experiment_header.h"
+
+#include <ctime>
+
+#include "base/machine.h"
+
+namespace trireme {
+
+ExperimentResult experiment_header(const Experiment& experiment, const TaskData& data) {
+  const std::time_t now = std::time(nullptr);
+  char started[sizeof "2026-01-31T23:59:59Z"];
+  std::strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
+  ExperimentResult result;
+  result.experiment = experiment.name;
+  result.model = experiment.model_name;
+  result.data_source = data.source;
+  result.generated_data = data.generated;
+  result.precision = name_of(experiment.precision);
+  result.batch = experiment.batch;
+  result.seed = experiment.seed;
+  result.machine = summary(inspect_machine(false));
+  result.started = started;
+  return result;
+}
+
+}  // namespace trireme

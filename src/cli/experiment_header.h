@@ -1,0 +1,12 @@
+// What a result says about its experiment before any strategy has run.
+#pragma once
+
+#include "data/dataset.h"
+#include "train/experiment.h"
+#include "train/result.h"
+
+namespace trireme {
+
+ExperimentResult experiment_header(const Experiment& experiment, const TaskData& data);
+
+}  // namespace trireme

@@ -1,0 +1,45 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/memory.h"
+#include "cli/commands.h"
+#include "train/trainer.h"
+#include "train/verify.h"
+
+namespace trireme {
+
+int run_verify(const VerifyOptions& options) {
+  const Experiment experiment = options.experiment.read();
+  const TaskData data = open_data(experiment.data);
+  const Model model = build_model(experiment, data);
+  install_memory_accounting();
+  const Plan plan = make_plan(options.plan, experiment, model, experiment.devices.front());
+  const VerifyResult result = verify(experiment, model, data, plan, options.steps);
+
+  size_t width = std::string("parameter").size();
+  for (const VerifyRow& row : result.rows) width = std::max(width, row.parameter.size());
+  std::cout << fmt::format("{} against one device: {} on {}, {} steps, {}\n", plan.in_short(model), model.name(), data.source,
+                           result.steps, name_of(experiment.precision));
+  if (!result.note.empty()) std::cout << result.note << "\n";
+  std::cout << fmt::format("{:<{}}  {:>12}  {:>12}\n", "largest relative difference", std::max(width, size_t(27)), "value", "gradient");
+  for (const VerifyRow& row : result.rows)
+    std::cout << fmt::format("{:<{}}  {:>12.2e}  {:>12.2e}\n", row.parameter, std::max(width, size_t(27)), row.parameter_difference,
+                             row.gradient_difference);
+  std::cout << fmt::format("{:<{}}  {:>12.2e}\n", "loss", std::max(width, size_t(27)), result.loss_difference);
+  std::cout << fmt::format("{} (tolerance {:.0e})\n", result.ok() ? "equal" : "DIFFERENT", result.tolerance);
+  return result.ok() ? 0 : 1;
+}
+
+int run_plan(const PlanOptions& options) {
+  const Experiment experiment = options.experiment.read();
+  const TaskData data = open_data(experiment.data);
+  const Model model = build_model(experiment, data);
+  const Plan plan = make_plan(options.plan, experiment, model, experiment.devices.front());
+  std::cout << to_json(plan, model).dump(2) << "\n";
+  return 0;
+}
+
+}  // namespace trireme

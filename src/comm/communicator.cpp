@@ -1,0 +1,13 @@
+#include "comm/communicator.h"
+
+#include <ATen/ATen.h>
+
+namespace trireme {
+
+void Communicator::all_reduce_into(const at::Tensor& input, at::Tensor& output, ReduceOp op) {
+  at::NoGradGuard no_grad;
+  if (!output.is_same(input)) output.copy_(input);
+  all_reduce(output, op);
+}
+
+}  // namespace trireme

@@ -1,0 +1,206 @@
+#include "comm/local/local_communicator.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "comm/formulas.h"
+#include "comm/local/reduce_kernels.h"
+
+namespace trireme {
+namespace {
+
+int64_t bytes_of(const at::Tensor& tensor) { return tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0; }
+
+std::vector<int64_t> bytes_of_each(std::span<const at::Tensor> tensors) {
+  std::vector<int64_t> bytes;
+  for (const at::Tensor& tensor : tensors) bytes.push_back(bytes_of(tensor));
+  return bytes;
+}
+
+}  // namespace
+
+LocalCommunicator::LocalCommunicator(std::shared_ptr<LocalState> world, std::shared_ptr<LocalGroup> group, int rank,
+                                     std::shared_ptr<Tally> parent)
+    : world_(std::move(world)),
+      group_(std::move(group)),
+      rank_(rank),
+      tally_(std::make_shared<Tally>(Tally{{}, std::move(parent)})) {}
+
+void LocalCommunicator::require(bool condition, const char* operation, const std::string& promise) {
+  if (condition) return;
+  const std::string message = fmt::format("rank {}: {}: {}", rank_, operation, promise);
+  world_->abort(message);
+  check_internal(false, message);
+}
+
+void LocalCommunicator::require_rank(int rank, const char* operation) {
+  require(rank >= 0 && rank < size(), operation, fmt::format("there is no rank {} in a group of {}", rank, size()));
+}
+
+void LocalCommunicator::record(int64_t bytes, double waited) {
+  for (Tally* tally = tally_.get(); tally; tally = tally->parent.get()) {
+    tally->count.bytes_sent += bytes;
+    tally->count.operations += 1;
+    tally->count.wait_seconds += waited;
+  }
+}
+
+void LocalCommunicator::meet(const std::function<void(LocalCall&)>& publish, int64_t bytes) {
+  world_->throw_if_aborted();
+  LocalCall& call = group_->calls[rank_];
+  call.op = ReduceOp::sum;
+  call.root = 0;
+  publish(call);
+  try {
+    record(bytes, run_call());
+  } catch (const std::exception& error) {
+    world_->abort(first_line(error));
+    throw;
+  }
+  call.inputs.clear();
+  call.outputs.clear();
+}
+
+double LocalCommunicator::run_call() {
+  const int64_t number = ++calls_;
+  const int64_t everyone = number * size();
+  double waited = 0;
+  if (group_->arrived.fetch_add(1) + 1 == everyone) {
+    group_->check_calls();
+    group_->done_by_one = group_->is_work_for_one();
+    if (group_->done_by_one) group_->work_of_all();
+    world_->throw_if_aborted();
+    world_->advance(group_->released, 1);
+  } else {
+    waited += world_->wait_for(group_->released, number);
+  }
+  if (group_->done_by_one) {
+    // `freed` counts calls like `released`; nobody waits for it here.
+    if (group_->left.fetch_add(1) + 1 == everyone) group_->freed.fetch_add(1);
+    return waited;
+  }
+  group_->work(rank_);
+  if (group_->left.fetch_add(1) + 1 == everyone) {
+    world_->throw_if_aborted();
+    world_->advance(group_->freed, 1);
+    return waited;
+  }
+  return waited + world_->wait_for(group_->freed, number);
+}
+
+void LocalCommunicator::all_reduce(at::Tensor& tensor, ReduceOp op) { all_reduce_into(tensor, tensor, op); }
+
+void LocalCommunicator::all_reduce_into(const at::Tensor& input, at::Tensor& output, ReduceOp op) {
+  require(input.defined() && output.defined(), "all_reduce", "the tensors must be defined");
+  require(input.sizes() == output.sizes() && input.scalar_type() == output.scalar_type(), "all_reduce",
+          "input and output must have one shape and dtype");
+  require(can_reduce(input.scalar_type()), "all_reduce",
+          fmt::format("cannot reduce dtype {}", c10::toString(input.scalar_type())));
+  meet(
+      [&](LocalCall& call) {
+        call.collective = Collective::all_reduce;
+        call.op = op;
+        call.inputs.assign(1, input);
+        call.outputs.assign(1, output);
+      },
+      all_reduce_bytes(input.numel(), input.element_size(), size(), rank_));
+}
+
+void LocalCommunicator::all_gather(const at::Tensor& input, std::span<at::Tensor> outputs) {
+  require(static_cast<int>(outputs.size()) == size() && input.defined(), "all_gather", "needs one output per rank");
+  meet(
+      [&](LocalCall& call) {
+        call.collective = Collective::all_gather;
+        call.inputs.assign(1, input);
+        call.outputs.assign(outputs.begin(), outputs.end());
+      },
+      all_gather_bytes(bytes_of_each(outputs), rank_));
+}
+
+void LocalCommunicator::reduce_scatter(std::span<const at::Tensor> inputs, at::Tensor& output) {
+  require(static_cast<int>(inputs.size()) == size() && output.defined(), "reduce_scatter", "needs one input per rank");
+  require(can_reduce(output.scalar_type()), "reduce_scatter",
+          fmt::format("cannot reduce dtype {}", c10::toString(output.scalar_type())));
+  meet(
+      [&](LocalCall& call) {
+        call.collective = Collective::reduce_scatter;
+        call.inputs.assign(inputs.begin(), inputs.end());
+        call.outputs.assign(1, output);
+      },
+      reduce_scatter_bytes(bytes_of_each(inputs), rank_));
+}
+
+void LocalCommunicator::all_to_all(std::span<const at::Tensor> inputs, std::span<at::Tensor> outputs) {
+  require(static_cast<int>(inputs.size()) == size() && static_cast<int>(outputs.size()) == size(), "all_to_all",
+          "needs one input and one output per rank");
+  meet(
+      [&](LocalCall& call) {
+        call.collective = Collective::all_to_all;
+        call.inputs.assign(inputs.begin(), inputs.end());
+        call.outputs.assign(outputs.begin(), outputs.end());
+      },
+      all_to_all_bytes(bytes_of_each(inputs), rank_));
+}
+
+void LocalCommunicator::broadcast(at::Tensor& tensor, int root) {
+  require(tensor.defined(), "broadcast", "the tensor must be defined");
+  require_rank(root, "broadcast");
+  meet(
+      [&](LocalCall& call) {
+        call.collective = Collective::broadcast;
+        call.root = root;
+        call.inputs.assign(1, tensor);
+        call.outputs.assign(1, tensor);
+      },
+      broadcast_bytes(bytes_of(tensor), size(), rank_, root));
+}
+
+void LocalCommunicator::barrier() {
+  meet([](LocalCall& call) { call.collective = Collective::barrier; }, 0);
+}
+
+void LocalCommunicator::send(const at::Tensor& tensor, int to, int64_t tag) {
+  require_rank(to, "send");
+  require(tensor.defined(), "send", "the tensor must be defined");
+  world_->throw_if_aborted();
+  world_->post(group_->world_ranks[to], {group_->id, rank_, tag}, tensor);
+  record(to == rank_ ? 0 : bytes_of(tensor), 0);
+}
+
+at::Tensor LocalCommunicator::receive_shared(int from, int64_t tag) {
+  require_rank(from, "receive");
+  double waited = 0;
+  at::Tensor message = world_->take(group_->world_ranks[rank_], {group_->id, from, tag}, waited);
+  record(0, waited);
+  return message;
+}
+
+at::Tensor LocalCommunicator::receive(int from, int64_t tag) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor message = receive_shared(from, tag);
+  at::Tensor own = at::empty(message.sizes(), message.options(), message.suggest_memory_format());
+  return own.copy_(message);
+}
+
+std::unique_ptr<Communicator> LocalCommunicator::group(std::span<const int> ranks) {
+  const std::string list = fmt::format("ranks {} of a group of {}", fmt::join(ranks, ","), size());
+  world_->throw_if_aborted();
+  require(std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal<>()) == ranks.end(), "group",
+          list + " are not ascending");
+  const auto mine = std::find(ranks.begin(), ranks.end(), rank_);
+  require(mine != ranks.end(), "group", list + " lack the rank that asks");
+  require_rank(ranks.front(), "group");
+  require_rank(ranks.back(), "group");
+  std::vector<int> world_ranks;
+  for (const int r : ranks) world_ranks.push_back(group_->world_ranks[r]);
+  const int64_t occurrence = requests_[world_ranks]++;
+  auto members = world_->group(group_->id, world_ranks, occurrence);
+  return std::make_unique<LocalCommunicator>(world_, std::move(members), static_cast<int>(mine - ranks.begin()), tally_);
+}
+
+}  // namespace trireme

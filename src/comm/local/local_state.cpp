@@ -1,0 +1,142 @@
+#include "comm/local/local_state.h"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "comm/local/local_group.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// About what it costs to put a thread to sleep and wake it again.
+constexpr std::chrono::microseconds kSpin{20};
+constexpr int kPausesPerLook = 8;
+
+void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+}  // namespace
+
+LocalState::LocalState(int size)
+    : size_(size),
+      may_spin_(size <= static_cast<int>(std::thread::hardware_concurrency())),  // else the awaited one may need this core
+      mailboxes_(size) {}
+
+void LocalState::abort(const std::string& reason) {
+  {
+    std::lock_guard lock(reason_mutex_);
+    if (aborted_) return;
+    reason_ = reason;
+    aborted_ = true;
+  }
+  for (Lot& lot : lots_) {
+    { std::lock_guard lock(lot.mutex); }  // a thread between its last look and its sleep holds it
+    lot.changed.notify_all();
+  }
+}
+
+std::string LocalState::abort_reason() const {
+  std::lock_guard lock(reason_mutex_);
+  return reason_;
+}
+
+void LocalState::throw_if_aborted() const {
+  if (!aborted()) return;
+  fail_run({.where = "", .what = "communication between the workers was stopped", .why = abort_reason(), .next = ""});
+}
+
+LocalState::Lot& LocalState::lot_of(const void* counter) {
+  const auto address = reinterpret_cast<uintptr_t>(counter);
+  return lots_[(address / 64 * 0x9E3779B97F4A7C15ull) >> 58];
+}
+
+double LocalState::wait_for(const std::atomic<int64_t>& counter, int64_t target) {
+  if (counter.load(std::memory_order_acquire) >= target) {
+    throw_if_aborted();
+    return 0;
+  }
+  const Clock::time_point start = Clock::now();
+  if (!spin(counter, target)) sleep(counter, target);
+  throw_if_aborted();
+  return seconds_since(start);
+}
+
+bool LocalState::spin(const std::atomic<int64_t>& counter, int64_t target) const {
+  if (!may_spin_) return false;
+  const Clock::time_point end = Clock::now() + kSpin;
+  do {
+    for (int i = 0; i < kPausesPerLook; ++i) {
+      if (counter.load(std::memory_order_acquire) >= target) return true;
+      pause_briefly();
+    }
+  } while (Clock::now() < end && !aborted());
+  return false;
+}
+
+// Sleeper: announce itself, then look at the counter. Waker: move the counter, then look for sleepers. With both sequentially
+// consistent one of them sees the other.
+void LocalState::sleep(const std::atomic<int64_t>& counter, int64_t target) {
+  Lot& lot = lot_of(&counter);
+  std::unique_lock lock(lot.mutex);
+  lot.sleepers.fetch_add(1);
+  while (counter.load() < target && !aborted_.load()) lot.changed.wait(lock);
+  lot.sleepers.fetch_sub(1);
+}
+
+void LocalState::advance(std::atomic<int64_t>& counter, int64_t by) {
+  Lot& lot = lot_of(&counter);
+  counter.fetch_add(by);  // the owner of `counter` may destroy it from here on
+  if (lot.sleepers.load() == 0) return;
+  { std::lock_guard lock(lot.mutex); }
+  lot.changed.notify_all();
+}
+
+void LocalState::post(int receiver, const Address& address, at::Tensor message) {
+  Mailbox& box = mailboxes_[receiver];
+  {
+    std::lock_guard lock(box.mutex);
+    box.queues[address].push_back(std::move(message));
+  }
+  advance(box.posted, 1);
+}
+
+at::Tensor LocalState::take(int receiver, const Address& address, double& waited) {
+  Mailbox& box = mailboxes_[receiver];
+  while (true) {
+    throw_if_aborted();
+    const int64_t seen = box.posted.load(std::memory_order_acquire);
+    {
+      std::lock_guard lock(box.mutex);
+      if (auto queue = box.queues.find(address); queue != box.queues.end()) {
+        at::Tensor message = std::move(queue->second.front());
+        queue->second.pop_front();
+        if (queue->second.empty()) box.queues.erase(queue);
+        return message;
+      }
+    }
+    waited += wait_for(box.posted, seen + 1);
+  }
+}
+
+std::shared_ptr<LocalGroup> LocalState::group(int64_t parent, const std::vector<int>& world_ranks, int64_t occurrence) {
+  std::lock_guard lock(groups_mutex_);
+  const auto [place, is_new] = foundings_.try_emplace({parent, world_ranks, occurrence});
+  Founding& founding = place->second;
+  if (is_new) founding = {std::make_shared<LocalGroup>(next_group_++, world_ranks), static_cast<int>(world_ranks.size())};
+  std::shared_ptr<LocalGroup> group = founding.group;
+  if (--founding.members_missing == 0) foundings_.erase(place);
+  return group;
+}
+
+}  // namespace trireme

@@ -1,0 +1,84 @@
+// What the workers of a local world share: waiting, aborting, mailboxes and the register of groups.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace trireme {
+
+struct LocalGroup;
+
+/// Thread-safe. Kept alive by the world and by each of its communicators.
+class LocalState {
+ public:
+  explicit LocalState(int size);
+
+  int size() const { return size_; }
+
+  void abort(const std::string& reason);
+  bool aborted() const { return aborted_.load(std::memory_order_acquire); }
+  std::string abort_reason() const;
+  void throw_if_aborted() const;
+
+  /// See LocalWorld. Throws also when the target was reached in an aborted world: its data may be half a result.
+  double wait_for(const std::atomic<int64_t>& counter, int64_t target);
+  void advance(std::atomic<int64_t>& counter, int64_t by);
+
+  /// Which queue of a receiver's mailbox: group, sender (rank in the group), tag.
+  using Address = std::tuple<int64_t, int, int64_t>;
+  void post(int receiver, const Address& address, at::Tensor message);
+  /// Waits for the oldest message; adds the seconds waited to `waited`.
+  at::Tensor take(int receiver, const Address& address, double& waited);
+
+  /// The group of these world ranks. The `occurrence`-th request of each member for one list below one parent meets there.
+  std::shared_ptr<LocalGroup> group(int64_t parent, const std::vector<int>& world_ranks, int64_t occurrence);
+
+ private:
+  /// Where threads sleep that wait for counters of one hash value.
+  struct alignas(64) Lot {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::atomic<int> sleepers{0};
+  };
+  struct Mailbox {
+    std::mutex mutex;
+    std::map<Address, std::deque<at::Tensor>> queues;  // guarded by mutex
+    std::atomic<int64_t> posted{0};                    // messages ever, advanced after the push
+  };
+  struct Founding {
+    std::shared_ptr<LocalGroup> group;
+    int members_missing = 0;
+  };
+  using GroupKey = std::tuple<int64_t, std::vector<int>, int64_t>;
+
+  Lot& lot_of(const void* counter);
+  bool spin(const std::atomic<int64_t>& counter, int64_t target) const;
+  void sleep(const std::atomic<int64_t>& counter, int64_t target);
+
+  const int size_;
+  const bool may_spin_;
+  std::array<Lot, 64> lots_;
+  std::vector<Mailbox> mailboxes_;  // by world rank of the receiver
+
+  std::atomic<bool> aborted_{false};
+  mutable std::mutex reason_mutex_;
+  std::string reason_;  // guarded by reason_mutex_
+
+  std::mutex groups_mutex_;
+  std::map<GroupKey, Founding> foundings_;  // guarded by groups_mutex_: groups that not all members have asked for yet
+  int64_t next_group_ = 0;                  // guarded by groups_mutex_
+};
+
+}  // namespace trireme

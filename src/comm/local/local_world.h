@@ -1,0 +1,43 @@
+// Backend `local`: workers are threads of one process, collectives read and add each other's buffers in place.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "comm/communicator.h"
+
+namespace trireme {
+
+class LocalState;
+
+/// The meeting place of `size` worker threads. Thread-safe; outlives its communicators.
+class LocalWorld {
+ public:
+  explicit LocalWorld(int size);
+  ~LocalWorld();
+  LocalWorld(const LocalWorld&) = delete;
+  LocalWorld& operator=(const LocalWorld&) = delete;
+
+  int size() const;
+
+  /// The communicator of one rank, over all ranks. To be asked for once per rank.
+  std::unique_ptr<Communicator> communicator(int rank);
+
+  /// First reason wins; wakes every waiting rank.
+  void abort(const std::string& reason);
+  bool aborted() const;
+  std::string abort_reason() const;
+
+  /// Blocks this thread until `counter >= target`, spinning briefly and then sleeping; throws a run error when aborted.
+  /// `counter` must be advanced with `advance`. Returns the seconds waited. With these two, parts of the runtime that share
+  /// memory (one-pass reduce and update) wait for each other under the same rules as the collectives.
+  double wait_for(const std::atomic<int64_t>& counter, int64_t target);
+  void advance(std::atomic<int64_t>& counter, int64_t by = 1);
+
+ private:
+  std::shared_ptr<LocalState> state_;  // shared with the communicators
+};
+
+}  // namespace trireme

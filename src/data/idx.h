@@ -1,0 +1,27 @@
+// The idx format of MNIST: a big-endian magic number 00 00 type ndim, ndim 32-bit lengths, then the values.
+// Source: Y. LeCun, C. Cortes, C. Burges, "The MNIST database of handwritten digits". Only unsigned bytes occur there.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "data/image_dataset.h"
+
+namespace trireme {
+
+struct IdxArray {
+  std::vector<int64_t> lengths;
+  std::vector<uint8_t> values;  ///< row-major
+};
+
+/// Reads an idx file of unsigned bytes with `dims` dimensions, gzipped or plain (the content decides, not the name).
+/// User errors: missing or unreadable file, corrupt or cut gzip stream (with the byte position in the compressed file),
+/// wrong magic number, more or fewer bytes than the header says.
+IdxArray read_idx(const std::filesystem::path& file, int dims);
+
+/// Grey images and their labels. User errors beyond read_idx's: numbers of images and labels differ, a label that is not
+/// below `classes`, no images.
+Images read_idx_images(const std::filesystem::path& images, const std::filesystem::path& labels, int64_t classes);
+
+}  // namespace trireme

@@ -1,0 +1,52 @@
+#include "data/sampler.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace trireme {
+
+std::vector<int64_t> sample_order(int64_t n, uint64_t seed, int64_t epoch) {
+  return random_permutation(n, random_key(seed, "order/epoch/" + std::to_string(epoch)));
+}
+
+BatchSampler::BatchSampler(int64_t n, int64_t batch, uint64_t seed, bool drop_last)
+    : n_(n), batch_(batch), seed_(seed), drop_last_(drop_last) {
+  if (n < 1)
+    fail_user({.where = "data", .what = std::to_string(n) + " training samples", .why = "at least one is needed",
+               .next = "check the data set and train_limit"});
+  if (batch < 1)
+    fail_user({.where = "batch", .what = std::to_string(batch), .why = "a batch holds at least one sample",
+               .next = "set a positive number"});
+  if (drop_last && batch > n)
+    fail_user({.where = "batch", .what = std::to_string(batch),
+               .why = "larger than the " + std::to_string(n) + " training samples, and short batches are dropped",
+               .next = "set a batch of at most the number of samples"});
+}
+
+int64_t BatchSampler::steps_per_epoch() const { return drop_last_ ? n_ / batch_ : (n_ + batch_ - 1) / batch_; }
+
+int64_t BatchSampler::batch_size_at(int64_t k) const {
+  check_internal(k >= 0 && k < steps_per_epoch(), "a step lies inside its epoch");
+  return std::min(batch_, n_ - k * batch_);
+}
+
+std::vector<int64_t> BatchSampler::batch(int64_t epoch, int64_t k) const {
+  const int64_t size = batch_size_at(k);
+  Order all = order(epoch);
+  auto first = all->begin() + k * batch_;
+  return {first, first + size};
+}
+
+BatchSampler::Order BatchSampler::order(int64_t epoch) const {
+  check_internal(epoch >= 0, "epochs count from 0");
+  std::lock_guard lock(mutex_);
+  Kept& kept = kept_[static_cast<size_t>(epoch % 2)];
+  if (kept.epoch != epoch || !kept.order)
+    kept = {epoch, std::make_shared<const std::vector<int64_t>>(sample_order(n_, seed_, epoch))};
+  return kept.order;
+}
+
+}  // namespace trireme

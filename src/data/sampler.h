@@ -1,0 +1,48 @@
+// The order in which samples are trained on. It depends on seed and epoch only: every worker derives the same global
+// batches and takes its share of each.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace trireme {
+
+/// A permutation of 0..n-1, another one for each epoch.
+std::vector<int64_t> sample_order(int64_t n, uint64_t seed, int64_t epoch);
+
+/// Cuts an epoch's order into global batches. Thread-safe; one sampler may serve all workers.
+class BatchSampler {
+ public:
+  /// The last batch of an epoch is short when `batch` does not divide `n`, or left out with `drop_last`.
+  /// User errors: n or batch below 1, and a batch larger than n with `drop_last` (no step would be left).
+  BatchSampler(int64_t n, int64_t batch, uint64_t seed, bool drop_last = false);
+
+  int64_t size() const { return n_; }
+  int64_t batch_size() const { return batch_; }
+  int64_t steps_per_epoch() const;
+
+  /// Samples of step `k` of `epoch`; k in [0, steps_per_epoch()).
+  int64_t batch_size_at(int64_t k) const;
+  std::vector<int64_t> batch(int64_t epoch, int64_t k) const;
+
+ private:
+  using Order = std::shared_ptr<const std::vector<int64_t>>;
+  Order order(int64_t epoch) const;
+
+  int64_t n_;
+  int64_t batch_;
+  uint64_t seed_;
+  bool drop_last_;
+
+  struct Kept {
+    int64_t epoch = -1;
+    Order order;
+  };
+  mutable std::mutex mutex_;
+  mutable std::array<Kept, 2> kept_;  ///< by epoch parity: workers are at most one epoch apart; guarded by mutex_
+};
+
+}  // namespace trireme

@@ -1,0 +1,242 @@
+#include "model/layers/batch_norm.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "model/kernels/norm.h"
+#include "model/layers/common.h"
+
+namespace trireme {
+namespace {
+
+using kernels::BFloat16Bits;
+using kernels::Mask;
+
+/// What forward saves: input, per-channel state, and the output where the ReLU's mask cannot be had from the input.
+enum Saved { kInput, kState, kOutput };
+/// Rows of the state, a double tensor [4, c].
+enum State { kMean, kInverseDeviation, kScale, kShift };
+
+/// Statistics of a batch per channel; `count` values each.
+struct Moments {
+  at::Tensor mean, m2;  ///< double [c]
+  double count = 0;
+};
+
+template <class Body>
+void for_element_type(const Layer& layer, const at::Tensor& tensor, const Body& body) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat: return body(float{});
+    case at::kDouble: return body(double{});
+    case at::kBFloat16: return body(BFloat16Bits{});
+    default:
+      fail_shape(layer, fmt::format("input of type {}", c10::toString(tensor.scalar_type())),
+                 "it computes in float, double or bfloat16", "choose another precision");
+  }
+}
+
+template <class Element>
+const Element* data(const at::Tensor& tensor) {
+  return static_cast<const Element*>(tensor.data_ptr());
+}
+template <class Element>
+Element* mutable_data(const at::Tensor& tensor) {
+  return static_cast<Element*>(tensor.data_ptr());
+}
+
+/// Double values in the type that the kernel computes in.
+template <class Element>
+at::Tensor as_arithmetic(const at::Tensor& values) {
+  return values.to(std::is_same_v<Element, double> ? at::kDouble : at::kFloat);
+}
+
+template <class Element>
+kernels::NormCoefficients<Element> coefficients_of(const at::Tensor& state) {
+  using A = kernels::Arithmetic<Element>;
+  const A* rows = data<A>(state);
+  int64_t channels = state.size(1);
+  return {rows + kMean * channels, rows + kScale * channels, rows + kShift * channels};
+}
+
+int64_t rows_of(const at::Tensor& input) { return input.size(1) == 0 ? 0 : input.numel() / input.size(1); }
+
+at::TensorOptions doubles() { return at::TensorOptions().dtype(at::kDouble); }
+
+Moments local_moments(const Layer& layer, const at::Tensor& input) {
+  int64_t channels = input.size(1);
+  Moments m{at::zeros({channels}, doubles()), at::zeros({channels}, doubles()), double(rows_of(input))};
+  for_element_type(layer, input, [&]<class Element>(Element) {
+    kernels::norm_kernels<Element>().moments(data<Element>(input), rows_of(input), channels, m.mean.data_ptr<double>(),
+                                             m.m2.data_ptr<double>());
+  });
+  return m;
+}
+
+/// Merges every rank's moments in rank order (Chan, Golub and LeVeque), so all ranks get the same bits.
+Moments merge_over(Communicator& group, const Moments& mine) {
+  int64_t channels = mine.mean.numel();
+  at::Tensor message = at::empty({2 * channels + 1}, doubles());
+  message.narrow(0, 0, channels).copy_(mine.mean);
+  message.narrow(0, channels, channels).copy_(mine.m2);
+  message.narrow(0, 2 * channels, 1).fill_(mine.count);
+  std::vector<at::Tensor> all;
+  for (int r = 0; r < group.size(); ++r) all.push_back(at::empty_like(message));
+  group.all_gather(message, all);
+
+  Moments total{at::zeros({channels}, doubles()), at::zeros({channels}, doubles()), 0};
+  double *mean = total.mean.data_ptr<double>(), *m2 = total.m2.data_ptr<double>();
+  for (const at::Tensor& part : all) {
+    const double* p = part.data_ptr<double>();
+    double count = p[2 * channels];
+    if (count == 0) continue;
+    double share = count / (total.count + count), weight = total.count * share;
+    for (int64_t c = 0; c < channels; ++c) {
+      double delta = p[c] - mean[c];
+      mean[c] += delta * share;
+      m2[c] += p[channels + c] + delta * delta * weight;
+    }
+    total.count += count;
+  }
+  return total;
+}
+
+void update_running(LayerCall& call, const Moments& m, double momentum) {
+  at::Tensor &mean = call.buffer(0), &variance = call.buffer(1);
+  mean.mul_(1 - momentum).add_(m.mean.to(mean.scalar_type()), momentum);
+  variance.mul_(1 - momentum).add_((m.m2 / std::max(m.count - 1, 1.0)).to(variance.scalar_type()), momentum);
+}
+
+/// [4, c]: mean, 1 / deviation, scale, shift.
+at::Tensor state_from(const at::Tensor& mean, const at::Tensor& variance, double epsilon, LayerCall& call) {
+  at::Tensor inverse = (variance + epsilon).rsqrt();
+  at::Tensor scale = inverse * call.parameter(0).to(at::kDouble), shift = call.parameter(1).to(at::kDouble);
+  return at::stack({mean, inverse, scale, shift});
+}
+
+bool is_global(LayerCall& call) {
+  return call.batch_norm == BatchNormScope::global && call.data_group().size() > 1;
+}
+
+}  // namespace
+
+BatchNorm::BatchNorm(std::string name, int64_t channels, BatchNormOptions options)
+    : Layer(std::move(name)), channels_(channels), options_(options) {}
+
+std::vector<ParameterSpec> BatchNorm::parameters() const {
+  return {{name() + ".weight", {channels_}, Init::constant(1), /*full_precision=*/true},
+          {name() + ".bias", {channels_}, Init::constant(0), /*full_precision=*/true}};
+}
+
+std::vector<BufferSpec> BatchNorm::buffers() const {
+  return {{name() + ".running_mean", {channels_}, 0}, {name() + ".running_var", {channels_}, 1}};
+}
+
+Shape BatchNorm::output_shape(std::span<const Shape> inputs) const {
+  expect_inputs(*this, inputs, options_.residual ? 2 : 1);
+  const Shape& in = inputs[0];
+  if ((in.size() != 1 && in.size() != 3) || in[0] != channels_)
+    fail_shape(*this, fmt::format("input sample shape {}", to_string(in)),
+               fmt::format("it must be [{0}] or [{0}, height, width]", channels_), "change the layer's channels");
+  if (options_.residual && inputs[1] != in)
+    fail_shape(*this, fmt::format("residual sample shape {}", to_string(inputs[1])),
+               fmt::format("it must equal the input's, {}", to_string(in)), "project the residual to that shape first");
+  return in;
+}
+
+std::vector<ShardingOption> BatchNorm::sharding_options(std::span<const Shape> inputs, int degree) const {
+  int count = options_.residual ? 2 : 1;
+  std::vector<ShardingOption> options{replicate_option(count, 2, 2)};
+  if (degree == 1 || channels_ % degree != 0) return options;
+  ShardingOption channels = elementwise_options(count, inputs[0], degree, 1).at(1);
+  channels.parameters = channels.parameter_gradients = channels.buffers = {Placement::shard(0), Placement::shard(0)};
+  options.push_back(std::move(channels));
+  return options;
+}
+
+double BatchNorm::forward_flops(std::span<const Shape> inputs) const {
+  return 4.0 * double(element_count(inputs[0]));  // one multiply-add for the statistics, one to normalise
+}
+
+at::Tensor BatchNorm::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
+  at::Tensor input = in_layout(inputs[0]);
+  at::Tensor residual = options_.residual ? in_layout(inputs[1]) : at::Tensor();
+  at::Tensor output = empty_in_layout(input.sizes(), input.options());
+  at::Tensor state;
+  if (call.training) {
+    Moments m = local_moments(*this, input);
+    if (is_global(call)) m = merge_over(call.data_group(), m);
+    if (m.count > 0) update_running(call, m, options_.momentum);
+    state = state_from(m.mean, m.m2 / std::max(m.count, 1.0), options_.epsilon, call);
+    call.saved = {input, state};
+    if (options_.relu && options_.residual) call.saved.push_back(output);
+  } else {
+    state = state_from(call.buffer(0).to(at::kDouble), call.buffer(1).to(at::kDouble), options_.epsilon, call);
+  }
+  for_element_type(*this, input, [&]<class Element>(Element) {
+    at::Tensor arithmetic = as_arithmetic<Element>(state);
+    kernels::norm_kernels<Element>().normalize({.rows = rows_of(input), .channels = input.size(1),
+                                                .coefficients = coefficients_of<Element>(arithmetic),
+                                                .input = data<Element>(input),
+                                                .residual = residual.defined() ? data<Element>(residual) : nullptr,
+                                                .output = mutable_data<Element>(output), .relu = options_.relu});
+  });
+  return output;
+}
+
+std::vector<at::Tensor> BatchNorm::backward(LayerCall& call, const at::Tensor& output_gradient) const {
+  check_internal(call.saved.size() >= 2, "batch norm's backward follows a forward in training mode");
+  const at::Tensor &input = call.saved[kInput], &state = call.saved[kState];
+  at::Tensor gradient = in_layout(output_gradient.to(input.scalar_type()));
+  int64_t channels = input.size(1), rows = rows_of(input);
+  bool want_input = call.wants_input_gradient(0);
+  bool want_residual = options_.residual && call.wants_input_gradient(1);
+  at::Tensor input_gradient, residual_gradient;
+  for_element_type(*this, input, [&]<class Element>(Element) {
+    at::Tensor arithmetic = as_arithmetic<Element>(state);
+    kernels::NormBackwardArguments<Element> a{.rows = rows, .channels = channels,
+                                              .coefficients = coefficients_of<Element>(arithmetic),
+                                              .input = data<Element>(input), .output_gradient = data<Element>(gradient)};
+    if (options_.relu) a.mask = options_.residual ? Mask::from_output : Mask::from_input;
+    if (a.mask == Mask::from_output) a.output = data<Element>(call.saved[kOutput]);
+    if (want_residual && options_.relu) {
+      residual_gradient = empty_in_layout(input.sizes(), input.options());
+      a.residual_gradient = mutable_data<Element>(residual_gradient);
+    } else if (want_residual) {
+      residual_gradient = gradient;
+    }
+
+    // row 0: sum of g; row 1: sum of g * (x - mean)
+    at::Tensor sums = at::zeros({2, channels}, doubles());
+    kernels::norm_kernels<Element>().backward_sums(a, sums.data_ptr<double>(), sums.data_ptr<double>() + channels);
+    if (call.wants_gradient(0)) call.add_gradient(0, (sums[1] * state[kInverseDeviation]).to(call.parameter(0).scalar_type()));
+    if (call.wants_gradient(1)) call.add_gradient(1, sums[0].to(call.parameter(1).scalar_type()));
+
+    double count = double(rows);
+    if (is_global(call)) {
+      call.data_group().all_reduce(sums);
+      count = double(call.micro_batch_samples) * (input.dim() == 4 ? double(input.size(2) * input.size(3)) : 1.0);
+    }
+    if (!want_input) return;
+    sums.div_(std::max(count, 1.0));
+    at::Tensor mean_gradient = as_arithmetic<Element>(sums[0]).contiguous();
+    at::Tensor slope = as_arithmetic<Element>(sums[1] * state[kInverseDeviation].square());
+    using A = kernels::Arithmetic<Element>;
+    a.mean_gradient = data<A>(mean_gradient);
+    a.slope = data<A>(slope);
+    input_gradient = empty_in_layout(input.sizes(), input.options());
+    a.input_gradient = mutable_data<Element>(input_gradient);
+    if (a.residual_gradient) {  // the first pass left g there: no need to read the mask again
+      a.output_gradient = a.residual_gradient;
+      a.mask = Mask::none;
+    }
+    kernels::norm_kernels<Element>().input_gradient(a);
+  });
+  if (!options_.residual) return {input_gradient};
+  return {input_gradient, residual_gradient};
+}
+
+}  // namespace trireme

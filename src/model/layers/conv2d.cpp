@@ -1,0 +1,117 @@
+#include "model/layers/conv2d.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <tuple>
+
+#include "base/error.h"
+#include "model/layers/common.h"
+
+namespace trireme {
+
+Conv2d::Conv2d(std::string name, Conv2dOptions options) : Layer(std::move(name)), options_(options) {
+  const Conv2dOptions& o = options_;
+  if (o.in < 1 || o.out < 1 || o.kernel < 1 || o.stride < 1 || o.padding < 0 || o.groups < 1)
+    fail_shape(*this, fmt::format("in {}, out {}, kernel {}, stride {}, padding {}, groups {}", o.in, o.out, o.kernel,
+                                  o.stride, o.padding, o.groups),
+               "all must be positive (padding may be 0)", "correct the layer's options");
+  if (o.in % o.groups != 0 || o.out % o.groups != 0)
+    fail_shape(*this, fmt::format("{} groups", o.groups),
+               fmt::format("they must divide {} input and {} output channels", o.in, o.out), "correct the layer's options");
+}
+
+std::vector<ParameterSpec> Conv2d::parameters() const {
+  const Conv2dOptions& o = options_;
+  double fan_in = double(o.in / o.groups * o.kernel * o.kernel), fan_out = double(o.out * o.kernel * o.kernel);
+  double bound = 1 / std::sqrt(fan_in);
+  Init init = o.he_fan_out ? Init::normal(0, std::sqrt(2 / fan_out)) : Init::uniform(-bound, bound);
+  std::vector<ParameterSpec> specs{{name() + ".weight", {o.out, o.in / o.groups, o.kernel, o.kernel}, init}};
+  if (o.bias) specs.push_back({name() + ".bias", {o.out}, Init::uniform(-bound, bound)});
+  return specs;
+}
+
+Shape Conv2d::output_shape(std::span<const Shape> inputs) const {
+  expect_inputs(*this, inputs, 1);
+  const Shape& in = inputs[0];
+  expect_rank(*this, in, 3, "[channels, height, width]");
+  if (in[0] != options_.in)
+    fail_shape(*this, fmt::format("input sample shape {}", to_string(in)),
+               fmt::format("its first dim must be the {} input channels of this layer", options_.in),
+               "change the layer's input channels");
+  int64_t least = std::min(in[1], in[2]) + 2 * options_.padding;
+  if (least < options_.kernel)
+    fail_shape(*this, fmt::format("input sample shape {}", to_string(in)),
+               fmt::format("with padding {} it is smaller than the {}x{} kernel", options_.padding, options_.kernel,
+                           options_.kernel),
+               "use larger images, more padding or fewer strides before this layer");
+  return {options_.out, extent(in[1]), extent(in[2])};
+}
+
+std::vector<ShardingOption> Conv2d::sharding_options(std::span<const Shape> inputs, int degree) const {
+  std::vector<ShardingOption> options{replicate_option(1, options_.bias ? 2 : 1)};
+  if (degree == 1) return options;
+  const Placement whole = Placement::replicate(), channels = Placement::shard(1), partial = Placement::partial();
+  auto held = [&](Placement weight, Placement bias) {
+    return options_.bias ? std::vector{weight, bias} : std::vector{weight};
+  };
+  auto by_output = held(Placement::shard(0), Placement::shard(0)), by_input = held(Placement::shard(1), whole);
+  if (options_.groups == 1 && options_.out % degree == 0)
+    options.push_back({.name = "output_channels", .inputs = {whole}, .output = channels, .input_gradients = {partial},
+                       .parameters = by_output, .parameter_gradients = by_output, .divides_work = true});
+  if (options_.groups == 1 && options_.in % degree == 0)
+    options.push_back({.name = "input_channels", .inputs = {channels}, .output = partial, .input_gradients = {channels},
+                       .parameters = by_input, .parameter_gradients = by_input, .divides_work = true});
+  if (options_.groups > 1 && options_.groups % degree == 0)
+    options.push_back({.name = "groups", .inputs = {channels}, .output = channels, .input_gradients = {channels},
+                       .parameters = by_output, .parameter_gradients = by_output, .divides_work = true});
+  return options;
+}
+
+double Conv2d::forward_flops(std::span<const Shape> inputs) const {
+  double per_output = double(options_.in / options_.groups * options_.kernel * options_.kernel);
+  return 2.0 * per_output * double(element_count(output_shape(inputs)));
+}
+
+int64_t Conv2d::local_groups(const LayerCall& call) const {
+  bool by_groups = options_.groups > 1 && call.option && call.option->output.is_shard();
+  return by_groups ? options_.groups / call.tensor_degree : options_.groups;
+}
+
+at::Tensor Conv2d::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
+  const Conv2dOptions& o = options_;
+  const at::Tensor& weight = call.parameter(0);
+  at::Tensor input = in_layout(inputs[0].to(weight.scalar_type()));
+  call.saved = {input};
+  if (input.size(0) == 0)
+    return empty_in_layout({0, weight.size(0), extent(input.size(2)), extent(input.size(3))}, input.options());
+  // under "input_channels" the outputs are summed over the tensor axis: one worker brings the bias
+  bool add_bias = o.bias && !(call.option && call.option->output.is_partial() && call.tensor_index != 0);
+  c10::optional<at::Tensor> bias;
+  if (add_bias) bias = call.parameter(1);
+  return in_layout(at::convolution(input, in_layout(weight), bias, {o.stride, o.stride}, {o.padding, o.padding}, {1, 1},
+                                   /*transposed=*/false, {0, 0}, local_groups(call)));
+}
+
+std::vector<at::Tensor> Conv2d::backward(LayerCall& call, const at::Tensor& output_gradient) const {
+  const Conv2dOptions& o = options_;
+  const at::Tensor& input = call.saved.at(0);
+  const at::Tensor& weight = call.parameter(0);
+  bool want_input = call.wants_input_gradient(0), want_bias = o.bias && call.wants_gradient(1);
+  if (input.size(0) == 0) {
+    add_zero_gradients(call, o.bias ? 2 : 1);
+    return {want_input ? empty_in_layout(input.sizes(), input.options()) : at::Tensor()};
+  }
+  std::vector<int64_t> bias_sizes{weight.size(0)};
+  auto [gx, gw, gb] = at::convolution_backward(
+      in_layout(output_gradient.to(weight.scalar_type())), input, in_layout(weight), at::OptionalIntArrayRef(bias_sizes),
+      {o.stride, o.stride}, {o.padding, o.padding}, {1, 1}, /*transposed=*/false, {0, 0}, local_groups(call),
+      {want_input, call.wants_gradient(0), want_bias});
+  if (call.wants_gradient(0)) call.add_gradient(0, gw);
+  if (want_bias) call.add_gradient(1, gb);
+  return {want_input ? in_layout(gx) : at::Tensor()};
+}
+
+}  // namespace trireme

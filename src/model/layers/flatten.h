@@ -1,0 +1,24 @@
+// Flatten: a sample's dims become one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/layer.h"
+
+namespace trireme {
+
+/// [n, ...] -> [n, product]; the order is the logical one ([c, h, w]) whatever the memory layout. Sharded by channels.
+class Flatten : public Layer {
+ public:
+  using Layer::Layer;
+
+  std::string_view kind() const override { return "flatten"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
+  double forward_flops(std::span<const Shape> inputs) const override;
+  at::Tensor forward(LayerCall& call, std::span<const at::Tensor> inputs) const override;
+  std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
+};
+
+}  // namespace trireme

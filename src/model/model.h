@@ -1,0 +1,73 @@
+// A model: an immutable DAG of named layers in topological order. Knows nothing of parallelism.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/layer.h"
+
+namespace trireme {
+
+/// Index of a vertex; inputs come first, then layers in topological order.
+using NodeId = int;
+
+/// A vertex: a model input (`layer == nullptr`) or a layer.
+struct Node {
+  std::string name;
+  std::shared_ptr<const Layer> layer;
+  std::vector<NodeId> inputs;
+  Shape sample_shape;  ///< of the output, without the batch dim
+};
+
+class Model {
+ public:
+  const std::string& name() const { return name_; }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const Node& node(NodeId id) const { return nodes_[size_t(id)]; }
+  int input_count() const { return inputs_; }  ///< nodes 0..input_count()-1 are inputs: "data", then "target"
+  NodeId loss() const { return loss_; }        ///< its output is one loss per sample
+  NodeId output() const { return output_; }    ///< what the loss judges: logits
+
+  const std::vector<NodeId>& consumers(NodeId id) const { return consumers_[size_t(id)]; }
+  /// -1 when there is none of that name.
+  NodeId find(std::string_view name) const;
+
+  /// Input sample shapes of a layer, in order.
+  std::vector<Shape> input_shapes(NodeId id) const;
+  /// Distinct parameters over all layers (tied ones once), in order of first use.
+  std::vector<ParameterSpec> parameters() const;
+  int64_t parameter_count() const;
+  /// Changes when layer names, kinds, shapes or edges change; stored in plans.
+  std::string fingerprint() const;
+
+ private:
+  friend class ModelBuilder;
+  std::string name_;
+  std::vector<Node> nodes_;
+  std::vector<std::vector<NodeId>> consumers_;
+  int inputs_ = 0;
+  NodeId loss_ = -1, output_ = -1;
+};
+
+/// Builds a Model vertex by vertex. Names must be unique; shapes are inferred and checked at each `add`.
+class ModelBuilder {
+ public:
+  explicit ModelBuilder(std::string name);
+  /// All inputs before the first layer.
+  NodeId input(std::string name, Shape sample_shape);
+  NodeId add(std::shared_ptr<const Layer> layer, std::vector<NodeId> inputs);
+  template <class L, class... Args>
+  NodeId layer(std::vector<NodeId> inputs, Args&&... args) {
+    return add(std::make_shared<const L>(std::forward<Args>(args)...), std::move(inputs));
+  }
+  const Shape& shape(NodeId id) const { return model_.nodes_[size_t(id)].sample_shape; }
+  /// `loss` must be the last layer added; `output` the node it judges. Tied parameters are checked for equal shapes here.
+  Model finish(NodeId output, NodeId loss);
+
+ private:
+  Model model_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,42 @@
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "plan/named.h"
+
+namespace trireme {
+
+std::vector<int> balance_stages(const Model& model, int stages, const LayerSeconds& seconds) {
+  const int first = model.input_count(), layers = int(model.nodes().size()) - first;
+  if (stages > layers)
+    fail_user({"plan", fmt::format("{} pipeline stages", stages), fmt::format("model {} has only {} layers", model.name(), layers),
+               "use fewer stages"});
+  std::vector<double> sum(size_t(layers) + 1, 0.0);
+  for (int i = 0; i < layers; ++i) sum[size_t(i) + 1] = sum[size_t(i)] + seconds[size_t(first + i)];
+
+  // best[s][i]: least greatest stage time when the first i layers form s stages; cut[s][i]: where the last of them begins
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::vector<std::vector<double>> best(size_t(stages) + 1, std::vector<double>(size_t(layers) + 1, kNever));
+  std::vector<std::vector<int>> cut(size_t(stages) + 1, std::vector<int>(size_t(layers) + 1, 0));
+  best[0][0] = 0;
+  for (int s = 1; s <= stages; ++s)
+    for (int i = s; i <= layers; ++i)
+      for (int j = s - 1; j < i; ++j) {
+        double value = std::max(best[size_t(s) - 1][size_t(j)], sum[size_t(i)] - sum[size_t(j)]);
+        if (value < best[size_t(s)][size_t(i)]) {
+          best[size_t(s)][size_t(i)] = value;
+          cut[size_t(s)][size_t(i)] = j;
+        }
+      }
+
+  std::vector<int> stage_of(model.nodes().size(), 0);
+  for (int s = stages, end = layers; s > 0; --s) {
+    int begin = cut[size_t(s)][size_t(end)];
+    for (int i = begin; i < end; ++i) stage_of[size_t(first + i)] = s - 1;
+    end = begin;
+  }
+  return stage_of;
+}
+
+}  // namespace trireme

@@ -1,0 +1,146 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "plan/named.h"
+
+namespace trireme {
+namespace {
+
+// Nominal speeds of one CPU core and of shared memory; only their ratio matters, and the planner replaces them by measured ones.
+constexpr double kFlopsPerSecond = 50e9, kBytesPerSecond = 5e9, kSecondsPerMove = 20e-6;
+constexpr double kBytesPerElement = 4, kBackwardToForward = 2;
+constexpr size_t kBeamWidth = 64;
+
+/// Bytes that a worker sends per element of the whole tensor when it is laid out anew over n workers.
+double bytes_factor(const Placement& from, const Placement& to, int n) {
+  const double share = double(n - 1) / n;
+  if (from == to || from.is_replicate()) return 0;            // nothing, or a local slice
+  if (from.is_partial()) return to.is_shard() ? share : 2 * share;  // reduce-scatter, all-reduce
+  return to.is_replicate() ? share : share / n;               // all-gather, all-to-all
+}
+
+double move_seconds(const Placement& from, const Placement& to, int n, double elements) {
+  double factor = bytes_factor(from, to, n);
+  return factor == 0 ? 0 : kSecondsPerMove + factor * elements * kBytesPerElement / kBytesPerSecond;
+}
+
+Placement gradient_needed(const Placement& output) { return output.is_shard() ? output : Placement::replicate(); }
+
+struct Partial {
+  double cost = 0;
+  std::vector<int> choice;  // option index by node; -1: not yet
+};
+
+class SplitSearch {
+ public:
+  SplitSearch(const Model& model, int degree, int64_t samples) : model_(model), degree_(degree), samples_(double(samples)) {
+    options_.resize(model.nodes().size());
+    for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+      options_[size_t(id)] = model.node(id).layer->sharding_options(model.input_shapes(id), degree);
+  }
+
+  std::vector<std::string> run() {
+    std::vector<Partial> beam{{0, std::vector<int>(model_.nodes().size(), -1)}};
+    for (NodeId id = model_.input_count(); id < NodeId(model_.nodes().size()); ++id) beam = advance(beam, id);
+    const Partial& best = *std::min_element(beam.begin(), beam.end(), cheaper);
+    std::vector<std::string> names(model_.nodes().size(), "replicate");
+    for (NodeId id = model_.input_count(); id < NodeId(names.size()); ++id)
+      names[size_t(id)] = options_[size_t(id)][size_t(best.choice[size_t(id)])].name;
+    return names;
+  }
+
+ private:
+  static bool cheaper(const Partial& a, const Partial& b) { return a.cost < b.cost; }
+
+  /// Two partial choices that agree on every node still to be consumed have the same future: the cheaper one stays.
+  std::vector<Partial> advance(const std::vector<Partial>& beam, NodeId id) const {
+    std::map<std::vector<int>, Partial> kept;
+    for (const Partial& partial : beam)
+      for (size_t option = 0; option < options_[size_t(id)].size(); ++option) {
+        if (!agrees_with_tied(partial, id, options_[size_t(id)][option])) continue;
+        Partial next = partial;
+        next.choice[size_t(id)] = int(option);
+        next.cost += layer_cost(next, id);
+        auto [it, fresh] = kept.emplace(frontier(next, id), next);
+        if (!fresh && cheaper(next, it->second)) it->second = std::move(next);
+      }
+    std::vector<Partial> result;
+    for (auto& [key, partial] : kept) result.push_back(std::move(partial));
+    std::sort(result.begin(), result.end(), cheaper);
+    if (result.size() > kBeamWidth) result.resize(kBeamWidth);
+    check_internal(!result.empty(), "replicate is always among a layer's sharding options");
+    return result;
+  }
+
+  double layer_cost(const Partial& partial, NodeId id) const {
+    const Node& node = model_.node(id);
+    const ShardingOption& option = options_[size_t(id)][size_t(partial.choice[size_t(id)])];
+    double flops = node.layer->forward_flops(model_.input_shapes(id)) * samples_ * (1 + kBackwardToForward);
+    double cost = flops / kFlopsPerSecond / (option.divides_work ? degree_ : 1);
+    // memory traffic of the output, so that elementwise layers prefer to stay split too
+    bool split = option.output.is_shard();
+    cost += element_count(node.sample_shape) * samples_ * kBytesPerElement * 3 / kBytesPerSecond / (split ? degree_ : 1);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      NodeId source = node.inputs[i];
+      if (source < model_.input_count()) continue;
+      const ShardingOption& from = options_[size_t(source)][size_t(partial.choice[size_t(source)])];
+      double elements = element_count(model_.node(source).sample_shape) * samples_;
+      cost += move_seconds(from.output, option.inputs[i], degree_, elements);
+      cost += move_seconds(option.input_gradients[i], gradient_needed(from.output), degree_, elements);
+    }
+    return cost;
+  }
+
+  /// Options of the nodes up to `id` that later nodes still see, and of layers whose parameters are shared.
+  std::vector<int> frontier(const Partial& partial, NodeId id) const {
+    std::vector<int> key;
+    for (NodeId n = model_.input_count(); n <= id; ++n) {
+      const auto& consumers = model_.consumers(n);
+      bool live = std::any_of(consumers.begin(), consumers.end(), [&](NodeId c) { return c > id; });
+      key.push_back(live || has_tied(n) ? partial.choice[size_t(n)] : -1);
+    }
+    return key;
+  }
+
+  bool has_tied(NodeId id) const {
+    for (const ParameterSpec& p : model_.node(id).layer->parameters())
+      if (users(p.name) > 1) return true;
+    return false;
+  }
+
+  int users(const std::string& parameter) const {
+    int count = 0;
+    for (NodeId n = model_.input_count(); n < NodeId(model_.nodes().size()); ++n)
+      for (const ParameterSpec& p : model_.node(n).layer->parameters()) count += p.name == parameter;
+    return count;
+  }
+
+  bool agrees_with_tied(const Partial& partial, NodeId id, const ShardingOption& option) const {
+    auto parameters = model_.node(id).layer->parameters();
+    for (NodeId n = model_.input_count(); n < id; ++n) {
+      auto earlier = model_.node(n).layer->parameters();
+      for (size_t a = 0; a < earlier.size(); ++a)
+        for (size_t b = 0; b < parameters.size(); ++b)
+          if (earlier[a].name == parameters[b].name &&
+              options_[size_t(n)][size_t(partial.choice[size_t(n)])].parameters[a] != option.parameters[b])
+            return false;
+    }
+    return true;
+  }
+
+  const Model& model_;
+  int degree_;
+  double samples_;
+  std::vector<std::vector<ShardingOption>> options_;
+};
+
+}  // namespace
+
+std::vector<std::string> choose_splits(const Model& model, int degree, int64_t samples) {
+  return SplitSearch(model, degree, samples).run();
+}
+
+}  // namespace trireme

@@ -1,0 +1,60 @@
+#include "profile/layer_times.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/memory.h"
+#include "plan/named.h"
+#include "program/compile.h"
+#include "runtime/crew.h"
+#include "runtime/worker.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kRuns = 4;  // the first warms up
+
+Batch random_batch(const Model& model, int64_t samples) {
+  auto load = [&model](Range range) {
+    std::vector<at::Tensor> inputs;
+    for (NodeId id = 0; id < model.input_count(); ++id) {
+      Shape shape = model.node(id).sample_shape;
+      shape.insert(shape.begin(), range.size());
+      // targets are class indices: all of class 0
+      at::Tensor tensor = id == 0 ? at::rand(shape) : at::zeros(shape, at::kLong);
+      if (tensor.dim() == 4) tensor = tensor.contiguous(at::MemoryFormat::ChannelsLast);
+      inputs.push_back(tensor);
+    }
+    return inputs;
+  };
+  return {samples, load};
+}
+
+}  // namespace
+
+std::vector<double> profile_layers(const Model& model, Precision precision, int64_t samples, uint64_t seed) {
+  Plan plan = named_plan("single", model, Cluster::uniform(1), samples, {});
+  Program program = compile(model, plan, {.segment_per_layer = true, .mixed_precision = precision == Precision::bf16});
+  std::vector<double> least(model.nodes().size(), std::numeric_limits<double>::infinity());
+  LocalWorld world(1);
+  ParameterStore store(program, precision);
+  run_crew(world, [&](int rank) {
+    Worker worker(rank, model, &program, nullptr, store, world, {.seed = seed});
+    for (int run = 0; run < kRuns; ++run) {
+      StepOutcome outcome = worker.train({.step = run, .batch = random_batch(model, samples), .trace = true});
+      std::vector<double> seconds(model.nodes().size(), 0.0);
+      for (size_t i = 0; i < outcome.events.size(); ++i) {
+        const Instruction& instruction = program.ranks[0][i];
+        if (instruction.code != OpCode::forward && instruction.code != OpCode::backward) continue;
+        NodeId node = program.ops[size_t(program.segments[size_t(instruction.index)].ops.front())].node;
+        seconds[size_t(node)] += outcome.events[i].end - outcome.events[i].begin;
+      }
+      for (size_t n = 0; run > 0 && n < seconds.size(); ++n) least[n] = std::min(least[n], seconds[n]);
+    }
+  });
+  return least;
+}
+
+}  // namespace trireme

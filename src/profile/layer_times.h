@@ -1,0 +1,16 @@
+// A quick profile: seconds of forward and backward per layer on one device.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/model.h"
+#include "runtime/precision.h"
+
+namespace trireme {
+
+/// Seconds of forward + backward by node id (0 for inputs) at a batch of `samples`: least of a few runs after a warm-up, each
+/// layer an instruction of its own in a program for one device. Runs on a thread of its own; takes a few steps' time.
+std::vector<double> profile_layers(const Model& model, Precision precision, int64_t samples, uint64_t seed);
+
+}  // namespace trireme

@@ -1,0 +1,29 @@
+// model + plan -> program.
+#pragma once
+
+#include <vector>
+
+#include "plan/plan.h"
+#include "program/program.h"
+
+namespace trireme {
+
+struct CompileOptions {
+  bool training = true;             ///< false: forward only, for evaluation
+  bool clip_gradients = false;
+  bool keep_gradients = false;      ///< for verification: reduce and update in two passes
+  bool segment_per_layer = false;   ///< for profiling: every layer an instruction of its own
+  bool mixed_precision = false;     ///< full-precision parameters in buckets of their own
+  int64_t bucket_bytes = 25 << 20;  ///< a bucket closes when it reaches this (PyTorch DDP's default)
+  int64_t first_bucket_bytes = 1 << 20;
+  BatchNormScope batch_norm = BatchNormScope::local;
+};
+
+/// DDP's rule for sizes in bytes in the order in which they become ready: a group closes when it reaches its cap; the first
+/// group has a smaller one, so that communication begins early. Returns the number of items of each group.
+std::vector<int> group_sizes(const std::vector<int64_t>& bytes, int64_t cap, int64_t first_cap);
+
+/// The plan must be validated. The result has passed the checker. Errors (user): a program that would deadlock, with its cycle.
+Program compile(const Model& model, const Plan& plan, const CompileOptions& options);
+
+}  // namespace trireme

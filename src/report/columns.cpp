@@ -1,0 +1,272 @@
+#include "report/columns.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <optional>
+
+namespace trireme {
+namespace {
+
+constexpr const char* kNotMeasured = "–";
+constexpr double kMinutesFrom = 600;  ///< seconds
+
+struct Scale {
+  const char* unit;
+  double size;
+};
+
+constexpr Scale kTimes[] = {{"µs", 1e-6}, {"ms", 1e-3}, {"s", 1.0}, {"min", kMinutesFrom}};
+constexpr Scale kBytes[] = {{"B", 1.0}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}};
+
+/// The largest unit of which `largest` holds at least one (minutes: from ten on).
+template <size_t n>
+Scale scale_for(const Scale (&scales)[n], double largest) {
+  Scale best = scales[0];
+  for (const Scale& scale : scales)
+    if (largest >= scale.size) best = scale;
+  if (best.size == kMinutesFrom) best.size = 60;
+  return best;
+}
+
+std::string significant(double value) {
+  double size = std::abs(value);
+  if (!std::isfinite(value)) return "not finite";
+  int decimals = size == 0 || size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
+  return fmt::format("{:.{}f}", value, decimals);
+}
+
+std::string percent(double share) { return std::isfinite(share) ? fmt::format("{:.1f}", 100 * share) : "not finite"; }
+
+using Value = std::optional<double>;
+
+double largest_of(const std::vector<RunResult>& rows, const std::function<Value(const RunResult&)>& value) {
+  double largest = 0;
+  for (const RunResult& row : rows)
+    if (Value v = value(row); v && std::isfinite(*v)) largest = std::max(largest, std::abs(*v));
+  return largest;
+}
+
+class Builder {
+ public:
+  explicit Builder(const std::vector<RunResult>& rows) : rows_(rows) {}
+
+  void add(std::string title, std::string unit, const std::function<std::string(const RunResult&)>& cell, bool numeric = true) {
+    Column column{std::move(title), std::move(unit), numeric, {}};
+    bool any = false;
+    for (const RunResult& row : rows_) {
+      std::string text = cell(row);
+      any |= !text.empty();
+      column.cells.push_back(text.empty() ? kNotMeasured : std::move(text));
+    }
+    if (any) columns_.push_back(std::move(column));
+  }
+
+  template <size_t n>
+  void add_scaled(std::string title, const Scale (&scales)[n], const std::function<Value(const RunResult&)>& value) {
+    Scale scale = scale_for(scales, largest_of(rows_, value));
+    add(std::move(title), scale.unit, [&](const RunResult& row) {
+      Value v = value(row);
+      return v ? significant(*v / scale.size) : std::string();
+    });
+  }
+
+  std::vector<Column> take() { return std::move(columns_); }
+
+ private:
+  const std::vector<RunResult>& rows_;
+  std::vector<Column> columns_;
+};
+
+std::vector<std::string> distinct_warnings(const ExperimentResult& result) {
+  std::vector<std::string> warnings;
+  for (const RunResult& row : result.rows)
+    for (const std::string& warning : row.warnings)
+      if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
+  return warnings;
+}
+
+std::string status_cell(const RunResult& row, const std::vector<std::string>& warnings) {
+  std::string text = name_of(row.status);
+  for (size_t i = 0; i < warnings.size(); ++i)
+    if (std::find(row.warnings.begin(), row.warnings.end(), warnings[i]) != row.warnings.end())
+      text += fmt::format(" [{}]", i + 1);
+  return text;
+}
+
+Value mean(const std::vector<double>& values) {
+  if (values.empty()) return std::nullopt;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+Value peak_memory(const RunResult& row) {
+  if (row.memory.empty()) return std::nullopt;
+  int64_t peak = 0;
+  for (const MemoryUse& use : row.memory) peak = std::max(peak, use.peak);
+  return static_cast<double>(peak);
+}
+
+std::string loss_and_accuracy(const std::optional<EvaluationPoint>& point) {
+  if (!point) return "";
+  std::string loss = std::isfinite(point->loss) ? fmt::format("{:.4f}", point->loss) : "not finite";
+  return fmt::format("{} / {}", loss, percent(point->accuracy).append(" %"));
+}
+
+void add_times(const std::vector<RunResult>& rows, Builder& table) {
+  auto p90 = [](const RunResult& row) { return row.step_seconds ? Value(row.step_seconds->median) : std::nullopt; };
+  Scale scale = scale_for(kTimes, largest_of(rows, p90));
+  table.add("time per step", fmt::format("{}: median [p10-p90]", scale.unit), [&](const RunResult& row) -> std::string {
+    if (!row.step_seconds) return "";
+    const StepSeconds& s = *row.step_seconds;
+    return fmt::format("{} [{}-{}]", significant(s.median / scale.size), significant(s.p10 / scale.size),
+                       significant(s.p90 / scale.size));
+  });
+  table.add_scaled("epoch", kTimes, [](const RunResult& row) { return row.epoch_seconds; });
+  table.add("speed", "samples/s", [](const RunResult& row) {
+    return row.samples_per_second ? fmt::format("{:.0f}", *row.samples_per_second) : std::string();
+  });
+  table.add("scaling", "% of ideal", [](const RunResult& row) {
+    return row.scaling_efficiency ? percent(*row.scaling_efficiency) : std::string();
+  });
+  table.add("busy", "% of step", [](const RunResult& row) {
+    Value busy = mean(row.busy_share);
+    return busy ? percent(*busy) : std::string();
+  });
+}
+
+void add_costs(Builder& table) {
+  table.add("exposed / hidden comm.", "% of step", [](const RunResult& row) -> std::string {
+    if (!row.exposed_communication && !row.hidden_communication) return "";
+    return fmt::format("{} / {}", row.exposed_communication ? percent(*row.exposed_communication) : kNotMeasured,
+                       row.hidden_communication ? percent(*row.hidden_communication) : kNotMeasured);
+  });
+  Builder* t = &table;
+  t->add_scaled("sent per step", kBytes, [](const RunResult& row) {
+    return row.bytes_per_step ? Value(static_cast<double>(*row.bytes_per_step)) : std::nullopt;
+  });
+  t->add_scaled("peak memory", kBytes, peak_memory);
+}
+
+void add_quality(Builder& table) {
+  table.add("test", "loss / accuracy", [](const RunResult& row) { return loss_and_accuracy(row.test); });
+  table.add("test, equal samples", "loss / accuracy",
+            [](const RunResult& row) { return loss_and_accuracy(row.test_at_equal_samples); });
+  table.add("test, equal time", "loss / accuracy",
+            [](const RunResult& row) { return loss_and_accuracy(row.test_at_equal_time); });
+  table.add("to target", "steps / epochs / s", [](const RunResult& row) -> std::string {
+    if (row.to_target)
+      return fmt::format("{} / {} / {}", row.to_target->steps, significant(row.to_target->epochs),
+                         significant(row.to_target->seconds));
+    return row.target_accuracy && row.status == RunStatus::ok ? "not reached" : "";
+  });
+}
+
+/// The ok row with the least `value`; null where none has one.
+const RunResult* best(const ExperimentResult& result, const std::function<Value(const RunResult&)>& value) {
+  const RunResult* found = nullptr;
+  for (const RunResult& row : result.rows) {
+    Value v = value(row);
+    if (row.status != RunStatus::ok || !v || !std::isfinite(*v)) continue;
+    if (!found || *v < *value(*found)) found = &row;
+  }
+  return found;
+}
+
+std::string in_unit(double value, const Scale& scale) { return fmt::format("{} {}", significant(value / scale.size), scale.unit); }
+
+std::string caution(const RunResult& row) { return row.warnings.empty() ? "" : " (mind the warning: " + row.warnings[0] + ")"; }
+
+std::string what_ran(const ExperimentResult& result) {
+  auto ok = std::count_if(result.rows.begin(), result.rows.end(), [](const RunResult& r) { return r.status == RunStatus::ok; });
+  auto runs = [](auto n) { return fmt::format("{} run{}", n, n == 1 ? "" : "s"); };
+  std::string text = result.model.empty() ? "The model" : result.model;
+  text += fmt::format(" was trained on {}", result.data_source.empty() ? "the data" : result.data_source);
+  if (result.batch > 0) text += fmt::format(" with a global batch of {}", result.batch);
+  if (!result.precision.empty()) text += " in " + result.precision;
+  text += fmt::format(", seed {}: {}, ", result.seed, runs(result.rows.size()));
+  text += ok == static_cast<std::ptrdiff_t>(result.rows.size()) ? "all ok." : fmt::format("{} ok.", ok);
+  return text;
+}
+
+}  // namespace
+
+std::string row_name(const RunResult& row) {
+  return fmt::format("{} on {} device{}", row.strategy, row.devices, row.devices == 1 ? "" : "s");
+}
+
+std::vector<Column> comparison_columns(const ExperimentResult& result) {
+  std::vector<std::string> warnings = distinct_warnings(result);
+  Builder table(result.rows);
+  table.add("strategy", "", [](const RunResult& row) { return row.strategy; }, false);
+  table.add("devices", "", [](const RunResult& row) { return fmt::format("{}", row.devices); });
+  table.add("plan", "", [](const RunResult& row) { return row.plan; }, false);
+  table.add("status", "", [&](const RunResult& row) { return status_cell(row, warnings); }, false);
+  add_times(result.rows, table);
+  add_costs(table);
+  add_quality(table);
+  return table.take();
+}
+
+std::vector<Column> memory_columns(const ExperimentResult& result) {
+  double largest = largest_of(result.rows, peak_memory);
+  if (largest == 0) return {};
+  Scale scale = scale_for(kBytes, largest);
+  std::vector<Column> columns = {{"strategy", "", false, {}}, {"devices", "", true, {}}, {"device", "", true, {}}};
+  for (int c = 0; c < kMemoryCategories; ++c)
+    columns.push_back({name_of(static_cast<MemoryCategory>(c)), scale.unit, true, {}});
+  columns.push_back({"peak", scale.unit, true, {}});
+  for (const RunResult& row : result.rows)
+    for (size_t device = 0; device < row.memory.size(); ++device) {
+      size_t i = 0;
+      columns[i++].cells.push_back(row.strategy);
+      columns[i++].cells.push_back(fmt::format("{}", row.devices));
+      columns[i++].cells.push_back(fmt::format("{}", device));
+      for (int64_t bytes : row.memory[device].at_peak)
+        columns[i++].cells.push_back(significant(static_cast<double>(bytes) / scale.size));
+      columns[i].cells.push_back(significant(static_cast<double>(row.memory[device].peak) / scale.size));
+    }
+  return columns;
+}
+
+std::vector<std::string> footnotes(const ExperimentResult& result) {
+  std::vector<std::string> notes;
+  for (const std::string& warning : distinct_warnings(result))
+    notes.push_back(fmt::format("[{}] {}", notes.size() + 1, warning));
+  return notes;
+}
+
+std::vector<std::string> failures(const ExperimentResult& result) {
+  std::vector<std::string> lines;
+  for (const RunResult& row : result.rows)
+    if (row.status != RunStatus::ok)
+      lines.push_back(fmt::format("{}: {}{}", row_name(row), name_of(row.status), row.reason.empty() ? "" : ": " + row.reason));
+  return lines;
+}
+
+std::vector<std::string> summary(const ExperimentResult& result) {
+  std::vector<std::string> sentences = {what_ran(result)};
+  if (result.generated_data) sentences.push_back("The data are generated: accuracies say nothing about the real set.");
+  auto step = [](const RunResult& row) { return row.step_seconds ? Value(row.step_seconds->median) : std::nullopt; };
+  if (const RunResult* row = best(result, step)) {
+    std::string text = fmt::format("Fastest: {}, {} per step", row_name(*row), in_unit(*step(*row), scale_for(kTimes, *step(*row))));
+    auto single = std::find_if(result.rows.begin(), result.rows.end(),
+                               [](const RunResult& r) { return r.strategy == "single" && r.status == RunStatus::ok; });
+    if (single != result.rows.end() && &*single != row && step(*single) && *step(*row) > 0)
+      text += fmt::format(", {:.2f} times as fast as one device", *step(*single) / *step(*row));
+    sentences.push_back(text + caution(*row) + ".");
+  }
+  auto target = [](const RunResult& row) { return row.to_target ? Value(row.to_target->seconds) : std::nullopt; };
+  if (const RunResult* row = best(result, target))
+    sentences.push_back(fmt::format("First at {}% test accuracy: {}, after {}{}.",
+                                    row->target_accuracy ? percent(*row->target_accuracy) + " " : "the target ", row_name(*row),
+                                    in_unit(*target(*row), scale_for(kTimes, *target(*row))), caution(*row)));
+  if (const RunResult* row = best(result, peak_memory); row && result.rows.size() > 1)
+    sentences.push_back(fmt::format("Least memory per device: {}, {} at its peak.", row_name(*row),
+                                    in_unit(*peak_memory(*row), scale_for(kBytes, *peak_memory(*row)))));
+  return sentences;
+}
+
+}  // namespace trireme

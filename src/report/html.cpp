@@ -1,0 +1,172 @@
+#include "report/html.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "report/columns.h"
+#include "report/run_json.h"
+#include "report/trace.h"
+
+namespace trireme {
+
+// written by cmake/Embed.cmake from src/report/html/ and Debian's Chart.js
+namespace assets {
+extern const std::string_view report_html, report_css, report_js, timeline_js, chart_js;
+}  // namespace assets
+
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kCurvePoints = 2000;  ///< a line on a screen shows no more; longer curves are thinned
+
+/// Text of a <script> may hold anything but the end of its element; in JavaScript "<\/" is "</".
+std::string script_text(std::string_view code) {
+  std::string out(code);
+  for (size_t at = out.find("</"); at != std::string::npos; at = out.find("</", at + 3)) out.insert(at + 1, "\\");
+  return out;
+}
+
+/// In JSON a '<' occurs only inside strings, where \u003c means the same.
+std::string embedded_json(const json& j) {
+  std::string out;
+  for (char c : json_text(j))
+    if (c == '<')
+      out += "\\u003c";
+    else
+      out += c;
+  return out;
+}
+
+/// Every k-th point and the last one.
+json curve_json(const std::vector<CurvePoint>& curve) {
+  json points = json::array();
+  size_t stride = std::max<size_t>(1, (curve.size() + kCurvePoints - 1) / kCurvePoints);
+  for (size_t i = 0; i < curve.size(); ++i)
+    if (i % stride == 0 || i + 1 == curve.size())
+      points.push_back({curve[i].step, json_number(curve[i].seconds), json_number(curve[i].loss)});
+  return points;
+}
+
+json timeline_of(const Timeline& timeline) {
+  json events = json::array();
+  std::vector<int> lanes = event_lanes(timeline);
+  for (size_t i = 0; i < timeline.events.size(); ++i) {
+    const Event& e = timeline.events[i];
+    events.push_back({e.rank, lanes[i], name_of(e.kind), e.name, e.micro_batch, json_number(e.begin), json_number(e.end), e.bytes});
+  }
+  return {{"step", timeline.step}, {"events", std::move(events)}};
+}
+
+/// The rows as run.json has them, with short curves and with timelines.
+json report_data(const ExperimentResult& result) {
+  json data = to_json(result);
+  data["seed"] = fmt::format("{}", result.seed);  // JavaScript's numbers hold 53 bits
+  for (size_t i = 0; i < result.rows.size(); ++i) {
+    const RunResult& row = result.rows[i];
+    json& out = data["rows"][i];
+    out["name"] = row_name(row);
+    out["curve"] = curve_json(row.curve);
+    out["timeline"] = row.timeline ? timeline_of(*row.timeline) : json(nullptr);
+  }
+  return data;
+}
+
+std::string paragraphs(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) out += "<p>" + html_escaped(text) + "</p>\n";
+  return out;
+}
+
+std::string header_cell(const Column& column) {
+  std::string unit = column.unit.empty() ? "" : " <small>" + html_escaped(column.unit) + "</small>";
+  return fmt::format("<th scope=\"col\"{}>{}{}</th>", column.numeric ? " class=\"n\"" : "", html_escaped(column.title), unit);
+}
+
+std::string html_table(const std::vector<Column>& columns, const std::string& caption) {
+  if (columns.empty()) return "<p>Not measured.</p>";
+  std::string out = fmt::format(
+      "<div class=\"scroll\" role=\"region\" aria-label=\"{0}\" tabindex=\"0\"><table><caption>{0}</caption>\n<thead><tr>", caption);
+  for (const Column& column : columns) out += header_cell(column);
+  out += "</tr></thead>\n<tbody>\n";
+  for (size_t row = 0; row < columns[0].cells.size(); ++row) {
+    out += "<tr>";
+    for (size_t c = 0; c < columns.size(); ++c) {
+      std::string cell = html_escaped(columns[c].cells[row]);
+      if (c == 0)
+        out += "<th scope=\"row\">" + cell + "</th>";
+      else
+        out += fmt::format("<td{}>{}</td>", columns[c].numeric ? " class=\"n\"" : "", cell);
+    }
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table></div>";
+}
+
+std::string fact(const char* name, const std::string& value) {
+  return value.empty() ? "" : fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", name, html_escaped(value));
+}
+
+std::string facts(const ExperimentResult& result) {
+  return "<dl>" + fact("Model", result.model) + fact("Data", result.data_source) +
+         fact("Precision", result.precision) + fact("Global batch", result.batch > 0 ? fmt::format("{}", result.batch) : "") +
+         fact("Seed", fmt::format("{}", result.seed)) + fact("Machine", result.machine) + fact("Started", result.started) + "</dl>";
+}
+
+std::string list_of(const std::vector<std::string>& items, const char* empty) {
+  if (items.empty()) return fmt::format("<p>{}</p>", empty);
+  std::string out = "<ul>\n";
+  for (const std::string& item : items) out += "<li>" + html_escaped(item) + "</li>\n";
+  return out + "</ul>";
+}
+
+std::string part(const ExperimentResult& result, std::string_view name) {
+  if (name == "title") return html_escaped(result.experiment);
+  if (name == "css") return std::string(assets::report_css);
+  if (name == "facts") return facts(result);
+  if (name == "summary") return paragraphs(summary(result));
+  if (name == "table") return html_table(comparison_columns(result), "Comparison of the strategies");
+  if (name == "memory-table") return html_table(memory_columns(result), "Memory of each device at its peak, by category");
+  if (name == "failures") return list_of(failures(result), "Every run ended well.");
+  if (name == "warnings") return list_of(footnotes(result), "No warnings.");
+  if (name == "data") return embedded_json(report_data(result));
+  if (name == "chart-js") return script_text(assets::chart_js);
+  if (name == "report-js") return script_text(assets::report_js);
+  if (name == "timeline-js") return script_text(assets::timeline_js);
+  return "";
+}
+
+}  // namespace
+
+std::string html_escaped(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      case '\'': out += "&#39;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
+std::string html_report(const ExperimentResult& result) {
+  // one pass over the template: what is filled in is never searched for marks itself
+  std::string_view rest = assets::report_html;
+  std::string out;
+  for (size_t open = rest.find("{{"); open != rest.npos; open = rest.find("{{")) {
+    size_t close = rest.find("}}", open);
+    out += rest.substr(0, open);
+    out += part(result, rest.substr(open + 2, close - open - 2));
+    rest.remove_prefix(close + 2);
+  }
+  return out += rest;
+}
+
+}  // namespace trireme

@@ -1,0 +1,174 @@
+// Draws the report's charts from the JSON in #data; names are those of run.json.
+"use strict";
+
+// Okabe and Ito's palette, dark yellow instead of yellow; the dashes tell lines apart where colours do not
+const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b3a000", "#7f7f7f"];
+const DASHES = [[], [7, 3], [2, 3], [10, 3, 2, 3], [14, 4], [4, 4], [1, 2], [8, 2, 1, 2]];
+const CATEGORIES = ["weights", "gradients", "optimizer", "activations", "buffers"];
+const BAR_HEIGHT = 38, BAR_AXES = 110;
+
+const result = JSON.parse(document.getElementById("data").textContent);
+const charts = [];
+
+function element(tag, className) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  return node;
+}
+function cssColour(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
+function formatNumber(value) {
+  const size = Math.abs(value);
+  return value.toLocaleString("en", size >= 1e4 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: size >= 1000 ? 5 : 3 });
+}
+function formatBytes(bytes) {
+  const unit = byteUnit(bytes);
+  return `${formatNumber(bytes / unit.size)} ${unit.name}`;
+}
+function byteUnit(largest) {
+  const units = [["B", 1], ["KiB", 2 ** 10], ["MiB", 2 ** 20], ["GiB", 2 ** 30], ["TiB", 2 ** 40]];
+  const [name, size] = units.filter(([, s]) => largest >= s).pop() || units[0];
+  return { name, size };
+}
+function timeUnit(largest) {
+  const units = [["µs", 1e-6], ["ms", 1e-3], ["s", 1]];
+  const [name, size] = units.filter(([, s]) => largest >= s).pop() || units[0];
+  return { name, size };
+}
+function colourOf(row) { return PALETTE[result.rows.indexOf(row) % PALETTE.length]; }
+function shortName(row) { return `${row.strategy}, ${row.devices}`; }
+
+/// A chart in the box `id`; a sentence where there is nothing to draw.
+function draw(id, any, label, config, height) {
+  const box = document.getElementById(id);
+  box.replaceChildren();
+  if (!any) {
+    box.style.height = "auto";
+    box.append(Object.assign(element("p", "none"), { textContent: "Not measured." }));
+    return;
+  }
+  if (height) box.style.height = `${height}px`;
+  const canvas = element("canvas");
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", label);
+  box.append(canvas);
+  charts.push(new Chart(canvas, config));
+}
+
+function axis(text, more) { return { title: { display: true, text }, beginAtZero: true, ...more }; }
+
+function barOptions(xTitle, stacked, tooltip) {
+  return {
+    indexAxis: "y", animation: false, responsive: true, maintainAspectRatio: false,
+    scales: { x: axis(xTitle, { stacked }), y: { stacked, grid: { display: false } } },
+    plugins: { legend: { display: stacked, position: "bottom", labels: { boxWidth: 14 } }, tooltip: { callbacks: { label: tooltip } } },
+  };
+}
+
+function drawTimes() {
+  const rows = result.rows.filter((r) => r.step_seconds && r.step_seconds.median !== null);
+  const unit = timeUnit(Math.max(...rows.map((r) => r.step_seconds.p90 ?? r.step_seconds.median)));
+  const scaled = (v) => v / unit.size;
+  draw("time", rows.length, `Median time per step: ${rows.map((r) => `${r.name} ${formatNumber(scaled(r.step_seconds.median))} ${unit.name}`).join(", ")}`, {
+    type: "bar",
+    data: { labels: rows.map(shortName), datasets: [
+      { label: "10th to 90th percentile", data: rows.map((r) => [scaled(r.step_seconds.p10), scaled(r.step_seconds.p90)]),
+        backgroundColor: cssColour("--ink"), grouped: false, barPercentage: 0.12, minBarLength: 2 },
+      { label: "median", data: rows.map((r) => scaled(r.step_seconds.median)), backgroundColor: rows.map(colourOf), grouped: false, barPercentage: 0.7 },
+    ] },
+    options: barOptions(`time per step (${unit.name})`, false, (item) => {
+      const v = item.raw;
+      return Array.isArray(v) ? `10th to 90th percentile: ${formatNumber(v[0])} to ${formatNumber(v[1])} ${unit.name}` : `median: ${formatNumber(v)} ${unit.name}`;
+    }),
+  }, BAR_AXES - 30 + BAR_HEIGHT * rows.length);
+}
+
+function drawSplit() {
+  const rows = result.rows.filter((r) => r.busy_share.some((v) => v !== null));
+  const percents = rows.map((r) => {
+    const known = r.busy_share.filter((v) => v !== null), busy = known.reduce((a, b) => a + b, 0) / known.length;
+    const hidden = Math.min(r.communication.hidden_share ?? 0, busy), exposed = r.communication.exposed_share ?? 0;
+    return [busy - hidden, hidden, exposed, Math.max(0, 1 - busy - exposed)].map((v) => 100 * v);
+  });
+  const parts = [["computing", "#0072b2"], ["computing, communication hidden", "#56b4e9"], ["communication exposed", "#d55e00"], ["idle", cssColour("--line")]];
+  draw("split", rows.length, `Share of step time: ${rows.map((r, i) => `${r.name} ${parts.map(([n], k) => `${n} ${formatNumber(percents[i][k])} %`).join(", ")}`).join("; ")}`, {
+    type: "bar",
+    data: { labels: rows.map(shortName), datasets: parts.map(([label, backgroundColor], k) => ({ label, backgroundColor, data: percents.map((p) => p[k]), barPercentage: 0.7 })) },
+    options: { ...barOptions("share of step time (%)", true, (item) => `${item.dataset.label}: ${formatNumber(item.raw)} %`) },
+  }, BAR_AXES + 30 + BAR_HEIGHT * rows.length);
+  if (rows.length) charts[charts.length - 1].options.scales.x.max = 100;
+}
+
+/// Lines, the widest first: later ones lie on top and leave the edges of earlier ones in sight.
+function lineSets(rows, points) {
+  return rows.map((row, i) => ({
+    label: row.name, data: points(row), borderColor: colourOf(row), backgroundColor: colourOf(row), order: rows.length - i,
+    borderWidth: 1.5 + 1.4 * (rows.length - 1 - i), borderDash: i + 1 < rows.length ? [] : DASHES[1],
+    pointRadius: 0, pointHitRadius: 8, spanGaps: false,
+  }));
+}
+
+function lineOptions(xTitle, yTitle, yMore) {
+  return {
+    animation: false, responsive: true, maintainAspectRatio: false, parsing: false, normalized: true, interaction: { mode: "nearest", axis: "x", intersect: false },
+    scales: { x: { type: "linear", ...axis(xTitle) }, y: { ...axis(yTitle), ...yMore } },
+    plugins: { legend: { position: "bottom", labels: { boxWidth: 14 } }, decimation: { enabled: true, algorithm: "min-max" },
+               tooltip: { callbacks: { title: (items) => items.length ? `${xTitle}: ${formatNumber(items[0].parsed.x)}` : "",
+                                       label: (item) => `${item.dataset.label}: ${formatNumber(item.parsed.y)}` } } },
+  };
+}
+
+function drawLoss(id, xTitle, column) {
+  const rows = result.rows.filter((r) => r.curve.length);
+  const logarithmic = document.getElementById("logarithmic").checked;
+  const points = (row) => row.curve.filter((p) => p[column] !== null).map((p) => ({ x: p[column], y: p[2] === null ? NaN : p[2] }));
+  draw(id, rows.length, `Training loss against ${xTitle} for ${rows.map((r) => r.name).join(", ")}; the last values are in the table`, {
+    type: "line", data: { datasets: lineSets(rows, points) },
+    options: lineOptions(xTitle, "training loss", logarithmic ? { type: "logarithmic", beginAtZero: false } : {}),
+  });
+}
+
+function drawAccuracy() {
+  const rows = result.rows.filter((r) => r.evaluations.length);
+  const points = (row) => row.evaluations.filter((e) => e.seconds !== null && e.accuracy !== null).map((e) => ({ x: e.seconds, y: 100 * e.accuracy }));
+  const sets = lineSets(rows, points).map((set, i) => ({ ...set, borderWidth: 2, borderDash: DASHES[i % DASHES.length], pointRadius: 3 }));
+  draw("accuracy", rows.length, `Test accuracy against training time for ${rows.map((r) => r.name).join(", ")}`, {
+    type: "line", data: { datasets: sets }, options: lineOptions("training time (s)", "test accuracy (%)", { beginAtZero: false }),
+  });
+}
+
+function drawMemory() {
+  const devices = result.rows.flatMap((row) => row.memory_bytes.map((use, i) => ({ name: row.memory_bytes.length > 1 ? `${shortName(row)}: ${i}` : shortName(row), use })));
+  const unit = byteUnit(Math.max(...devices.map((d) => d.use.peak), 0));
+  draw("memory", devices.length, `Peak memory per device: ${devices.map((d) => `${d.name} ${formatBytes(d.use.peak)}`).join(", ")}`, {
+    type: "bar",
+    data: { labels: devices.map((d) => d.name), datasets: CATEGORIES.map((label, k) => ({ label, data: devices.map((d) => d.use[label] / unit.size), backgroundColor: PALETTE[k], barPercentage: 0.8 })) },
+    options: barOptions(`memory (${unit.name})`, true, (item) => `${item.dataset.label}: ${formatNumber(item.raw)} ${unit.name}`),
+  }, BAR_AXES + 24 * devices.length);
+}
+
+function drawTimelines() {
+  const rows = result.rows.filter((r) => r.timeline && r.timeline.events.length), holder = document.getElementById("timelines");
+  holder.replaceChildren();
+  document.getElementById("timeline-legend").replaceChildren();
+  drawTimelineLegend(rows);
+  for (const row of rows) charts.push(drawTimeline(row, holder));
+  if (!rows.length) holder.append(Object.assign(element("p", "none"), { textContent: "No step was traced." }));
+}
+
+function drawAll() {
+  for (const chart of charts.splice(0)) chart.destroy();
+  Object.assign(Chart.defaults, { color: cssColour("--soft"), borderColor: cssColour("--line") });
+  Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
+  drawTimes();
+  drawSplit();
+  drawLoss("loss-steps", "steps", 0);
+  drawLoss("loss-seconds", "training time (s)", 1);
+  drawAccuracy();
+  drawMemory();
+  drawTimelines();
+  for (const chart of charts) chart.update("none");
+}
+
+document.getElementById("logarithmic").addEventListener("change", drawAll);
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+drawAll();

@@ -1,0 +1,158 @@
+#include "report/progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+
+#include "base/units.h"
+#include "report/width.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kDefaultColumns = 80;
+constexpr int kMinBar = 8, kMaxBar = 30;
+constexpr int kNameColumns = 12;
+
+void write_standard_output(std::string_view text) {
+  while (!text.empty()) {
+    ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (n <= 0) return;  // nobody listens any more: progress is no reason to stop training
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string draw_bar(double share, int columns) {
+  int full = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * columns));
+  std::string bar;
+  for (int i = 0; i < columns; ++i) bar += i < full ? "━" : "┄";
+  return bar;
+}
+
+std::string numbers_of(const StepReport& report, bool reported) {
+  if (!reported) return "starting";
+  std::string text = fmt::format("loss {:.4f}", report.point.loss);
+  if (report.samples_per_second > 0) text += fmt::format("  {} samples/s", format_count(report.samples_per_second));
+  if (report.seconds_left > 0) text += fmt::format("  {} left", format_seconds(report.seconds_left));
+  return text;
+}
+
+std::string finished_line(const std::string& name, const RunResult& result) {
+  if (result.status != RunStatus::ok)
+    return fmt::format("{}  {}{}", pad_to(name, kNameColumns), name_of(result.status),
+                       result.reason.empty() ? "" : ": " + result.reason);
+  std::string text = pad_to(name, kNameColumns) + "  done";
+  if (result.step_seconds) text += fmt::format("  {}/step", format_seconds(result.step_seconds->median));
+  if (result.samples_per_second) text += fmt::format("  {} samples/s", format_count(*result.samples_per_second));
+  if (result.test) text += fmt::format("  test accuracy {:.2f} %", 100 * result.test->accuracy);
+  return text;
+}
+
+}  // namespace
+
+ProgressOptions standard_output_progress() {
+  const char* term = std::getenv("TERM");
+  ProgressOptions options;
+  options.terminal = ::isatty(STDOUT_FILENO) && term && std::string_view(term) != "dumb";
+  return options;
+}
+
+Progress::Progress(ProgressOptions options) : options_(std::move(options)) {
+  if (!options_.write) options_.write = write_standard_output;
+  if (!options_.now) options_.now = steady_seconds;
+}
+
+Progress::~Progress() {
+  if (options_.terminal && !running_.empty()) redraw("", true);
+}
+
+int Progress::columns() const {
+  if (options_.width > 0) return options_.width;
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return kDefaultColumns;
+}
+
+Progress::Bar& Progress::find(const std::string& name) {
+  auto it = std::find_if(running_.begin(), running_.end(), [&](const Bar& b) { return b.name == name; });
+  if (it != running_.end()) return *it;
+  running_.push_back({.name = name, .total = 0, .report = {}, .reported = false, .last_log = options_.now()});
+  return running_.back();
+}
+
+void Progress::begin(const std::string& name, int64_t total) {
+  std::lock_guard lock(mutex_);
+  find(name).total = total;
+  if (options_.terminal)
+    redraw("", true);
+  else
+    options_.write(total > 0 ? fmt::format("{}: starts, {} steps\n", name, total) : fmt::format("{}: starts\n", name));
+}
+
+void Progress::update(const std::string& name, const StepReport& report) {
+  std::lock_guard lock(mutex_);
+  Bar& bar = find(name);
+  bool first = !bar.reported;
+  bar.report = report;
+  bar.reported = true;
+  if (report.total_steps > 0) bar.total = report.total_steps;
+  if (options_.terminal) return redraw("", first);
+  double now = options_.now();
+  if (!first && now - bar.last_log < options_.log_seconds) return;
+  bar.last_log = now;
+  options_.write(fmt::format("{}: step {}/{}  {}\n", name, report.point.step, bar.total, numbers_of(report, true)));
+}
+
+void Progress::end(const std::string& name, const RunResult& result) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(running_, [&](const Bar& b) { return b.name == name; });
+  std::string line = finished_line(name, result);
+  if (options_.terminal)
+    redraw(cut_to(line, columns() - 1), true);
+  else
+    options_.write(line + "\n");
+}
+
+void Progress::say(std::string_view line) {
+  std::lock_guard lock(mutex_);
+  if (options_.terminal)
+    redraw(cut_to(line, columns() - 1), true);
+  else
+    options_.write(std::string(line) + "\n");
+}
+
+void Progress::redraw(std::string_view above, bool force) {
+  double now = options_.now();
+  if (!force && now - last_draw_ < options_.redraw_seconds) return;
+  last_draw_ = now;
+  // one write, so that the terminal never shows a half-drawn state; lines stay one column short of the edge, as some
+  // terminals wrap a line that fills it
+  std::string out;
+  if (drawn_ > 0) out += fmt::format("\x1b[{}A", drawn_);
+  out += "\r\x1b[J";
+  if (!above.empty()) out += std::string(above) + "\n";
+  int width = columns() - 1;
+  for (const Bar& bar : running_) {
+    std::string head = pad_to(cut_to(bar.name, kNameColumns), kNameColumns) + "  ";
+    std::string tail = bar.total > 0 ? fmt::format("  {}/{}  ", bar.report.point.step, bar.total)
+                                     : fmt::format("  {}  ", bar.report.point.step);
+    tail += numbers_of(bar.report, bar.reported);
+    int room = std::min(width - columns_of(head) - columns_of(tail), kMaxBar);
+    double share = bar.total > 0 ? static_cast<double>(bar.report.point.step) / static_cast<double>(bar.total) : 0;
+    std::string line = room >= kMinBar ? head + draw_bar(share, room) + tail : head + tail.substr(2);
+    out += cut_to(line, width) + "\n";
+  }
+  drawn_ = static_cast<int>(running_.size());
+  options_.write(out);
+}
+
+}  // namespace trireme

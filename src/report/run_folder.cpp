@@ -1,0 +1,125 @@
+#include "report/run_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "report/html.h"
+#include "report/run_json.h"
+#include "report/trace.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int kIndent = 1;  // one row's curve is a thousand points: small indents, still readable
+constexpr int kMaxNames = 10000;
+
+std::string running_text(const ExperimentResult& result) {
+  json j = to_json(result);
+  j["status"] = "running";
+  return json_text(j, kIndent) + "\n";
+}
+
+/// True where `path` is now ours: an empty or new folder in which we created run.json before anybody else.
+bool claim(const fs::path& path) {
+  std::error_code error;
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
+  if (!error) fs::create_directory(path, error);
+  if (error && fs::exists(path)) return false;  // a file of that name
+  if (error)
+    fail_user({path.string(), "cannot create the run's folder", error.message(), "choose another place with --out"});
+  if (!fs::is_empty(path)) return false;
+  return create_file(path / "run.json", running_text({}));
+}
+
+}  // namespace
+
+fs::path default_run_path(std::string_view experiment, std::string_view started) {
+  std::string name;
+  for (char c : experiment) {
+    auto u = static_cast<unsigned char>(c);
+    name.push_back(std::isalnum(u) || c == '_' || c == '-' || c == '.' ? c : '-');
+  }
+  if (name.empty() || name.front() == '.') name = "run" + name;
+  std::string time;
+  for (char c : started) {
+    if (std::isdigit(static_cast<unsigned char>(c))) time.push_back(c);
+    if (c == 'T') time.push_back('-');
+    if (c == '.') break;
+  }
+  return fs::path("runs") / (time.empty() ? name : name + "-" + time);
+}
+
+RunFolder::RunFolder(fs::path path, IfExists if_exists) : path_(std::move(path)) {
+  if (path_.filename().empty()) path_ = path_.parent_path();  // "out/" is "out"
+  if (claim(path_)) return;
+  if (if_exists == IfExists::refuse)
+    fail_user({path_.string(), "exists already and is not empty", "a run never overwrites another one",
+               "choose another folder with --out, or remove this one"});
+  fs::path wanted = path_;
+  for (int i = 2; i < kMaxNames; ++i) {
+    path_ = wanted;
+    path_ += fmt::format("-{}", i);
+    if (claim(path_)) return;
+  }
+  fail_user({wanted.string(), "no free name for the run's folder", fmt::format("{} names are taken", kMaxNames),
+             "choose another folder with --out"});
+}
+
+RunFolder::~RunFolder() = default;
+
+void RunFolder::update(const ExperimentResult& so_far) { write_file_atomically(path_ / "run.json", running_text(so_far)); }
+
+void RunFolder::finish(const ExperimentResult& result) {
+  bool traced = std::any_of(result.rows.begin(), result.rows.end(), [](const RunResult& r) { return r.timeline.has_value(); });
+  if (traced) write_file_atomically(path_ / "trace.json", json_text(trace_json(result)) + "\n");
+  write_file_atomically(path_ / "report.html", html_report(result));
+  write_file_atomically(path_ / "run.json", json_text(to_json(result), kIndent) + "\n");  // last: "finished" means all is there
+}
+
+void RunFolder::write_plan(std::string_view text) { write_file_atomically(path_ / "plan.json", text); }
+
+void RunFolder::open_metrics() {
+  if (metrics_) return;
+  metrics_ = std::make_unique<AppendFile>(path_ / "metrics.jsonl");
+  events_ = std::make_unique<EventWriter>(path_);
+}
+
+void RunFolder::on_step(const StepReport& report) {
+  open_metrics();
+  json line = {{"kind", "step"},
+               {"step", report.point.step},
+               {"samples", report.point.samples},
+               {"seconds", json_number(report.point.seconds)},
+               {"loss", json_number(report.point.loss)},
+               {"step_seconds", json_number(report.step_seconds)},
+               {"samples_per_second", json_number(report.samples_per_second)}};
+  metrics_->append(json_text(line) + "\n");
+  const std::array<Scalar, 3> scalars = {{{"train/loss", report.point.loss},
+                                          {"train/step_seconds", report.step_seconds},
+                                          {"train/samples_per_second", report.samples_per_second}}};
+  events_->scalars(report.point.step, scalars);
+}
+
+void RunFolder::on_evaluation(const EvaluationPoint& point) {
+  open_metrics();
+  json line = {{"kind", "test"},
+               {"step", point.step},
+               {"samples", point.samples},
+               {"epoch", json_number(point.epoch)},
+               {"seconds", json_number(point.seconds)},
+               {"loss", json_number(point.loss)},
+               {"accuracy", json_number(point.accuracy)}};
+  metrics_->append(json_text(line) + "\n");
+  const std::array<Scalar, 2> scalars = {{{"test/loss", point.loss}, {"test/accuracy", point.accuracy}}};
+  events_->scalars(point.step, scalars);
+}
+
+}  // namespace trireme

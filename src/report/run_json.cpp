@@ -1,0 +1,307 @@
+#include "report/run_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+
+constexpr RunStatus kStatuses[] = {RunStatus::ok,           RunStatus::failed,  RunStatus::timed_out,
+                                   RunStatus::does_not_fit, RunStatus::skipped, RunStatus::interrupted};
+constexpr EventKind kKinds[] = {EventKind::load, EventKind::forward, EventKind::backward, EventKind::redistribute,
+                                EventKind::send, EventKind::receive, EventKind::reduce,   EventKind::update,
+                                EventKind::wait, EventKind::other};
+
+template <typename Enum, size_t n>
+Enum enum_of(const Enum (&values)[n], const std::string& name, const char* what) {
+  for (Enum value : values)
+    if (name == name_of(value)) return value;
+  throw std::invalid_argument(fmt::format("\"{}\" is no {}", name, what));
+}
+
+double number(const json& j) { return j.is_null() ? std::numeric_limits<double>::quiet_NaN() : j.get<double>(); }
+double number(const json& j, const char* key) { return number(j.at(key)); }
+
+json optional_number(const std::optional<double>& value) { return value ? json_number(*value) : json(nullptr); }
+
+/// Null or absent: not measured.
+bool has(const json& j, const char* key) { return j.contains(key) && !j.at(key).is_null(); }
+
+std::optional<double> optional_number(const json& j, const char* key) {
+  return has(j, key) ? std::optional(j.at(key).get<double>()) : std::nullopt;
+}
+
+json evaluation_json(const EvaluationPoint& e) {
+  return {{"step", e.step},
+          {"samples", e.samples},
+          {"epoch", json_number(e.epoch)},
+          {"seconds", json_number(e.seconds)},
+          {"loss", json_number(e.loss)},
+          {"accuracy", json_number(e.accuracy)}};
+}
+
+json optional_evaluation(const std::optional<EvaluationPoint>& e) { return e ? evaluation_json(*e) : json(nullptr); }
+
+EvaluationPoint read_evaluation(const json& j) {
+  return {.step = j.at("step").get<int64_t>(),
+          .samples = j.at("samples").get<int64_t>(),
+          .epoch = number(j, "epoch"),
+          .seconds = number(j, "seconds"),
+          .loss = number(j, "loss"),
+          .accuracy = number(j, "accuracy")};
+}
+
+std::optional<EvaluationPoint> read_optional_evaluation(const json& j, const char* key) {
+  return has(j, key) ? std::optional(read_evaluation(j.at(key))) : std::nullopt;
+}
+
+json categories_json(const std::array<int64_t, kMemoryCategories>& bytes) {
+  json j = json::object();
+  for (int c = 0; c < kMemoryCategories; ++c) j[name_of(static_cast<MemoryCategory>(c))] = bytes[c];
+  return j;
+}
+
+std::array<int64_t, kMemoryCategories> read_categories(const json& j) {
+  std::array<int64_t, kMemoryCategories> bytes{};
+  for (int c = 0; c < kMemoryCategories; ++c) bytes[c] = j.at(name_of(static_cast<MemoryCategory>(c))).get<int64_t>();
+  return bytes;
+}
+
+json memory_json(const std::vector<MemoryUse>& memory) {
+  json list = json::array();
+  for (const MemoryUse& use : memory) {
+    json device = categories_json(use.at_peak);
+    device["peak"] = use.peak;
+    device["at_end"] = categories_json(use.current);
+    list.push_back(std::move(device));
+  }
+  return list;
+}
+
+std::vector<MemoryUse> read_memory(const json& list) {
+  std::vector<MemoryUse> memory;
+  for (const json& device : list) {
+    MemoryUse use;
+    use.at_peak = read_categories(device);
+    use.peak = device.at("peak").get<int64_t>();
+    if (has(device, "at_end")) use.current = read_categories(device.at("at_end"));
+    memory.push_back(use);
+  }
+  return memory;
+}
+
+json timeline_json(const Timeline& timeline) {
+  json events = json::array();
+  for (const Event& e : timeline.events)
+    events.push_back({{"rank", e.rank},
+                      {"kind", name_of(e.kind)},
+                      {"name", e.name},
+                      {"micro_batch", e.micro_batch},
+                      {"begin", json_number(e.begin)},
+                      {"end", json_number(e.end)},
+                      {"bytes", e.bytes}});
+  return {{"step", timeline.step}, {"workers", timeline.workers}, {"events", std::move(events)}};
+}
+
+Timeline read_timeline(const json& j) {
+  Timeline timeline{.step = j.at("step").get<int64_t>(), .workers = j.at("workers").get<int>(), .events = {}};
+  for (const json& e : j.at("events"))
+    timeline.events.push_back({.rank = e.at("rank").get<int>(),
+                               .kind = enum_of(kKinds, e.at("kind").get<std::string>(), "kind of event"),
+                               .name = e.at("name").get<std::string>(),
+                               .micro_batch = e.at("micro_batch").get<int>(),
+                               .begin = number(e, "begin"),
+                               .end = number(e, "end"),
+                               .bytes = e.at("bytes").get<int64_t>()});
+  return timeline;
+}
+
+/// The row's warnings, with one more where losses cannot be written.
+std::vector<std::string> warnings_of(const RunResult& row) {
+  std::vector<std::string> warnings = row.warnings;
+  auto first = std::find_if(row.curve.begin(), row.curve.end(), [](const CurvePoint& p) { return !std::isfinite(p.loss); });
+  std::string warning;
+  if (first != row.curve.end()) {
+    warning = fmt::format("the training loss is not finite at step {}: the run diverged", first->step);
+  } else {
+    auto test = std::find_if(row.evaluations.begin(), row.evaluations.end(),
+                             [](const EvaluationPoint& e) { return !std::isfinite(e.loss); });
+    if (test != row.evaluations.end())
+      warning = fmt::format("the test loss is not finite at step {}: the run diverged", test->step);
+    else if (row.test && !std::isfinite(row.test->loss))
+      warning = "the test loss is not finite: the run diverged";
+  }
+  if (!warning.empty() && std::find(warnings.begin(), warnings.end(), warning) == warnings.end())
+    warnings.push_back(std::move(warning));
+  return warnings;
+}
+
+json measured_json(const RunResult& row) {
+  json j;
+  j["step_seconds"] = nullptr;
+  if (row.step_seconds)
+    j["step_seconds"] = {{"median", json_number(row.step_seconds->median)},
+                         {"p10", json_number(row.step_seconds->p10)},
+                         {"p90", json_number(row.step_seconds->p90)}};
+  j["epoch_seconds"] = optional_number(row.epoch_seconds);
+  j["samples_per_second"] = optional_number(row.samples_per_second);
+  j["scaling_efficiency"] = optional_number(row.scaling_efficiency);
+  j["busy_share"] = json::array();
+  for (double share : row.busy_share) j["busy_share"].push_back(json_number(share));
+  j["communication"] = {{"exposed_share", optional_number(row.exposed_communication)},
+                        {"hidden_share", optional_number(row.hidden_communication)},
+                        {"bytes_per_step", row.bytes_per_step ? json(*row.bytes_per_step) : json(nullptr)}};
+  j["memory_bytes"] = memory_json(row.memory);
+  j["test"] = optional_evaluation(row.test);
+  j["test_at_equal_samples"] = optional_evaluation(row.test_at_equal_samples);
+  j["test_at_equal_time"] = optional_evaluation(row.test_at_equal_time);
+  j["target_accuracy"] = optional_number(row.target_accuracy);
+  j["to_target"] = nullptr;
+  if (row.to_target)
+    j["to_target"] = {{"steps", row.to_target->steps},
+                      {"epochs", json_number(row.to_target->epochs)},
+                      {"seconds", json_number(row.to_target->seconds)}};
+  return j;
+}
+
+json row_json(const RunResult& row) {
+  json j = measured_json(row);
+  j["strategy"] = row.strategy;
+  j["plan"] = row.plan;
+  j["status"] = name_of(row.status);
+  j["reason"] = row.reason.empty() ? json(nullptr) : json(row.reason);
+  j["warnings"] = warnings_of(row);
+  j["devices"] = row.devices;
+  j["curve"] = json::array();
+  for (const CurvePoint& p : row.curve)
+    j["curve"].push_back({{"step", p.step},
+                          {"samples", p.samples},
+                          {"seconds", json_number(p.seconds)},
+                          {"loss", json_number(p.loss)}});
+  j["evaluations"] = json::array();
+  for (const EvaluationPoint& e : row.evaluations) j["evaluations"].push_back(evaluation_json(e));
+  return j;
+}
+
+void read_measured(const json& j, RunResult& row) {
+  if (has(j, "step_seconds")) {
+    const json& s = j.at("step_seconds");
+    row.step_seconds = StepSeconds{.median = number(s, "median"), .p10 = number(s, "p10"), .p90 = number(s, "p90")};
+  }
+  row.epoch_seconds = optional_number(j, "epoch_seconds");
+  row.samples_per_second = optional_number(j, "samples_per_second");
+  row.scaling_efficiency = optional_number(j, "scaling_efficiency");
+  for (const json& share : j.at("busy_share")) row.busy_share.push_back(number(share));
+  const json& communication = j.at("communication");
+  row.exposed_communication = optional_number(communication, "exposed_share");
+  row.hidden_communication = optional_number(communication, "hidden_share");
+  if (has(communication, "bytes_per_step")) row.bytes_per_step = communication.at("bytes_per_step").get<int64_t>();
+  row.memory = read_memory(j.at("memory_bytes"));
+  row.test = read_optional_evaluation(j, "test");
+  row.test_at_equal_samples = read_optional_evaluation(j, "test_at_equal_samples");
+  row.test_at_equal_time = read_optional_evaluation(j, "test_at_equal_time");
+  row.target_accuracy = optional_number(j, "target_accuracy");
+  if (has(j, "to_target")) {
+    const json& t = j.at("to_target");
+    row.to_target = ToTarget{.steps = t.at("steps").get<int64_t>(), .epochs = number(t, "epochs"), .seconds = number(t, "seconds")};
+  }
+}
+
+RunResult read_row(const json& j) {
+  RunResult row;
+  row.strategy = j.at("strategy").get<std::string>();
+  row.plan = j.value("plan", "");
+  row.status = enum_of(kStatuses, j.at("status").get<std::string>(), "status of a run");
+  if (has(j, "reason")) row.reason = j.at("reason").get<std::string>();
+  row.warnings = j.value("warnings", std::vector<std::string>{});
+  row.devices = j.at("devices").get<int>();
+  read_measured(j, row);
+  for (const json& p : j.at("curve"))
+    row.curve.push_back({.step = p.at("step").get<int64_t>(),
+                         .samples = p.at("samples").get<int64_t>(),
+                         .seconds = number(p, "seconds"),
+                         .loss = number(p, "loss")});
+  if (has(j, "evaluations"))
+    for (const json& e : j.at("evaluations")) row.evaluations.push_back(read_evaluation(e));
+  if (has(j, "timeline")) row.timeline = read_timeline(j.at("timeline"));
+  return row;
+}
+
+/// Runs `read`, turning what nlohmann's accessors and enum_of throw into one line.
+template <typename Read>
+auto reading(const std::string& where, Read read) {
+  try {
+    return read();
+  } catch (const json::exception& e) {
+    fail_user({where, "does not hold a result of Trireme", first_line(e), "see docs/run-folder.md for the fields"});
+  } catch (const std::invalid_argument& e) {
+    fail_user({where, e.what(), "the file is damaged or from another version", "see docs/run-folder.md for the values"});
+  }
+}
+
+}  // namespace
+
+json json_number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+
+std::string json_text(const json& j, int indent) { return j.dump(indent, ' ', false, json::error_handler_t::replace); }
+
+json to_json(const ExperimentResult& result) {
+  bool interrupted = false;
+  json rows = json::array();
+  for (const RunResult& row : result.rows) {
+    interrupted |= row.status == RunStatus::interrupted;
+    rows.push_back(row_json(row));
+  }
+  return {{"schema", kRunSchema},
+          {"status", interrupted ? "interrupted" : "finished"},
+          {"experiment", result.experiment},
+          {"model", result.model},
+          {"data_source", result.data_source},
+          {"generated_data", result.generated_data},
+          {"precision", result.precision},
+          {"batch", result.batch},
+          {"seed", result.seed},
+          {"machine", result.machine},
+          {"started", result.started},
+          {"rows", std::move(rows)}};
+}
+
+ExperimentResult from_json(const json& j, const std::string& where) {
+  return reading(where, [&] {
+    int schema = j.at("schema").get<int>();
+    if (schema != kRunSchema)
+      fail_user({where, fmt::format("schema = {}", schema), fmt::format("this Trireme reads schema {}", kRunSchema),
+                 "read it with the version that wrote it"});
+    ExperimentResult result;
+    result.experiment = j.at("experiment").get<std::string>();
+    result.model = j.value("model", "");
+    result.data_source = j.value("data_source", "");
+    result.generated_data = j.value("generated_data", false);
+    result.precision = j.value("precision", "");
+    result.batch = j.value("batch", int64_t{0});
+    result.seed = j.value("seed", uint64_t{0});
+    result.machine = j.value("machine", "");
+    result.started = j.value("started", "");
+    for (const json& row : j.at("rows")) result.rows.push_back(read_row(row));
+    return result;
+  });
+}
+
+json row_to_json(const RunResult& row) {
+  json j = row_json(row);
+  j["timeline"] = row.timeline ? timeline_json(*row.timeline) : json(nullptr);
+  return j;
+}
+
+RunResult row_from_json(const json& j, const std::string& where) {
+  return reading(where, [&] { return read_row(j); });
+}
+
+}  // namespace trireme

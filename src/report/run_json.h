@@ -1,0 +1,33 @@
+// Results as JSON and back. The form is documented, field by field, in docs/run-folder.md; names are stable within a schema.
+// Functions are pure and safe from any thread.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "train/result.h"
+
+namespace trireme {
+
+constexpr int kRunSchema = 1;
+
+/// A number, or null where it is not finite: JSON knows neither NaN nor infinity.
+nlohmann::json json_number(double value);
+
+/// Text of `json`; bytes that are not UTF-8 (a file name in a message) become the replacement character.
+std::string json_text(const nlohmann::json& json, int indent = -1);
+
+/// What run.json holds. Timelines are left out (they are in trace.json). A row whose losses are not all finite carries a
+/// warning that says so, and null in their place.
+nlohmann::json to_json(const ExperimentResult& result);
+
+/// The inverse of to_json; null losses become NaN. `where` names the source in errors. Throws a user error for another
+/// schema, a missing name or a value of the wrong type. Names it does not know are ignored.
+ExperimentResult from_json(const nlohmann::json& json, const std::string& where = "run.json");
+
+/// One row with its timeline: what a child process hands to its parent. Nothing is lost except that infinite numbers come
+/// back as NaN.
+nlohmann::json row_to_json(const RunResult& row);
+RunResult row_from_json(const nlohmann::json& json, const std::string& where = "row");
+
+}  // namespace trireme

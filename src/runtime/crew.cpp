@@ -1,0 +1,39 @@
+#include "runtime/crew.h"
+
+#include <ATen/Parallel.h>
+
+#include <exception>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+namespace trireme {
+
+void run_crew(LocalWorld& world, const std::function<void(int rank)>& body) {
+  std::mutex mutex;
+  std::exception_ptr first;
+  auto work = [&](int rank) {
+    // two OpenMP threads with a neighbour busy spin at their barriers: one per worker is robust
+    at::set_num_threads(1);
+    DeviceScope device(rank);
+    try {
+      body(rank);
+    } catch (const std::exception& error) {
+      {
+        std::lock_guard lock(mutex);
+        if (!first) first = std::current_exception();
+      }
+      world.abort("worker " + std::to_string(rank) + " failed: " + first_line(error));
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world.size(); ++rank) threads.emplace_back(work, rank);
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace trireme

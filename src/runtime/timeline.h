@@ -1,0 +1,30 @@
+// What each worker did when: one trace format for runs and simulations.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+enum class EventKind { load, forward, backward, redistribute, send, receive, reduce, update, wait, other };
+const char* name_of(EventKind kind);
+
+/// One instruction on one worker. Times are seconds since the start of the traced step.
+struct Event {
+  int rank = 0;
+  EventKind kind = EventKind::other;
+  std::string name;      ///< "forward conv1..relu1"
+  int micro_batch = -1;  ///< -1: not of a micro-batch
+  double begin = 0;
+  double end = 0;
+  int64_t bytes = 0;     ///< sent by this worker in it
+};
+
+struct Timeline {
+  int64_t step = 0;
+  int workers = 0;
+  std::vector<Event> events;  ///< ordered by rank, then by begin
+};
+
+}  // namespace trireme

@@ -1,0 +1,78 @@
+// A worker executes programs on tensors: the thread that drives one device.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/local/local_world.h"
+#include "program/program.h"
+#include "runtime/optimizer.h"
+#include "runtime/parameter_store.h"
+#include "runtime/timeline.h"
+
+namespace trireme {
+
+/// The samples of one global batch, by index within it. `load` may be called by all workers at once; the result belongs to the
+/// caller. inputs[i] is model input i: [range.size(), ...sample shape].
+struct Batch {
+  int64_t samples = 0;
+  std::function<std::vector<at::Tensor>(Range range)> load;
+};
+
+struct StepInput {
+  int64_t step = 0;  ///< 0-based; keys dropout
+  Batch batch;
+  double learning_rate = 0;
+  double clip_norm = 0;      ///< 0: no clipping; needs a program that keeps gradients
+  bool trace = false;        ///< record a timeline
+};
+
+/// What one worker's execution of a program gave. Seconds by kind add up to the execution's wall time but for loop overhead.
+struct StepOutcome {
+  double loss_sum = 0;                    ///< over the samples whose loss this worker counts
+  std::map<std::string, double> metrics;  ///< sums, like loss_sum
+  double begin = 0, end = 0;              ///< seconds on the steady clock
+  double compute_seconds = 0;             ///< load, forward, backward, update
+  double exposed_seconds = 0;             ///< waiting for others, and moving tensors while computing nothing
+  double hidden_seconds = 0;              ///< reading others' gradients within the one-pass update (part of compute_seconds)
+  int64_t bytes_sent = 0;
+  std::vector<Event> events;              ///< when traced
+};
+
+struct WorkerOptions {
+  uint64_t seed = 0;
+  BatchNormScope batch_norm = BatchNormScope::local;
+  OptimizerConfig optimizer;
+};
+
+/// Belongs to one thread, which must be inside a DeviceScope of `rank`. Workers of one world share `store`.
+class Worker {
+ public:
+  /// `training` and `evaluation` are compiled from the same model and plan; either may be null if it is never run. All workers
+  /// of the world must be constructed concurrently: sub-groups are formed here.
+  Worker(int rank, const Model& model, const Program* training, const Program* evaluation, ParameterStore& store,
+         LocalWorld& world, const WorkerOptions& options);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  /// One optimizer step. Returns when this worker is through; others may be behind.
+  StepOutcome train(const StepInput& input);
+  /// Forward only, with running statistics.
+  StepOutcome evaluate(const StepInput& input);
+  /// Waits until every holder has written the weights of the last step: after it, and a barrier, the store may be read whole.
+  void settle();
+  void barrier();
+
+  /// Running statistics and the like of op `op` of the training program on this worker; null where it is not on this worker.
+  const std::vector<at::Tensor>* buffers(OpId op) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,37 @@
+#include "train/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+namespace trireme {
+namespace {
+
+std::optional<EvaluationPoint> last_within(const RunResult& row, const std::function<bool(const EvaluationPoint&)>& within) {
+  std::optional<EvaluationPoint> found;
+  for (const EvaluationPoint& point : row.evaluations)
+    if (within(point)) found = point;
+  return found;
+}
+
+}  // namespace
+
+void complete_comparison(ExperimentResult& result) {
+  std::optional<double> single;
+  int64_t samples = std::numeric_limits<int64_t>::max();
+  double seconds = std::numeric_limits<double>::infinity();
+  for (const RunResult& row : result.rows) {
+    if (row.status != RunStatus::ok || row.evaluations.empty()) continue;
+    if (row.devices == 1 && row.strategy == "single") single = row.samples_per_second;
+    samples = std::min(samples, row.evaluations.back().samples);
+    seconds = std::min(seconds, row.evaluations.back().seconds);
+  }
+  for (RunResult& row : result.rows) {
+    if (single && row.samples_per_second) row.scaling_efficiency = *row.samples_per_second / (row.devices * *single);
+    row.test_at_equal_samples = last_within(row, [&](const EvaluationPoint& p) { return p.samples <= samples; });
+    row.test_at_equal_time = last_within(row, [&](const EvaluationPoint& p) { return p.seconds <= seconds; });
+  }
+}
+
+}  // namespace trireme

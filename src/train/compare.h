@@ -1,0 +1,12 @@
+// What only the rows of a comparison together can say.
+#pragma once
+
+#include "train/result.h"
+
+namespace trireme {
+
+/// Fills in, for all rows: scaling efficiency against the `single` row, and the test results after equal samples (the most that
+/// every ok row reached) and after equal time (the shortest ok row's training time). Idempotent.
+void complete_comparison(ExperimentResult& result);
+
+}  // namespace trireme

@@ -1,0 +1,110 @@
+#include "train/experiment.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+namespace trireme {
+namespace {
+
+void read_training(const ConfigTable& file, Experiment& e) {
+  e.name = file.get_string("name", e.file.stem().string());
+  e.seed = uint64_t(file.get_int("seed", 1, 0));
+  e.batch = file.get_int("batch", 128, 1);
+  e.length = file.get_length("length", e.length);
+  if (e.length.count <= 0) file.fail("length", "nothing would be trained", "use for example \"1 epochs\" or \"100 steps\"");
+  e.evaluate_every = file.get_length("evaluate_every", e.evaluate_every);
+  if (e.evaluate_every.count <= 0) file.fail("evaluate_every", "must be positive", "use for example \"0.5 epochs\"");
+  if (file.has("target_accuracy")) {
+    e.target_accuracy = file.get_double("target_accuracy", 0);
+    if (*e.target_accuracy <= 0 || *e.target_accuracy > 1)
+      file.fail("target_accuracy", "is a share of correct answers, between 0 and 1", "write 0.98 for 98 %");
+  }
+  e.precision = parse_precision(file.get_choice("precision", "fp32", {"fp32", "bf16", "fp64"}), file.where("precision"));
+  e.batch_norm = file.get_choice("batch_norm", "local", {"local", "global"}) == "global" ? BatchNormScope::global
+                                                                                         : BatchNormScope::local;
+  e.strategies = file.get_strings("strategies", {"single", "data", "tensor", "pipeline", "hybrid"});
+  for (int64_t n : file.get_ints("devices", {2})) {
+    if (n < 1 || n > kMaxDevices) file.fail("devices", fmt::format("{} devices", n), fmt::format("use 1 to {}", kMaxDevices));
+    e.devices.push_back(int(n));
+  }
+  e.time_limit = file.get_seconds("time_limit", 0);
+  e.device_memory = file.get_bytes("device_memory", 0);
+  e.micro_batches = int(file.get_int("micro_batches", 0, 0));
+}
+
+void read_optimizer(const ConfigTable& table, Experiment& e) {
+  OptimizerConfig& o = e.optimizer;
+  o.kind = parse_optimizer(table.get_choice("kind", "sgd", {"sgd", "adam", "adamw"}), table.where("kind"));
+  const bool sgd = o.kind == OptimizerConfig::Kind::sgd;
+  o.learning_rate = table.get_double("learning_rate", sgd ? 0.05 : 1e-3, 0);
+  if (sgd) {
+    o.momentum = table.get_double("momentum", 0.9, 0);
+    o.nesterov = table.get_bool("nesterov", false);
+    if (o.nesterov && o.momentum == 0) table.fail("nesterov", "needs momentum", "set momentum or drop nesterov");
+  } else {
+    o.beta1 = table.get_double("beta1", 0.9, 0);
+    o.beta2 = table.get_double("beta2", 0.999, 0);
+    o.epsilon = table.get_double("epsilon", 1e-8, 0);
+  }
+  o.weight_decay = table.get_double("weight_decay", 0, 0);
+  e.clip_norm = table.get_double("clip_norm", 0, 0);
+  e.schedule.kind = table.get_choice("schedule", "constant", {"constant", "cosine"}) == "cosine"
+                        ? LearningRateSchedule::Kind::cosine
+                        : LearningRateSchedule::Kind::constant;
+  e.schedule.warmup = table.get_length("warmup", e.schedule.warmup);
+}
+
+}  // namespace
+
+Experiment read_experiment(const std::filesystem::path& path, const ExperimentOverrides& overrides) {
+  ConfigTable file = ConfigTable::from_file(path);
+  for (const std::string& assignment : overrides.set) file.override_with(assignment);
+  Experiment e;
+  e.file = path;
+  read_training(file, e);
+  ConfigTable model = file.table("model");
+  e.model_name = model.require_string("name");
+  ConfigTable options = model.table("options");
+  for (const std::string& key : options.keys()) e.model_options[key] = options.get_double(key, 0);
+  ConfigTable data = file.table("data");
+  e.data.name = data.require_string("name");
+  e.data.augment = data.get_bool("augment", false);
+  e.data.train_limit = data.get_int("train_limit", 0, 0);
+  e.data.test_limit = data.get_int("test_limit", 0, 0);
+  read_optimizer(file.table("optimizer"), e);
+  file.finish();
+
+  if (overrides.seed) e.seed = *overrides.seed;
+  if (overrides.steps) e.length = {double(*overrides.steps), Length::Unit::steps};
+  if (!overrides.strategies.empty()) e.strategies = overrides.strategies;
+  if (!overrides.devices.empty()) e.devices = overrides.devices;
+  e.data.data_dir = overrides.data_dir;
+  e.data.seed = e.seed;
+  return e;
+}
+
+Model build_model(const Experiment& experiment, const TaskData& data) {
+  return make_model({experiment.model_name, data.train->sample_shape(), data.train->classes(), experiment.model_options});
+}
+
+int64_t steps_of(const Length& length, int64_t steps_per_epoch) {
+  double steps = length.unit == Length::Unit::steps ? length.count : length.count * double(steps_per_epoch);
+  return std::max<int64_t>(1, std::llround(steps));
+}
+
+double learning_rate_at(const Experiment& e, int64_t step, int64_t total, int64_t steps_per_epoch) {
+  const double rate = e.optimizer.learning_rate;
+  const int64_t warmup = e.schedule.warmup.count > 0 ? steps_of(e.schedule.warmup, steps_per_epoch) : 0;
+  if (step < warmup) return rate * double(step + 1) / double(warmup);
+  if (e.schedule.kind == LearningRateSchedule::Kind::constant) return rate;
+  const double progress = double(step - warmup) / double(std::max<int64_t>(1, total - warmup));
+  return rate * 0.5 * (1 + std::cos(std::numbers::pi * progress));
+}
+
+}  // namespace trireme

@@ -1,0 +1,69 @@
+// An experiment file: what to train, on what, how long, and which strategies to compare.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "data/open.h"
+#include "runtime/optimizer.h"
+#include "runtime/precision.h"
+#include "zoo/zoo.h"
+
+namespace trireme {
+
+struct LearningRateSchedule {
+  enum class Kind { constant, cosine };
+  Kind kind = Kind::constant;
+  Length warmup{0, Length::Unit::steps};  ///< linear from 0
+};
+
+struct Experiment {
+  std::string name;
+  std::filesystem::path file;
+  uint64_t seed = 1;
+  int64_t batch = 128;                         ///< global batch
+  Length length{1, Length::Unit::epochs};
+  Length evaluate_every{1, Length::Unit::epochs};
+  std::optional<double> target_accuracy;
+  Precision precision = Precision::fp32;
+  BatchNormScope batch_norm = BatchNormScope::local;
+  std::vector<std::string> strategies;         ///< as written: "hybrid" not yet expanded
+  std::vector<int> devices;                    ///< numbers of workers to compare on
+  double time_limit = 0;                       ///< seconds per strategy; 0: none
+  int64_t device_memory = 0;                   ///< bytes; 0: no limit
+  int micro_batches = 0;                       ///< 0: chosen by the plan
+  std::string model_name;
+  std::map<std::string, double> model_options;
+  DataSpec data;
+  OptimizerConfig optimizer;
+  LearningRateSchedule schedule;
+  double clip_norm = 0;                        ///< 0: no clipping
+};
+
+/// What flags say about an experiment; they win over the file.
+struct ExperimentOverrides {
+  std::vector<std::string> set;                ///< key=value
+  std::optional<std::filesystem::path> data_dir;
+  std::optional<uint64_t> seed;
+  std::optional<int64_t> steps;
+  std::vector<std::string> strategies;
+  std::vector<int> devices;
+};
+
+/// Errors (user): file, line, key, value, reason, next step.
+Experiment read_experiment(const std::filesystem::path& file, const ExperimentOverrides& overrides);
+
+/// Model for the experiment's data.
+Model build_model(const Experiment& experiment, const TaskData& data);
+
+/// Steps of a length, at least 1.
+int64_t steps_of(const Length& length, int64_t steps_per_epoch);
+
+/// Learning rate of 0-based `step` of `total`.
+double learning_rate_at(const Experiment& experiment, int64_t step, int64_t total, int64_t steps_per_epoch);
+
+}  // namespace trireme

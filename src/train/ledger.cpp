@@ -1,0 +1,76 @@
+#include "train/ledger.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+namespace trireme {
+
+double LedgerEntry::loss_sum() const {
+  double sum = 0;
+  for (const StepOutcome& o : outcomes) sum += o.loss_sum;
+  return sum;
+}
+
+double LedgerEntry::metric(const std::string& name) const {
+  double sum = 0;
+  for (const StepOutcome& o : outcomes)
+    if (auto it = o.metrics.find(name); it != o.metrics.end()) sum += it->second;
+  return sum;
+}
+
+double LedgerEntry::begin() const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const StepOutcome& o : outcomes) least = std::min(least, o.begin);
+  return least;
+}
+
+double LedgerEntry::end() const {
+  double greatest = 0;
+  for (const StepOutcome& o : outcomes) greatest = std::max(greatest, o.end);
+  return greatest;
+}
+
+void Ledger::post(int rank, int64_t step, bool evaluation, StepOutcome outcome) {
+  std::lock_guard lock(mutex_);
+  auto [it, fresh] = drafts_.try_emplace({step, evaluation});
+  if (fresh) {
+    it->second.entry.evaluation = evaluation;
+    it->second.entry.step = step;
+    it->second.entry.outcomes.resize(size_t(ranks_));
+    order_.push_back({step, evaluation});
+  }
+  it->second.entry.outcomes[size_t(rank)] = std::move(outcome);
+  if (++it->second.posted == ranks_) changed_.notify_all();
+}
+
+void Ledger::close() {
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+  changed_.notify_all();
+}
+
+std::optional<LedgerEntry> Ledger::next(double seconds, bool& timed_out) {
+  std::unique_lock lock(mutex_);
+  auto complete = [&] { return next_ < order_.size() && drafts_[order_[next_]].posted == ranks_; };
+  timed_out = !changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return closed_ || complete(); });
+  if (!complete()) return std::nullopt;
+  auto it = drafts_.find(order_[next_++]);
+  LedgerEntry entry = std::move(it->second.entry);
+  drafts_.erase(it);
+  return entry;
+}
+
+bool StepGate::enter(int64_t step) {
+  std::lock_guard lock(mutex_);
+  if (step >= end_) return false;
+  newest_ = std::max(newest_, step);
+  return true;
+}
+
+void StepGate::stop() {
+  std::lock_guard lock(mutex_);
+  end_ = std::min(end_, newest_ + 1);
+}
+
+}  // namespace trireme

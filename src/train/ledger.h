@@ -1,0 +1,63 @@
+// Where the workers of a run post what they did, and the coordinating thread reads it in order.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "runtime/worker.h"
+
+namespace trireme {
+
+/// What all workers posted for one step, or for one evaluation after it.
+struct LedgerEntry {
+  bool evaluation = false;
+  int64_t step = 0;                    ///< steps done
+  std::vector<StepOutcome> outcomes;   ///< by rank
+  double loss_sum() const;             ///< added in rank order: reproducible
+  double metric(const std::string& name) const;
+  double begin() const;                ///< earliest
+  double end() const;                  ///< latest
+};
+
+/// Thread-safe. Entries come out complete (all ranks) and in order; a step's evaluation follows the step.
+class Ledger {
+ public:
+  explicit Ledger(int ranks) : ranks_(ranks) {}
+  void post(int rank, int64_t step, bool evaluation, StepOutcome outcome);
+  /// No more posts: readers get what is complete, then nothing.
+  void close();
+  /// The next complete entry; nullopt at the end. Waits at most `seconds`, then `timed_out` is set.
+  std::optional<LedgerEntry> next(double seconds, bool& timed_out);
+
+ private:
+  struct Draft {
+    int posted = 0;
+    LedgerEntry entry;
+  };
+  const int ranks_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::pair<int64_t, bool>, Draft> drafts_;  // guarded by mutex_
+  std::vector<std::pair<int64_t, bool>> order_;       // as first posted; guarded by mutex_
+  size_t next_ = 0;
+  bool closed_ = false;
+};
+
+/// Lets the coordinator end training after a step that all workers agree on: a worker asks before each step.
+class StepGate {
+ public:
+  /// False: this step and later ones are not to be run.
+  bool enter(int64_t step);
+  /// Ends after the newest step that any worker has begun.
+  void stop();
+
+ private:
+  std::mutex mutex_;
+  int64_t newest_ = -1;      // guarded by mutex_
+  int64_t end_ = INT64_MAX;  // guarded by mutex_
+};
+
+}  // namespace trireme

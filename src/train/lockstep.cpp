@@ -1,0 +1,57 @@
+#include "train/lockstep.h"
+
+#include <ATen/ATen.h>
+
+#include "program/compile.h"
+#include "runtime/crew.h"
+
+namespace trireme {
+namespace {
+
+Snapshot take(const Program& program, const ParameterStore& store) {
+  Snapshot snapshot;
+  for (int p = 0; p < int(program.parameters.size()); ++p) {
+    snapshot.names.push_back(program.parameters[size_t(p)].spec.name);
+    snapshot.parameters.push_back(store.full_parameter(p));
+    snapshot.gradients.push_back(store.full_gradient(p));
+  }
+  return snapshot;
+}
+
+}  // namespace
+
+std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan, const std::function<Batch(int64_t step)>& batch_of,
+                                   const LockstepOptions& options) {
+  Program program = compile(model, plan, {.clip_gradients = options.clip_norm > 0, .keep_gradients = !options.one_pass,
+                                          .mixed_precision = options.precision == Precision::bf16,
+                                          .batch_norm = options.worker.batch_norm});
+  LocalWorld world(plan.devices);
+  ParameterStore store(program, options.precision);
+  std::vector<Snapshot> snapshots(static_cast<size_t>(options.steps));
+  std::vector<std::vector<double>> losses(size_t(options.steps), std::vector<double>(size_t(plan.devices)));
+  run_crew(world, [&](int rank) {
+    Worker worker(rank, model, &program, nullptr, store, world, options.worker);
+    for (int64_t step = 0; step < options.steps; ++step) {
+      Batch batch = batch_of(step);
+      StepOutcome outcome = worker.train(
+          {.step = step, .batch = batch, .learning_rate = options.learning_rate, .clip_norm = options.clip_norm});
+      losses[size_t(step)][size_t(rank)] = outcome.loss_sum / double(batch.samples);
+      worker.settle();
+      worker.barrier();
+      if (rank == 0) snapshots[size_t(step)] = take(program, store);
+      worker.barrier();
+    }
+  });
+  for (size_t s = 0; s < snapshots.size(); ++s)
+    for (double loss : losses[s]) snapshots[s].loss += loss;
+  return snapshots;
+}
+
+double relative_difference(const at::Tensor& a, const at::Tensor& b) {
+  const double scale = b.abs().max().item<double>();
+  const double difference = (a - b).abs().max().item<double>();
+  if (difference == 0) return 0;
+  return scale > 0 ? difference / scale : difference;
+}
+
+}  // namespace trireme

@@ -1,0 +1,37 @@
+// Trains a few steps under a plan and shows every parameter, gradient and loss: for `trireme verify` and the tests of "same
+// seed, any plan, same curve".
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+#include "runtime/worker.h"
+
+namespace trireme {
+
+struct Snapshot {
+  double loss = 0;                       ///< mean over the step's global batch
+  std::vector<std::string> names;        ///< of parameters
+  std::vector<at::Tensor> parameters;    ///< full, after the step
+  std::vector<at::Tensor> gradients;     ///< full, reduced, before clipping
+};
+
+struct LockstepOptions {
+  int64_t steps = 1;
+  Precision precision = Precision::fp32;
+  WorkerOptions worker;
+  double learning_rate = 0.01;
+  double clip_norm = 0;
+  bool one_pass = false;  ///< reduce and update in one pass as in training; gradients are then not in the snapshots
+};
+
+/// One snapshot per step. `batch_of(step)` gives the global batch. Errors as in training.
+std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan, const std::function<Batch(int64_t step)>& batch_of,
+                                   const LockstepOptions& options);
+
+/// Largest |a - b| relative to the largest |b| of the tensor (0 when both are all zero).
+double relative_difference(const at::Tensor& a, const at::Tensor& b);
+
+}  // namespace trireme

@@ -1,0 +1,26 @@
+// How a running training tells the outside: progress bars, files, a parent process.
+#pragma once
+
+#include <cstdint>
+
+#include "train/result.h"
+
+namespace trireme {
+
+struct StepReport {
+  CurvePoint point;
+  int64_t total_steps = 0;
+  double step_seconds = 0;
+  double samples_per_second = 0;  ///< over the last second or so
+  double seconds_left = 0;        ///< estimate; evaluation included
+};
+
+/// Called from the training's coordinating thread, never concurrently.
+class TrainObserver {
+ public:
+  virtual ~TrainObserver() = default;
+  virtual void on_step(const StepReport&) {}
+  virtual void on_evaluation(const EvaluationPoint&) {}
+};
+
+}  // namespace trireme

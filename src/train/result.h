@@ -1,0 +1,84 @@
+// What one strategy's run gave: the row of the comparison. The JSON form is documented in docs/run-folder.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/memory.h"
+#include "runtime/timeline.h"
+
+namespace trireme {
+
+enum class RunStatus { ok, failed, timed_out, does_not_fit, skipped, interrupted };
+const char* name_of(RunStatus status);  ///< "ok", "failed", "timed out", "does not fit", "skipped", "interrupted"
+
+struct StepSeconds {
+  double median = 0, p10 = 0, p90 = 0;
+};
+
+struct CurvePoint {
+  int64_t step = 0;     ///< steps done, 1-based
+  int64_t samples = 0;  ///< samples seen so far
+  double seconds = 0;   ///< training time so far, evaluation excluded
+  double loss = 0;      ///< mean over that step's global batch
+};
+
+struct EvaluationPoint {
+  int64_t step = 0;
+  int64_t samples = 0;
+  double epoch = 0;
+  double seconds = 0;  ///< training time so far, evaluation excluded
+  double loss = 0;
+  double accuracy = 0;
+};
+
+struct ToTarget {
+  int64_t steps = 0;
+  double epochs = 0;
+  double seconds = 0;
+};
+
+/// One row. Quantities that were not measured (failed before, never reached) are nullopt, never zero.
+struct RunResult {
+  std::string strategy;    ///< "single", "data", "tensor", "pipeline", "hybrid"
+  std::string plan;        ///< in short: "data 2 x tensor 2"
+  RunStatus status = RunStatus::ok;
+  std::string reason;      ///< why not ok; one line
+  std::vector<std::string> warnings;  ///< "4 workers share 2 cores: times mean nothing, curves do"
+  int devices = 1;
+  std::optional<StepSeconds> step_seconds;
+  std::optional<double> epoch_seconds;
+  std::optional<double> samples_per_second;
+  std::optional<double> scaling_efficiency;        ///< throughput / (devices x single's throughput); compare fills it in
+  std::vector<double> busy_share;                  ///< per device: share of step time spent computing
+  std::optional<double> exposed_communication;     ///< share of step time, mean over devices
+  std::optional<double> hidden_communication;
+  std::optional<int64_t> bytes_per_step;           ///< sent, mean per device
+  std::vector<MemoryUse> memory;                   ///< per device
+  std::optional<EvaluationPoint> test;             ///< the last evaluation
+  std::optional<EvaluationPoint> test_at_equal_samples;  ///< at the samples every ok row reached; compare fills it in
+  std::optional<EvaluationPoint> test_at_equal_time;     ///< last evaluation within the shortest ok row's time; compare fills it in
+  std::optional<double> target_accuracy;
+  std::optional<ToTarget> to_target;
+  std::vector<CurvePoint> curve;
+  std::vector<EvaluationPoint> evaluations;
+  std::optional<Timeline> timeline;                ///< one step, after warm-up; in trace.json, not in run.json
+};
+
+/// A whole experiment: `compare` has many rows, `train` one.
+struct ExperimentResult {
+  std::string experiment;   ///< name from the file
+  std::string model;
+  std::string data_source;
+  bool generated_data = false;
+  std::string precision;
+  int64_t batch = 0;
+  uint64_t seed = 0;
+  std::string machine;      ///< "2 cores, AVX-512, AMX, 23.4 GiB; libtorch 1.13.1"
+  std::string started;      ///< ISO 8601, UTC
+  std::vector<RunResult> rows;
+};
+
+}  // namespace trireme

@@ -1,0 +1,44 @@
+// From what the workers posted to the row of the comparison.
+#pragma once
+
+#include "train/experiment.h"
+#include "train/ledger.h"
+#include "train/result.h"
+
+namespace trireme {
+
+/// Accumulates entries in order. Not thread-safe.
+class Summary {
+ public:
+  Summary(const Experiment& experiment, int devices, int64_t train_samples, int64_t test_samples, int64_t total_steps);
+
+  /// The curve point of a training step of `samples`.
+  CurvePoint add_step(const LedgerEntry& entry, int64_t samples);
+  EvaluationPoint add_evaluation(const LedgerEntry& entry);
+  double training_seconds() const { return seconds_; }
+  double last_step_seconds() const { return steps_.empty() ? 0 : steps_.back(); }
+
+  /// Fills in everything measured so far.
+  void write(RunResult& result) const;
+
+ private:
+  const Experiment& experiment_;
+  int devices_;
+  int64_t train_samples_, test_samples_, total_steps_;
+  int64_t samples_ = 0;
+  double seconds_ = 0;          // training only
+  double last_end_ = -1;        // of the previous step; -1 after an evaluation and at the start
+  std::vector<double> steps_;   // seconds of each
+  std::vector<double> compute_, exposed_, hidden_;  // sums per device, after warm-up
+  double measured_seconds_ = 0;
+  int64_t measured_samples_ = 0;
+  int64_t bytes_ = 0;
+  std::vector<CurvePoint> curve_;
+  std::vector<EvaluationPoint> evaluations_;
+  std::optional<Timeline> timeline_;
+};
+
+/// Steps at the start that step times leave out: caches, thread pools and allocators settle.
+int64_t warmup_steps(int64_t total_steps);
+
+}  // namespace trireme

@@ -1,0 +1,230 @@
+#include "train/trainer.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "base/error.h"
+#include "base/machine.h"
+#include "base/memory.h"
+#include "data/sampler.h"
+#include "plan/named.h"
+#include "profile/layer_times.h"
+#include "program/compile.h"
+#include "runtime/crew.h"
+#include "train/ledger.h"
+#include "train/summary.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kPollSeconds = 0.05;
+constexpr int64_t kTracedStep = 10;  // or the last one of a shorter run
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// Everything that the workers of a run share.
+struct Run {
+  const Experiment& experiment;
+  const Model& model;
+  const TaskData& data;
+  const Plan& plan;
+  Program training, evaluation;
+  BatchSampler sampler;
+  int64_t steps, evaluate_every;
+  Ledger ledger;
+  StepGate gate;
+  LocalWorld world;
+
+  Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& p)
+      : experiment(e), model(m), data(d), plan(p), training(compile(m, p, options(true))), evaluation(compile(m, p, options(false))),
+        sampler(d.train->size(), e.batch, e.seed), steps(steps_of(e.length, sampler.steps_per_epoch())),
+        evaluate_every(steps_of(e.evaluate_every, sampler.steps_per_epoch())), ledger(p.devices), world(p.devices) {}
+
+  CompileOptions options(bool train) const {
+    return {.training = train, .clip_gradients = experiment.clip_norm > 0,
+            .mixed_precision = experiment.precision == Precision::bf16, .batch_norm = experiment.batch_norm};
+  }
+
+  int64_t epoch_of(int64_t step) const { return step / sampler.steps_per_epoch(); }
+  int64_t samples_in(int64_t step) const { return sampler.batch_size_at(step % sampler.steps_per_epoch()); }
+  bool evaluates_after(int64_t step) const { return (step + 1) % evaluate_every == 0 || step + 1 == steps; }
+
+  StepInput training_input(int64_t step) {
+    auto indices = std::make_shared<std::vector<int64_t>>(sampler.batch(epoch_of(step), step % sampler.steps_per_epoch()));
+    Draw draw{experiment.seed, epoch_of(step), experiment.data.augment};
+    auto load = [this, indices, draw](Range range) {
+      Samples s = data.train->get(std::span(*indices).subspan(size_t(range.begin), size_t(range.size())), draw);
+      return std::vector<at::Tensor>{s.data, s.target};
+    };
+    return {.step = step,
+            .batch = {int64_t(indices->size()), load},
+            .learning_rate = learning_rate_at(experiment, step, steps, sampler.steps_per_epoch()),
+            .clip_norm = experiment.clip_norm,
+            .trace = step == std::min(kTracedStep, steps - 1)};
+  }
+
+  StepInput evaluation_input(int64_t first) {
+    auto load = [this, first](Range range) {
+      std::vector<int64_t> indices(size_t(range.size()));
+      for (size_t i = 0; i < indices.size(); ++i) indices[i] = first + range.begin + int64_t(i);
+      Samples s = data.test->get(indices, Draw{});
+      return std::vector<at::Tensor>{s.data, s.target};
+    };
+    return {.batch = {std::min(experiment.batch, data.test->size() - first), load}};
+  }
+
+  StepOutcome evaluate(Worker& worker) {
+    StepOutcome sum;
+    for (int64_t first = 0; first < data.test->size(); first += experiment.batch) {
+      StepOutcome part = worker.evaluate(evaluation_input(first));
+      sum.loss_sum += part.loss_sum;
+      for (const auto& [name, value] : part.metrics) sum.metrics[name] += value;
+    }
+    return sum;
+  }
+
+  void work(int rank, ParameterStore& store) {
+    Worker worker(rank, model, &training, &evaluation, store, world,
+                  {.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer});
+    for (int64_t step = 0; step < steps && gate.enter(step); ++step) {
+      StepInput input = training_input(step);
+      ledger.post(rank, step + 1, false, worker.train(input));
+      if (evaluates_after(step)) ledger.post(rank, step + 1, true, evaluate(worker));
+    }
+  }
+};
+
+/// How the workers ended.
+struct Ending {
+  std::exception_ptr error;
+  bool timed_out = false, interrupted = false;
+};
+
+StepReport step_report(const CurvePoint& point, const Summary& summary, const Run& run, double started) {
+  StepReport report;
+  report.point = point;
+  report.total_steps = run.steps;
+  report.step_seconds = summary.last_step_seconds();
+  report.samples_per_second = double(point.samples) / point.seconds;
+  // evaluation so far is spread over the steps so far
+  report.seconds_left = (now() - started) / double(point.step) * double(run.steps - point.step);
+  return report;
+}
+
+/// Reads the ledger until the workers are through, telling the observer, and ends them when time is up or the user asks.
+void coordinate(Run& run, Summary& summary, TrainObserver& observer, const std::atomic<bool>& interrupted, Ending& ending) {
+  const double started = now();
+  bool stopping = false;
+  while (true) {
+    bool timed_out_waiting = false;
+    auto entry = run.ledger.next(kPollSeconds, timed_out_waiting);
+    if (entry && entry->evaluation) {
+      observer.on_evaluation(summary.add_evaluation(*entry));
+    } else if (entry) {
+      CurvePoint point = summary.add_step(*entry, run.samples_in(entry->step - 1));
+      observer.on_step(step_report(point, summary, run, started));
+    } else if (!timed_out_waiting) {
+      return;
+    }
+    if (interrupted && !ending.interrupted) {
+      ending.interrupted = true;
+      run.world.abort("interrupted");
+    }
+    if (!stopping && run.experiment.time_limit > 0 && now() - started > run.experiment.time_limit) {
+      stopping = ending.timed_out = true;
+      run.gate.stop();
+    }
+  }
+}
+
+void describe_ending(const Ending& ending, const Experiment& experiment, RunResult& result) {
+  try {
+    if (ending.error) std::rethrow_exception(ending.error);
+  } catch (const MemoryLimitError& error) {
+    result.status = RunStatus::does_not_fit;
+    result.reason = first_line(error);
+  } catch (const std::exception& error) {
+    result.status = RunStatus::failed;
+    result.reason = first_line(error);
+  }
+  if (ending.interrupted) {
+    result.status = RunStatus::interrupted;
+    result.reason = "stopped by the user";
+  } else if (ending.timed_out && result.status == RunStatus::ok) {
+    result.status = RunStatus::timed_out;
+    result.reason = fmt::format("time_limit = {} reached", format_seconds(experiment.time_limit));
+  }
+}
+
+void add_warnings(const Plan& plan, const Model& model, const Experiment& experiment, RunResult& result) {
+  const int cores = inspect_machine(false).cores;
+  if (plan.devices > cores)
+    result.warnings.push_back(
+        fmt::format("{} workers share {} cores: their times mean nothing, their curves do", plan.devices, cores));
+  bool has_batch_norm = false;
+  for (const Node& node : model.nodes()) has_batch_norm = has_batch_norm || (node.layer && node.layer->kind() == "batch_norm");
+  if (!has_batch_norm) return;
+  if (plan.micro_batches > 1)
+    result.warnings.push_back("batch norm takes its statistics per micro-batch: the curve differs from a single device's");
+  bool shards = false;
+  for (const LayerPlan& layer : plan.layers) shards = shards || layer.data > 1;
+  if (shards && experiment.batch_norm == BatchNormScope::local)
+    result.warnings.push_back("batch_norm = \"local\" takes statistics per data shard: the curve differs from a single device's");
+}
+
+}  // namespace
+
+RunResult train(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
+                const std::atomic<bool>& interrupted) {
+  validate(plan, model, experiment.batch, fmt::format("plan {}", plan.name));
+  install_memory_accounting();
+  RunResult result;
+  result.strategy = plan.name.substr(0, plan.name.find(':'));
+  result.plan = plan.in_short(model);
+  result.devices = plan.devices;
+  add_warnings(plan, model, experiment, result);
+
+  Run run(experiment, model, data, plan);
+  for (int d = 0; d < plan.devices; ++d) {
+    set_memory_limit(d, experiment.device_memory);
+    reset_memory_peak(d);
+  }
+  Summary summary(experiment, plan.devices, data.train->size(), data.test->size(), run.steps);
+  Ending ending;
+  std::thread crew([&] {
+    try {
+      ParameterStore store(run.training, experiment.precision);
+      run_crew(run.world, [&](int rank) { run.work(rank, store); });
+    } catch (...) {
+      ending.error = std::current_exception();
+    }
+    for (int d = 0; d < plan.devices; ++d) result.memory.push_back(memory_use(d));
+    run.ledger.close();
+  });
+  coordinate(run, summary, observer, interrupted, ending);
+  crew.join();
+  summary.write(result);
+  describe_ending(ending, experiment, result);
+  for (int d = 0; d < plan.devices; ++d) set_memory_limit(d, 0);
+  return result;
+}
+
+Plan make_plan(const std::string& name, const Experiment& experiment, const Model& model, int devices) {
+  if (std::filesystem::is_regular_file(name)) {
+    Plan plan = read_plan(name, model);
+    validate(plan, model, experiment.batch, name);
+    return plan;
+  }
+  const Cluster cluster = Cluster::uniform(is_single(name) ? 1 : devices, experiment.device_memory);
+  Plan draft = named_plan(name, model, cluster, experiment.batch, {}, experiment.micro_batches);
+  if (draft.stages.size() == 1) return draft;
+  const int64_t samples = std::max<int64_t>(1, experiment.batch / draft.micro_batches / draft.layers.back().data);
+  return named_plan(name, model, cluster, experiment.batch, profile_layers(model, experiment.precision, samples, experiment.seed),
+                    experiment.micro_batches);
+}
+
+}  // namespace trireme

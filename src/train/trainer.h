@@ -1,0 +1,22 @@
+// Trains a model under a plan, evaluates it, and measures.
+#pragma once
+
+#include <atomic>
+
+#include "plan/plan.h"
+#include "train/experiment.h"
+#include "train/observer.h"
+
+namespace trireme {
+
+/// Trains to the experiment's length (or time limit) with the plan's workers as threads of this process. Never throws for what
+/// goes wrong during the run: the result's status and reason say it, with what was measured until then. Bad plans throw user
+/// errors before anything starts. When `interrupted` becomes true the run ends within a second or two, whatever it is doing.
+RunResult train(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
+                const std::atomic<bool>& interrupted);
+
+/// The plan called `name` ("data", "hybrid:pipeline", "data=2,tensor=2") or the one in the file of that name. Plans with a
+/// pipeline are balanced by a quick profile of the layers.
+Plan make_plan(const std::string& name, const Experiment& experiment, const Model& model, int devices);
+
+}  // namespace trireme

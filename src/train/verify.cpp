@@ -1,0 +1,86 @@
+#include "train/verify.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "data/sampler.h"
+#include "plan/named.h"
+#include "train/lockstep.h"
+
+namespace trireme {
+namespace {
+
+bool has_batch_norm(const Model& model) {
+  return std::any_of(model.nodes().begin(), model.nodes().end(),
+                     [](const Node& node) { return node.layer && node.layer->kind() == "batch_norm"; });
+}
+
+bool has_data_shards(const Plan& plan) {
+  return std::any_of(plan.layers.begin(), plan.layers.end(), [](const LayerPlan& layer) { return layer.data > 1; });
+}
+
+}  // namespace
+
+bool VerifyResult::ok() const {
+  return loss_difference <= tolerance && std::all_of(rows.begin(), rows.end(), [&](const VerifyRow& row) {
+           return row.parameter_difference <= tolerance && row.gradient_difference <= tolerance;
+         });
+}
+
+double verify_tolerance(Precision precision) {
+  return precision == Precision::fp64 ? 1e-10 : precision == Precision::fp32 ? 2e-4 : 0.1;
+}
+
+VerifyResult verify(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, int64_t steps) {
+  VerifyResult result;
+  result.steps = steps;
+  result.tolerance = verify_tolerance(experiment.precision);
+  int reference_micro_batches = 1;
+  if (has_batch_norm(model)) {
+    if (has_data_shards(plan) && experiment.batch_norm == BatchNormScope::local)
+      fail_user({experiment.file.string(), "batch_norm = \"local\"",
+                 "takes statistics per data shard, so the run differs from a single device by design", "use --set batch_norm=global"});
+    reference_micro_batches = plan.micro_batches;
+    if (plan.micro_batches > 1)
+      result.note = fmt::format("batch norm takes its statistics per micro-batch: the reference is one device with the same {} micro-batches",
+                                plan.micro_batches);
+  }
+  BatchSampler sampler(data.train->size(), experiment.batch, experiment.seed);
+  auto batch_of = [&](int64_t step) {
+    auto indices = sampler.batch(step / sampler.steps_per_epoch(), step % sampler.steps_per_epoch());
+    Draw draw{experiment.seed, step / sampler.steps_per_epoch(), experiment.data.augment};
+    auto load = [&data, indices, draw](Range range) {
+      Samples s = data.train->get(std::span(indices).subspan(size_t(range.begin), size_t(range.size())), draw);
+      return std::vector<at::Tensor>{s.data, s.target};
+    };
+    return Batch{int64_t(indices.size()), load};
+  };
+  LockstepOptions options{.steps = steps, .precision = experiment.precision,
+                          .worker = {.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer},
+                          .learning_rate = experiment.optimizer.learning_rate, .clip_norm = experiment.clip_norm};
+  Plan single = named_plan(fmt::format("data=1,micro_batches={}", reference_micro_batches), model, Cluster::uniform(1),
+                           experiment.batch, {});
+  auto expected = run_lockstep(model, single, batch_of, options);
+  auto actual = run_lockstep(model, plan, batch_of, options);
+  for (size_t s = 0; s < expected.size(); ++s) {
+    result.loss_difference =
+        std::max(result.loss_difference, std::abs(actual[s].loss - expected[s].loss) / std::abs(expected[s].loss));
+    for (size_t e = 0; e < expected[s].names.size(); ++e) {
+      const std::string& name = expected[s].names[e];
+      auto a = size_t(std::find(actual[s].names.begin(), actual[s].names.end(), name) - actual[s].names.begin());
+      if (s == 0) result.rows.push_back({name, 0, 0});
+      VerifyRow& row = result.rows[e];
+      row.parameter_difference =
+          std::max(row.parameter_difference, relative_difference(actual[s].parameters[a], expected[s].parameters[e]));
+      row.gradient_difference =
+          std::max(row.gradient_difference, relative_difference(actual[s].gradients[a], expected[s].gradients[e]));
+    }
+  }
+  return result;
+}
+
+}  // namespace trireme

@@ -1,0 +1,34 @@
+// `trireme verify`: is training under a plan the same as on one device?
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+#include "train/experiment.h"
+
+namespace trireme {
+
+struct VerifyRow {
+  std::string parameter;
+  double parameter_difference = 0;  ///< largest over the steps, relative to the tensor's largest magnitude
+  double gradient_difference = 0;
+};
+
+struct VerifyResult {
+  int64_t steps = 0;
+  double tolerance = 0;
+  double loss_difference = 0;  ///< relative
+  std::vector<VerifyRow> rows;
+  std::string note;            ///< how the reference differs from plain single-device training, "" if it does not
+  bool ok() const;
+};
+
+/// Relative difference that rounding may explain: 1e-10 (fp64), 2e-4 (fp32), 0.1 (bf16).
+double verify_tolerance(Precision precision);
+
+/// Runs `steps` steps under the plan and on one device from the same seed. With batch norm under micro-batches the reference takes
+/// the same micro-batches, which the note says; with batch_norm = "local" and data shards there is no such reference: user error.
+VerifyResult verify(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, int64_t steps);
+
+}  // namespace trireme

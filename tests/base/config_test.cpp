@@ -1,0 +1,175 @@
+#include "base/config.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "expect_error.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kText = R"(name = "mnist"
+batch = 128
+rate = 0.1
+shuffle = true
+device_memory = "2 GiB"
+length = "10 epochs"
+devices = [1, 2]
+strategies = ["data", "tensor"]
+
+[model]
+name = "lenet"
+width = 2
+
+[[layer]]
+kind = "conv"
+[[layer]]
+kind = "linear"
+)";
+
+ConfigTable sample() { return ConfigTable::from_string(kText, "mnist.toml"); }
+
+TEST(Config, ReadsEveryType) {
+  ConfigTable c = sample();
+  EXPECT_EQ(c.require_string("name"), "mnist");
+  EXPECT_EQ(c.require_int("batch"), 128);
+  EXPECT_EQ(c.require_double("rate"), 0.1);
+  EXPECT_EQ(c.require_double("batch"), 128.0);
+  EXPECT_TRUE(c.require_bool("shuffle"));
+  EXPECT_EQ(c.get_bytes("device_memory", 0), int64_t{2} << 30);
+  EXPECT_EQ(c.require_length("length").count, 10);
+  EXPECT_EQ(c.get_ints("devices", {}), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(c.get_doubles("devices", {}), (std::vector<double>{1, 2}));
+  EXPECT_EQ(c.get_strings("strategies", {}), (std::vector<std::string>{"data", "tensor"}));
+  EXPECT_EQ(c.table("model").require_string("name"), "lenet");
+  EXPECT_EQ(c.require_int("model.width"), 2);
+  EXPECT_EQ(c.table("model").keys(), (std::vector<std::string>{"name", "width"}));
+  ASSERT_EQ(c.tables("layer").size(), 2u);
+  EXPECT_EQ(c.tables("layer")[1].require_string("kind"), "linear");
+  for (const ConfigTable& layer : c.tables("layer")) layer.get_string("kind", "");
+  c.finish();
+}
+
+TEST(Config, FallsBackWhereAbsent) {
+  ConfigTable c = sample();
+  EXPECT_EQ(c.get_string("x", "d"), "d");
+  EXPECT_EQ(c.get_int("x", 4), 4);
+  EXPECT_EQ(c.get_double("x.y.z", 0.5), 0.5);
+  EXPECT_TRUE(c.get_bool("x", true));
+  EXPECT_EQ(c.get_seconds("x", 3), 3);
+  EXPECT_EQ(c.get_bandwidth("x", 3), 3);
+  EXPECT_EQ(c.get_strings("x", {"a"}), (std::vector<std::string>{"a"}));
+  EXPECT_FALSE(c.has("x"));
+  EXPECT_EQ(c.table("absent").get_int("y", 1), 1);
+  EXPECT_TRUE(c.tables("absent").empty());
+  expect_error(Blame::user, {"mnist.toml", "absent.y", "missing", "--set absent.y="},
+               [&] { c.table("absent").require_int("y"); });
+}
+
+TEST(Config, WrongTypesNameFileLineKeyValueAndReason) {
+  ConfigTable c = sample();
+  expect_error(Blame::user, {"mnist.toml:1: name", "mnist", "whole number"}, [&] { c.require_int("name"); });
+  expect_error(Blame::user, {"mnist.toml:3: rate", "0.1", "whole number"}, [&] { c.get_int("rate", 1); });
+  expect_error(Blame::user, {"mnist.toml:2: batch", "128", "a string"}, [&] { c.get_string("batch", ""); });
+  expect_error(Blame::user, {"mnist.toml:12: model.width", "true or false"},
+               [&] { c.table("model").get_bool("width", false); });
+  expect_error(Blame::user, {"mnist.toml:8: strategies", "list of whole numbers"},
+               [&] { c.get_ints("strategies", {}); });
+  expect_error(Blame::user, {"mnist.toml:2: batch", "a list"}, [&] { c.get_ints("batch", {}); });
+  expect_error(Blame::user, {"mnist.toml:2: batch", "a table"}, [&] { c.table("batch"); });
+  expect_error(Blame::user, {"mnist.toml:10: model", "[[name]]"}, [&] { c.tables("model"); });
+}
+
+TEST(Config, WrongUnitsRangesAndChoices) {
+  ConfigTable c = sample();
+  expect_error(Blame::user, {"mnist.toml:5: device_memory", "\"2 GiB\" is not a time", "ms"},
+               [&] { c.get_seconds("device_memory", 0); });
+  expect_error(Blame::user, {"mnist.toml:2: batch", "128", "a string like"}, [&] { c.get_bytes("batch", 0); });
+  expect_error(Blame::user, {"mnist.toml:2: batch", "at least 200"}, [&] { c.require_int("batch", 200); });
+  expect_error(Blame::user, {"mnist.toml:3: rate", "at least 1"}, [&] { c.get_double("rate", 1, 1); });
+  expect_error(Blame::user,
+               {"mnist.toml:11: model.name", "lenet", "one of lenet5, resnet18", "did you mean \"lenet5\"?"}, [&] {
+                 c.table("model").get_choice("name", "", {"lenet5", "resnet18"});
+               });
+  expect_error(Blame::user, {"mnist.toml:2: batch", "128", "too odd", "take another"},
+               [&] { c.fail("batch", "too odd", "take another"); });
+}
+
+TEST(Config, UnknownKeysAreReportedWithTheNearest) {
+  ConfigTable c = ConfigTable::from_string("bacth = 3\n[model]\nnmae = 1\n[odd]\nzzz = 1\n", "x.toml");
+  c.get_int("batch", 1);
+  c.table("model").get_string("name", "");
+  expect_error(Blame::user, {"x.toml:1: bacth", "unknown key", "model.nmae", "odd.zzz", "did you mean \"batch\"?"},
+               [&] { c.finish(); });
+}
+
+TEST(Config, UnknownKeyInTheWrongTableAndEmptyTables) {
+  ConfigTable c = ConfigTable::from_string("[training]\nmomentum = 0.9\n", "x.toml");
+  c.get_double("optimizer.momentum", 0);
+  expect_error(Blame::user, {"x.toml:2: training.momentum", "did you mean \"optimizer.momentum\"?"},
+               [&] { c.finish(); });
+  ConfigTable empty = ConfigTable::from_string("[odd]\n", "x.toml");
+  expect_error(Blame::user, {"x.toml:1: odd", "unknown key", "remove it"}, [&] { empty.finish(); });
+  ConfigTable list = ConfigTable::from_string("[[a]]\nk = 1\n[[a]]\nq = 1\n", "x.toml");
+  for (const ConfigTable& a : list.tables("a")) a.get_int("k", 0);
+  expect_error(Blame::user, {"x.toml:4: a[1].q"}, [&] { list.finish(); });
+}
+
+TEST(Config, OverridesReplaceAddAndParse) {
+  ConfigTable c = sample();
+  for (const char* given :
+       {"batch=64", "model.name=resnet18", "optimizer.rate=1e-3", "shuffle=false", "device_memory=512 MiB",
+        "devices=1,4", "strategies=[single, data]", "model.tag=50", "note=a=b\nbatch=3"})
+    c.override_with(given);
+  EXPECT_EQ(c.require_int("batch"), 64);
+  EXPECT_EQ(c.table("model").require_string("name"), "resnet18");
+  EXPECT_EQ(c.require_double("optimizer.rate"), 1e-3);
+  EXPECT_FALSE(c.require_bool("shuffle"));
+  EXPECT_EQ(c.get_bytes("device_memory", 0), 512 << 20);
+  EXPECT_EQ(c.get_ints("devices", {}), (std::vector<int64_t>{1, 4}));
+  EXPECT_EQ(c.get_strings("strategies", {}), (std::vector<std::string>{"single", "data"}));
+  EXPECT_EQ(c.require_string("model.tag"), "50");
+  EXPECT_EQ(c.require_string("note"), "a=b\nbatch=3");
+  c.override_with("devices=3");
+  EXPECT_EQ(c.get_ints("devices", {}), (std::vector<int64_t>{3}));
+}
+
+TEST(Config, OverridesThatAreWrongSaySo) {
+  ConfigTable c = sample();
+  c.override_with("batch=abc");
+  expect_error(Blame::user, {"--set batch=abc", "abc", "whole number"}, [&] { c.require_int("batch"); });
+  expect_error(Blame::user, {"--set batch.x=1", "not a table"}, [&] { c.override_with("batch.x=1"); });
+  for (const char* given : {"batch", "=3", ".a=1", "a.=1", "a..b=1", "a b=1"})
+    expect_error(Blame::user, {std::string("--set ") + given, "key=value"}, [&] { c.override_with(given); });
+  ConfigTable d = ConfigTable::from_string("batch = 1\n", "x.toml");
+  d.override_with("modle.name=x");
+  d.get_int("batch", 0);
+  d.get_string("model.name", "");
+  expect_error(Blame::user, {"--set modle.name=x", "unknown key", "did you mean \"model.name\"?"}, [&] { d.finish(); });
+}
+
+TEST(Config, SyntaxErrorsAreOneLineWithThePlace) {
+  expect_error(Blame::user, {"x.toml:2", "not valid TOML"},
+               [] { ConfigTable::from_string("a = 1\nb = = 2\n", "x.toml"); });
+  expect_error(Blame::user, {"x.toml:2", "not valid TOML"},
+               [] { ConfigTable::from_string("a = 1\na = 2\n", "x.toml"); });
+  expect_error(Blame::user, {"/no/such.toml", "No such file"}, [] { ConfigTable::from_file("/no/such.toml"); });
+}
+
+TEST(Config, ReadsFilesAndGivesJson) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "config_test.toml";
+  std::ofstream(path) << kText;
+  ConfigTable c = ConfigTable::from_file(path);
+  std::filesystem::remove(path);
+  c.override_with("batch=7");
+  EXPECT_EQ(c.where("rate"), path.string() + ":3: rate");
+  EXPECT_EQ(c.to_json()["batch"], 7);
+  EXPECT_EQ(c.to_json()["layer"][1]["kind"], "linear");
+  EXPECT_EQ(c.table("model").to_json(), nlohmann::json::parse(R"({"name": "lenet", "width": 2})"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,29 @@
+// Checks that something fails with Trireme's error, whose fault it is and what its one line says.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace trireme {
+
+/// `parts` must all occur in the message.
+inline void expect_error(Blame blame, const std::vector<std::string>& parts, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_EQ(int(error.blame()), int(blame)) << text;
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+    for (const std::string& part : parts) EXPECT_THAT(text, testing::HasSubstr(part));
+    return;
+  }
+  FAIL() << "nothing was thrown; expected an error with: " << (parts.empty() ? "" : parts.front());
+}
+
+}  // namespace trireme

@@ -1,0 +1,31 @@
+#include "base/text.h"
+
+#include <gtest/gtest.h>
+
+namespace trireme {
+namespace {
+
+TEST(Text, EditDistanceCountsSingleChanges) {
+  EXPECT_EQ(edit_distance("", ""), 0);
+  EXPECT_EQ(edit_distance("", "abc"), 3);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
+  EXPECT_EQ(edit_distance("epohcs", "epochs"), 1);
+  EXPECT_EQ(edit_distance("flaw", "lawn"), 2);
+}
+
+TEST(Text, ClosestMatchGivesTheNearestOrNone) {
+  const std::vector<std::string> known = {"batch", "epochs", "optimizer.rate"};
+  EXPECT_EQ(closest_match("bacth", known), "batch");
+  EXPECT_EQ(closest_match("optimiser.rate", known), "optimizer.rate");
+  EXPECT_EQ(closest_match("colour", known), "");
+  EXPECT_EQ(closest_match("x", {}), "");
+}
+
+TEST(Text, Joins) {
+  EXPECT_EQ(join({}), "");
+  EXPECT_EQ(join({"a"}), "a");
+  EXPECT_EQ(join({"a", "b", "a"}), "a, b, a");
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,58 @@
+#include "cli/data_command.h"
+
+#include <sstream>
+
+#include "data/catalogue.h"
+#include "http_server.h"
+#include "support.h"
+
+namespace trireme {
+namespace {
+
+using namespace trireme::testing;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(DataCommand, AsksTheMirrorOfTheEnvironmentUnderTheNameOfTheSet) {
+  ScopedVariable no_proxy("no_proxy", "127.0.0.1");
+  LocalServer server([](const httplib::Request&, httplib::Response& response) { response.status = 404; });
+  ScopedVariable mirror("TRIREME_MIRROR", server.url("/copies"));
+  TemporaryFolder folder;
+  std::ostringstream out;
+  EXPECT_THAT(error_of([&] { data_get("mnist", folder.path(), out); }, Blame::run),
+              AllOf(HasSubstr((folder / "mnist/train-images-idx3-ubyte.gz").string()), HasSubstr("HTTP 404")));
+  EXPECT_THAT(server.paths(), ElementsAre("/copies/mnist/train-images-idx3-ubyte.gz"));
+  EXPECT_THAT(out.str(), HasSubstr("train-images-idx3-ubyte.gz (9.45 MiB) from http://127.0.0.1"));
+}
+
+TEST(DataCommand, ListsSetsAndWhereTheyAre) {
+  TemporaryFolder folder;
+  write_file(folder / "cifar-10-batches-bin/test_batch.bin", "x");
+  std::ostringstream out;
+  EXPECT_EQ(data_list(out, folder.path()), 0);
+  EXPECT_THAT(out.str(), AllOf(HasSubstr("mnist"), HasSubstr("found in " + (folder / "cifar-10-batches-bin").string()),
+                               HasSubstr("digits")));
+}
+
+TEST(DataCommand, ListsTheNamesWhenASetIsUnknown) {
+  std::ostringstream out;
+  EXPECT_THAT(error_of([&] { data_get("imagenet", {}, out); }), AllOf(HasSubstr("\"imagenet\""), HasSubstr("mnist, cifar10")));
+  EXPECT_EQ(data_get("digits", {}, out), 0);
+}
+
+TEST(Catalogue, SourcesAreComplete) {
+  for (const KnownSet& set : known_sets())
+    for (const DownloadSource& source : set.sources) {
+      EXPECT_EQ(source.sha256.size(), 64u) << source.file;
+      EXPECT_EQ(source.sha256.find_first_not_of("0123456789abcdef"), std::string::npos);
+      EXPECT_GT(source.size, 0);
+      for (const std::string& url : source.urls) {
+        EXPECT_TRUE(url.starts_with("https://"));
+        EXPECT_TRUE(url.ends_with("/" + source.file)) << url;
+      }
+    }
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,162 @@
+#include "data/open.h"
+
+#include <ATen/ATen.h>
+
+#include <cstdlib>
+#include <numeric>
+#include <vector>
+
+#include "support.h"
+
+namespace trireme {
+namespace {
+
+using namespace trireme::testing;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// Real data, where there are any.
+std::optional<std::filesystem::path> real_data(const std::string& folder) {
+  const char* named = std::getenv("TRIREME_DATA");
+  std::filesystem::path path = std::filesystem::path(named && *named ? named : TRIREME_TEST_REAL_DATA) / folder;
+  if (std::filesystem::is_directory(path)) return path;
+  return std::nullopt;
+}
+
+/// An environment in which nothing is found by accident: no variables, an empty home, an empty working folder.
+class OpenData : public ::testing::Test {
+ protected:
+  OpenData() : before_(std::filesystem::current_path()) {
+    std::filesystem::create_directories(folder_ / "work");
+    std::filesystem::current_path(folder_ / "work");
+  }
+  ~OpenData() override { std::filesystem::current_path(before_); }
+
+  void write_mnist(const std::filesystem::path& folder) {
+    write_file(folder / "train-images-idx3-ubyte", idx_images(3, 2, 2, std::string(12, 'a')));
+    write_file(folder / "train-labels-idx1-ubyte", idx_labels(std::string{1, 2, 3}));
+    write_file(folder / "t10k-images-idx3-ubyte", idx_images(2, 2, 2, std::string(8, 'b')));
+    write_file(folder / "t10k-labels-idx1-ubyte", idx_labels(std::string{4, 5}));
+  }
+
+  std::filesystem::path before_;
+  TemporaryFolder folder_;
+  ScopedVariable data_{"TRIREME_DATA", std::nullopt};
+  ScopedVariable cache_{"TRIREME_CACHE", (folder_ / "cache").string()};
+};
+
+TEST_F(OpenData, SearchesInTheDocumentedOrder) {
+  auto order = [](const std::optional<std::filesystem::path>& dir) { return data_search_path(dir); };
+  ScopedVariable data("TRIREME_DATA", "/d");
+  EXPECT_EQ(order("/given"), (std::vector<std::filesystem::path>{"/given", "/d", folder_ / "cache", "../shared/data"}));
+  ScopedVariable cache("TRIREME_CACHE", std::nullopt), xdg("XDG_CACHE_HOME", "/x"), home("HOME", "/h");
+  EXPECT_EQ(order({})[1], "/x/trireme");
+  ScopedVariable no_xdg("XDG_CACHE_HOME", std::nullopt);
+  EXPECT_EQ(order({})[1], "/h/.cache/trireme");
+}
+
+TEST_F(OpenData, FindsASetWithAndWithoutItsOwnFolderName) {
+  for (const char* place : {"cache/mnist", "cache", "cache/MNIST/raw", "shared/data/mnist"}) {
+    write_mnist(folder_ / place);
+    TaskData task = open_data({.name = "mnist"});
+    EXPECT_EQ(task.train->size(), 3) << place;
+    EXPECT_EQ(task.test->size(), 2);
+    EXPECT_EQ(task.train->classes(), 10);
+    EXPECT_EQ(task.train->sample_shape(), (Shape{1, 2, 2}));
+    EXPECT_FALSE(task.generated);
+    EXPECT_THAT(task.source, HasSubstr("MNIST"));
+    std::filesystem::remove_all(folder_ / "cache");
+    std::filesystem::remove_all(folder_ / "shared");
+  }
+}
+
+TEST_F(OpenData, TakesTheFirstFolderAndTheFirstSamples) {
+  write_mnist(folder_ / "given/mnist");
+  write_mnist(folder_ / "cache/mnist");
+  TaskData task = open_data({.name = "mnist", .data_dir = folder_ / "given", .train_limit = 2, .test_limit = 1});
+  EXPECT_EQ(task.train->size(), 2);
+  EXPECT_EQ(task.test->size(), 1);
+  EXPECT_EQ(task.source, "MNIST, " + (folder_ / "given/mnist").string() + ", 2 of 3 training images, 1 of 2 test images");
+}
+
+TEST_F(OpenData, ReplacesMissingMnistByDigitsAndSaysSo) {
+  TaskData task = open_data({.name = "mnist", .train_limit = 300, .test_limit = 50});
+  EXPECT_TRUE(task.generated);
+  EXPECT_THAT(task.source, AllOf(HasSubstr("generated digits: no MNIST was found"), HasSubstr("trireme data get mnist"),
+                                 HasSubstr("300 of 60,000")));
+  EXPECT_EQ(task.train->size(), 300);
+  EXPECT_EQ(task.test->sample_shape(), (Shape{1, 28, 28}));
+}
+
+TEST_F(OpenData, DoesNotReplaceAnIncompleteSet) {
+  write_mnist(folder_ / "cache/mnist");
+  std::filesystem::remove(folder_ / "cache/mnist/t10k-labels-idx1-ubyte");
+  EXPECT_THAT(error_of([] { open_data({.name = "mnist"}); }), AllOf(HasSubstr("t10k-labels"), HasSubstr("no such file")));
+}
+
+TEST_F(OpenData, ListsTheFoldersSearchedForAMissingSet) {
+  EXPECT_THAT(error_of([] { open_data({.name = "cifar10"}); }),
+              AllOf(HasSubstr("CIFAR-10: not found"), HasSubstr((folder_ / "cache").string()), HasSubstr("../shared/data"),
+                    HasSubstr("trireme data get cifar10")));
+}
+
+TEST_F(OpenData, RefusesWhatCannotBeMeant) {
+  EXPECT_THAT(error_of([] { open_data({.name = "minst"}); }), AllOf(HasSubstr("\"minst\""), HasSubstr("mnist, cifar10, digits")));
+  EXPECT_THAT(error_of([] { open_data({.name = "digits", .augment = true}); }), HasSubstr("data.augment"));
+  EXPECT_THAT(error_of([] { open_data({.name = "digits", .train_limit = -1}); }), HasSubstr("data.train_limit: -1"));
+  EXPECT_THAT(error_of([&] { open_data({.name = "mnist", .data_dir = folder_ / "no"}); }), HasSubstr("--data-dir"));
+}
+
+TEST_F(OpenData, SaysHowMuchOfCifarIsThere) {
+  std::string record(3073, '\1');
+  write_file(folder_ / "cache/cifar-10-batches-bin/data_batch_1.bin", record + record);
+  write_file(folder_ / "cache/cifar-10-batches-bin/test_batch.bin", record);
+  TaskData task = open_data({.name = "cifar10", .augment = true});
+  EXPECT_THAT(task.source, HasSubstr("2 of 50,000 training images, 1 of 10,000 test images"));
+  EXPECT_EQ(task.train->sample_shape(), (Shape{3, 32, 32}));
+  std::vector<int64_t> first{0};
+  Draw draw{.seed = 1, .epoch = 0, .augment = true};
+  bool changed = false;
+  for (; draw.epoch < 5; ++draw.epoch) {
+    changed |= !at::equal(task.train->get(first, draw).data, task.train->get(first, {}).data);
+    EXPECT_TRUE(at::equal(task.test->get(first, draw).data, task.test->get(first, {}).data)) << "test images stay";
+  }
+  EXPECT_TRUE(changed);
+}
+
+TEST(RealData, MnistIsReadWhole) {
+  auto folder = real_data("mnist");
+  if (!folder) GTEST_SKIP() << "no MNIST: set TRIREME_DATA to the folder that holds mnist/";
+  TaskData task = open_data({.name = "mnist", .data_dir = *folder});
+  EXPECT_EQ(task.train->size(), 60000);
+  EXPECT_EQ(task.test->size(), 10000);
+  Samples first = task.train->get(std::vector<int64_t>{0}, {});
+  EXPECT_EQ(first.target[0].item<int64_t>(), 5);
+  // the bytes of the first image add up to 27525 (gzip and Python's sum)
+  EXPECT_NEAR((first.data.to(at::kDouble) * 0.3081 + 0.1307).sum().item<double>() * 255, 27525, 0.1);
+  std::vector<int64_t> all(60000);
+  std::iota(all.begin(), all.end(), 0);
+  at::Tensor data = task.train->get(all, {}).data.to(at::kDouble);
+  EXPECT_NEAR(data.mean().item<double>(), 0, 1e-3) << "mean 0.1307 is MNIST's";
+  EXPECT_NEAR(data.std().item<double>(), 1, 1e-3);
+}
+
+TEST(RealData, CifarBatchesAreRead) {
+  auto folder = real_data("cifar-10-batches-bin");
+  if (!folder) GTEST_SKIP() << "no CIFAR-10: set TRIREME_DATA to the folder that holds cifar-10-batches-bin/";
+  TaskData task = open_data({.name = "cifar10", .data_dir = *folder});
+  EXPECT_EQ(task.train->size() % 10000, 0);
+  Samples first = task.train->get(std::vector<int64_t>{0}, {});
+  EXPECT_EQ(first.target[0].item<int64_t>(), 6);  // a frog
+  at::Tensor mean = at::tensor({0.4914, 0.4822, 0.4465}, at::kDouble).view({3, 1, 1});
+  at::Tensor deviation = at::tensor({0.2470, 0.2435, 0.2616}, at::kDouble).view({3, 1, 1});
+  at::Tensor bytes = at::round((first.data[0].to(at::kDouble) * deviation + mean) * 255);
+  EXPECT_EQ(bytes[0][0][0].item<double>(), 59);
+  EXPECT_EQ(bytes[1][0][0].item<double>(), 62);
+  EXPECT_EQ(bytes[2][0][0].item<double>(), 63);
+  EXPECT_EQ(bytes[0][0][31].item<double>(), 148);
+  EXPECT_EQ(bytes.sum().item<double>(), 317790);
+}
+
+}  // namespace
+}  // namespace trireme

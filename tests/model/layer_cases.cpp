@@ -1,0 +1,78 @@
+#include "layer_cases.h"
+
+#include "base/random.h"
+#include "model/layers/add.h"
+#include "model/layers/avg_pool2d.h"
+#include "model/layers/batch_norm.h"
+#include "model/layers/conv2d.h"
+#include "model/layers/dropout.h"
+#include "model/layers/flatten.h"
+#include "model/layers/global_avg_pool.h"
+#include "model/layers/linear.h"
+#include "model/layers/max_pool2d.h"
+#include "model/layers/relu.h"
+#include "model/layers/softmax_cross_entropy.h"
+
+namespace trireme::testing {
+
+std::vector<LayerCase> layer_cases() {
+  const Shape image{8, 5, 4};
+  auto conv = [](Conv2dOptions o) { return std::make_shared<const Conv2d>("layer", o); };
+  auto norm = [](int64_t c, BatchNormOptions o) { return std::make_shared<const BatchNorm>("layer", c, o); };
+  return {
+      {"linear", std::make_shared<const Linear>("layer", 8, 12), {{8}}},
+      {"linear_no_bias", std::make_shared<const Linear>("layer", 8, 12, LinearOptions{.bias = false}), {{8}}},
+      {"linear_sequence", std::make_shared<const Linear>("layer", 8, 4), {{5, 8}}},
+      {"conv", conv({.in = 8, .out = 12, .kernel = 3, .padding = 1}), {image}},
+      {"conv_stride_no_bias", conv({.in = 8, .out = 4, .kernel = 3, .stride = 2, .bias = false}), {image}},
+      {"conv_one_channel", conv({.in = 1, .out = 4, .kernel = 3}), {{1, 5, 4}}},
+      {"conv_groups", conv({.in = 8, .out = 16, .kernel = 3, .padding = 1, .groups = 4}), {image}},
+      {"norm", norm(8, {}), {image}},
+      {"norm_relu", norm(8, {.relu = true}), {image}},
+      {"norm_add", norm(8, {.residual = true}), {image, image}},
+      {"norm_add_relu", norm(8, {.relu = true, .residual = true}), {image, image}},
+      {"norm_features", norm(8, {.relu = true}), {{8}}},
+      {"norm_wide", norm(72, {.relu = true, .residual = true}), {{72, 2, 2}, {72, 2, 2}}},
+      {"relu", std::make_shared<const Relu>("layer"), {image}},
+      {"add", std::make_shared<const Add>("layer"), {image, image}},
+      {"add_relu", std::make_shared<const Add>("layer", true), {{8}, {8}}},
+      {"max_pool", std::make_shared<const MaxPool2d>("layer", MaxPool2dOptions{3, 2, 1}), {image}},
+      {"avg_pool", std::make_shared<const AvgPool2d>("layer", AvgPool2dOptions{3, 2, 1}), {image}},
+      {"global_avg_pool", std::make_shared<const GlobalAvgPool>("layer"), {image}},
+      {"flatten", std::make_shared<const Flatten>("layer"), {image}},
+      {"dropout", std::make_shared<const Dropout>("layer", 0.4), {image}},
+      {"dropout_features", std::make_shared<const Dropout>("layer", 0.4), {{12}}},
+      {"cross_entropy", std::make_shared<const SoftmaxCrossEntropy>("layer"), {{8}, {}}, 8},
+  };
+}
+
+at::Tensor random_tensor(at::IntArrayRef sizes, uint64_t seed) {
+  at::Tensor t = at::empty(sizes, at::kDouble);
+  Philox random(random_key(seed, "test"));
+  for (int64_t i = 0; i < t.numel(); ++i) t.data_ptr<double>()[i] = random.normal(uint64_t(i));
+  return channels_last(t);
+}
+
+std::vector<at::Tensor> random_inputs(const LayerCase& c, uint64_t seed, int64_t batch) {
+  std::vector<at::Tensor> inputs;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    Shape sizes = c.inputs[i];
+    sizes.insert(sizes.begin(), batch);
+    inputs.push_back(random_tensor(sizes, seed + i + 1));
+  }
+  if (c.labels > 0) inputs[1] = inputs[1].mul(1000).to(at::kLong).abs().remainder(c.labels);
+  return inputs;
+}
+
+void fill_call(TestCall& call, const LayerCase& c, uint64_t seed) {
+  call.seed = 5;
+  call.step = 3;
+  call.first_sample = 7;
+  call.micro_batch_samples = kBatch;
+  if (c.labels > 0) call.wanted_inputs = {true, false};
+  for (const ParameterSpec& spec : c.layer->parameters())
+    call.parameters.push_back(random_tensor(spec.shape, seed + 100 + call.parameters.size()));
+  for (const BufferSpec& spec : c.layer->buffers()) call.buffers.push_back(at::full(spec.shape, spec.initial, at::kDouble));
+}
+
+}  // namespace trireme::testing

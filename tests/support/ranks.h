@@ -1,0 +1,41 @@
+// Runs one function per rank, each on its own thread, in a local world.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/local/local_world.h"
+
+namespace trireme::testing {
+
+/// Calls `body(communicator)` for ranks 0..n-1 at once and joins them. A rank that throws aborts the world, so that the
+/// others end too; the exception that came first is thrown again here. GoogleTest's EXPECT macros may be used inside.
+template <class Body>
+void run_ranks(int n, Body body) {
+  LocalWorld world(n);
+  std::mutex mutex;
+  std::exception_ptr first;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < n; ++rank) {
+    threads.emplace_back([&, rank] {
+      const std::unique_ptr<Communicator> communicator = world.communicator(rank);
+      try {
+        body(*communicator);
+      } catch (const std::exception& error) {
+        {
+          std::lock_guard lock(mutex);
+          if (!first) first = std::current_exception();
+        }
+        world.abort(error.what());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace trireme::testing
