@@ -1,6 +1,8 @@
 // One function per verb. Each returns the exit code or throws an Error: 0 done, 1 a run failed, 2 the user's input was wrong.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "cli/options.h"
@@ -34,5 +36,8 @@ struct PlanOptions {
 };
 /// Prints the plan as JSON, to be edited and given back with --plan FILE.
 int run_plan(const PlanOptions& options);
+
+/// Prints the table of a run folder and writes its report.html anew from run.json and trace.json.
+int run_report(const std::filesystem::path& folder);
 
 }  // namespace trireme

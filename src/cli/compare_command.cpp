@@ -1,17 +1,19 @@
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/json_file.h"
 #include "cli/child.h"
 #include "cli/commands.h"
 #include "cli/experiment_header.h"
+#include "cli/plan_choice.h"
 #include "plan/named.h"
 #include "report/progress.h"
 #include "report/run_folder.h"
@@ -27,28 +29,26 @@ constexpr double kGraceSeconds = 20;  // for start-up and the last evaluation, b
 
 /// One child to run, or a row that is known before.
 struct Job {
-  std::string strategy;  // what to give to --plan
+  std::string strategy;  ///< what to give to --plan
   int devices = 1;
-  std::string label;     // in progress bars; also the folder's name
+  std::string label;     ///< in progress bars; no two jobs share one
+  std::string folder;    ///< in the run folder; no two jobs share one
 };
 
-bool is_file(const std::string& name) {
-  struct stat info {};
-  return ::stat(name.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+/// The strategy as rows name it: "hybrid" for both its forms, a plan file by its stem.
+std::string row_strategy(const Job& job) {
+  return is_plan_file(job.strategy) ? std::filesystem::path(job.strategy).stem().string()
+                                    : job.strategy.substr(0, job.strategy.find(':'));
 }
 
-std::vector<Job> list_jobs(const Experiment& experiment) {
-  std::vector<Job> jobs;
-  for (const std::string& written : experiment.strategies) {
-    for (const std::string& strategy : expand_strategy(written)) {
-      if (is_single(strategy) || is_file(strategy)) {
-        jobs.push_back({strategy, 1, is_file(strategy) ? std::filesystem::path(strategy).stem().string() : strategy});
-        continue;
-      }
-      for (int devices : experiment.devices) jobs.push_back({strategy, devices, fmt::format("{} x{}", strategy, devices)});
-    }
-  }
-  return jobs;
+RunResult row_without_run(const Job& job, RunStatus status, std::string reason) {
+  RunResult row;
+  row.strategy = row_strategy(job);
+  row.plan = job.label;
+  row.devices = job.devices;
+  row.status = status;
+  row.reason = std::move(reason);
+  return row;
 }
 
 std::string folder_name(const std::string& label) {
@@ -56,6 +56,39 @@ std::string folder_name(const std::string& label) {
   for (char& c : name)
     if (c == ' ' || c == ':' || c == '/' || c == '=' || c == ',') c = '-';
   return name;
+}
+
+/// What one strategy as written stands for.
+std::vector<Job> jobs_of(const std::string& written, const Experiment& experiment, const Model& model) {
+  std::vector<Job> jobs;
+  for (const std::string& strategy : expand_strategy(written)) {
+    check_plan_name(strategy, "strategies");
+    if (is_plan_file(strategy)) {
+      const int devices = load_plan_file(strategy, experiment, model).devices;
+      jobs.push_back({strategy, devices, fmt::format("{} x{}", std::filesystem::path(strategy).stem().string(), devices), ""});
+    } else if (is_single(strategy)) {
+      jobs.push_back({strategy, 1, strategy, ""});
+    } else if (auto devices = devices_of_degrees(strategy)) {
+      jobs.push_back({strategy, *devices, strategy, ""});
+    } else {
+      for (int n : experiment.devices) jobs.push_back({strategy, n, fmt::format("{} x{}", strategy, n), ""});
+    }
+  }
+  return jobs;
+}
+
+std::vector<Job> list_jobs(const Experiment& experiment, const Model& model) {
+  std::vector<Job> jobs;
+  std::set<std::string> folders;
+  for (const std::string& written : join_degrees(experiment.strategies)) {
+    for (Job& job : jobs_of(written, experiment, model)) {
+      // the same strategy twice measures its spread; two plan files may share a name
+      const std::string label = job.label;
+      for (int i = 2; !folders.insert(job.folder = folder_name(job.label)).second; ++i) job.label = fmt::format("{} #{}", label, i);
+      jobs.push_back(std::move(job));
+    }
+  }
+  return jobs;
 }
 
 StepReport step_report_from(const nlohmann::json& m) {
@@ -75,10 +108,7 @@ class Comparison {
       : options_(options), experiment_(experiment), progress_(progress), folder_(folder) {}
 
   RunResult run(const Job& job) {
-    RunResult row;
-    row.strategy = job.strategy.substr(0, job.strategy.find(':'));
-    row.plan = job.label;
-    row.devices = job.devices;
+    RunResult row = row_without_run(job, RunStatus::failed, "");
     progress_.begin(job.label, 0);
     std::optional<RunResult> reported;
     ChildEnd end = run_child(arguments(job), experiment_.time_limit > 0 ? experiment_.time_limit + kGraceSeconds : 0,
@@ -98,13 +128,12 @@ class Comparison {
     auto forwarded = options_.experiment.forwarded();
     list.insert(list.end(), forwarded.begin(), forwarded.end());
     list.insert(list.end(), {"--plan", job.strategy, "--devices", std::to_string(job.devices), "--messages", "--out",
-                             (folder_.path() / folder_name(job.label)).string()});
+                             (folder_.path() / job.folder).string()});
     return list;
   }
 
   /// A child that ended without its row.
   void describe(const ChildEnd& end, RunResult& row) const {
-    row.status = RunStatus::failed;
     if (interrupted_by_user()) {
       row.status = RunStatus::interrupted;
       row.reason = "stopped by the user";
@@ -127,63 +156,70 @@ class Comparison {
   RunFolder& folder_;
 };
 
-/// Strategies that can be ruled out before anything runs: bad names and plans fail the whole command, a number of devices that a
-/// strategy cannot use skips its row.
+/// A row for a strategy that cannot use so many devices (or so small a batch), known before anything runs.
 std::optional<RunResult> ruled_out(const Job& job, const Experiment& experiment, const Model& model) {
+  if (is_plan_file(job.strategy)) return std::nullopt;  // validated already
   try {
-    if (is_file(job.strategy)) {
-      validate(read_plan(job.strategy, model), model, experiment.batch, job.strategy);
-    } else {
-      const Cluster cluster = Cluster::uniform(job.devices, experiment.device_memory);
-      named_plan(job.strategy, model, cluster, experiment.batch, {}, experiment.micro_batches);
-    }
+    const Cluster cluster = Cluster::uniform(job.devices, experiment.device_memory);
+    named_plan(job.strategy, model, cluster, experiment.batch, {}, experiment.micro_batches);
     return std::nullopt;
   } catch (const Error& error) {
-    const auto names = known_strategies();
-    if (is_file(job.strategy) || std::find(names.begin(), names.end(), job.strategy) == names.end()) throw;
-    RunResult row;
-    row.strategy = job.strategy.substr(0, job.strategy.find(':'));
-    row.plan = job.label;
-    row.devices = job.devices;
-    row.status = RunStatus::skipped;
-    row.reason = first_line(error);
-    return row;
+    return row_without_run(job, RunStatus::skipped, first_line(error));
+  }
+}
+
+void say_what_runs(const ExperimentResult& result, Progress& progress) {
+  progress.say(fmt::format("{}: {}, batch {}, {}, seed {}", result.experiment, result.model, result.batch, result.precision,
+                           result.seed));
+  progress.say(fmt::format("data: {}", result.data_source));
+  progress.say(fmt::format("machine: {}", result.machine));
+}
+
+/// Runs what is not known before, adding to `result` row by row.
+void run_jobs(const std::vector<Job>& jobs, const std::vector<std::optional<RunResult>>& known, const CompareOptions& options,
+              const Experiment& experiment, RunFolder& folder, ExperimentResult& result) {
+  Progress progress;
+  say_what_runs(result, progress);
+  Comparison comparison(options, experiment, progress, folder);
+  for (size_t j = 0; j < jobs.size(); ++j) {
+    const bool stopped = interrupted_by_user();
+    if (stopped && !result.rows.empty() && result.rows.back().status == RunStatus::interrupted) break;
+    if (stopped) result.rows.push_back(row_without_run(jobs[j], RunStatus::interrupted, "stopped by the user before it began"));
+    else result.rows.push_back(known[j] ? *known[j] : comparison.run(jobs[j]));
+    if (stopped || known[j]) progress.end(jobs[j].label, result.rows.back());
+    complete_comparison(result);
+    folder.update(result);
   }
 }
 
 }  // namespace
 
 int run_compare(const CompareOptions& options) {
-  const auto& interrupted = interrupted_by_user();
+  interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
   const Experiment experiment = options.experiment.read();
+  check_json_target(options.json);
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
-  const std::vector<Job> jobs = list_jobs(experiment);
+  const std::vector<Job> jobs = list_jobs(experiment, model);
   std::vector<std::optional<RunResult>> known;
   for (const Job& job : jobs) known.push_back(ruled_out(job, experiment, model));
 
   ExperimentResult result = experiment_header(experiment, data);
   RunFolder folder(options.experiment.out.value_or(default_run_path(experiment.name, result.started)),
                    options.experiment.out ? IfExists::refuse : IfExists::pick_another);
-  Progress progress;
-  progress.say(fmt::format("{}: {} on {}, batch {}, {}", result.experiment, result.model, result.data_source, result.batch,
-                           result.machine));
-  Comparison comparison(options, experiment, progress, folder);
-  for (size_t j = 0; j < jobs.size(); ++j) {
-    if (interrupted) break;
-    if (known[j]) progress.end(jobs[j].label, *known[j]);
-    result.rows.push_back(known[j] ? *known[j] : comparison.run(jobs[j]));
-    complete_comparison(result);
-    folder.update(result);
-  }
+  run_jobs(jobs, known, options, experiment, folder, result);
   folder.finish(result);
   if (!options.json.empty()) write_json_file(options.json, to_json(result));
   std::cout << "\n" << comparison_table(result, standard_output_style());
-  std::cout << "run folder: " << folder.path().string() << "\nreport: " << (folder.path() / "report.html").string() << "\n";
-  const bool failed = std::any_of(result.rows.begin(), result.rows.end(), [](const RunResult& row) {
-    return row.status == RunStatus::failed || row.status == RunStatus::interrupted;
-  });
-  return failed ? 1 : 0;
+  std::cout << "run folder: " << folder.path().string() << "\nreport: " << (folder.path() / "report.html").string() << "\n"
+            << std::flush;
+  auto any = [&](auto... statuses) {
+    return std::any_of(result.rows.begin(), result.rows.end(), [&](const RunResult& r) { return ((r.status == statuses) || ...); });
+  };
+  if (any(RunStatus::failed, RunStatus::interrupted)) return 1;
+  if (any(RunStatus::ok, RunStatus::timed_out, RunStatus::does_not_fit)) return 0;
+  // nothing could run: that is an error of the input, not a comparison
+  fail_user({"strategies", "none of them can run", result.rows.front().reason, ""});
 }
 
 }  // namespace trireme

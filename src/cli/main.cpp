@@ -1,9 +1,12 @@
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
+#include <filesystem>
 #include <iostream>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/data_command.h"
 #include "cli/doctor.h"
@@ -11,12 +14,17 @@
 namespace {
 
 constexpr int kRunFailed = 1, kUserError = 2;
+constexpr const char* kPlanHelp =
+    "single, data, tensor, pipeline, hybrid:tensor, hybrid:pipeline, degrees such as data=2,tensor=2, or a plan file";
 
 void add_compare(CLI::App& app, trireme::CompareOptions& o) {
   auto* verb = app.add_subcommand("compare", "train under every strategy and compare them");
   o.experiment.add_common(*verb);
   o.experiment.add_run(*verb);
-  verb->add_option("--strategies", o.experiment.strategies, "strategies or plan files, for example data,tensor,my-plan.json")->delimiter(',');
+  o.experiment.add_devices(*verb, true);
+  verb->add_option("--strategies", o.experiment.strategies,
+                   "strategies, degrees or plan files, for example data,tensor,data=2,tensor=2,my-plan.json (default: the experiment's)")
+      ->delimiter(',');
   verb->add_option("--json", o.json, "also write run.json's content to this file");
 }
 
@@ -24,7 +32,8 @@ void add_train(CLI::App& app, trireme::TrainOptions& o) {
   auto* verb = app.add_subcommand("train", "train under one plan");
   o.experiment.add_common(*verb);
   o.experiment.add_run(*verb);
-  verb->add_option("--plan", o.plan, "a named plan, degrees such as data=2,tensor=2, or a plan file")->capture_default_str();
+  o.experiment.add_devices(*verb, false);
+  verb->add_option("--plan", o.plan, kPlanHelp)->capture_default_str();
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   verb->add_flag("--messages", o.messages, "write JSON lines instead of a progress bar");
 }
@@ -32,16 +41,66 @@ void add_train(CLI::App& app, trireme::TrainOptions& o) {
 void add_verify(CLI::App& app, trireme::VerifyOptions& o) {
   auto* verb = app.add_subcommand("verify", "check that a plan trains exactly as one device does");
   o.experiment.add_common(*verb);
-  verb->add_option("--devices", o.experiment.devices, "number of workers")->delimiter(',')->check(CLI::PositiveNumber);
-  verb->add_option("--plan", o.plan, "a named plan, degrees, or a plan file")->capture_default_str();
-  verb->add_option("--steps", o.steps, "steps to compare")->capture_default_str()->check(CLI::PositiveNumber);
+  o.experiment.add_devices(*verb, false);
+  verb->add_option("--plan", o.plan, kPlanHelp)->capture_default_str();
+  verb->add_option("--steps", o.steps, "steps to compare")->capture_default_str()->check(trireme::whole_number(1));
 }
 
 void add_plan(CLI::App& app, trireme::PlanOptions& o) {
   auto* verb = app.add_subcommand("plan", "print a plan as JSON, to be edited and given back with --plan FILE");
   o.experiment.add_common(*verb);
-  verb->add_option("--devices", o.experiment.devices, "number of workers")->delimiter(',')->check(CLI::PositiveNumber);
-  verb->add_option("--plan", o.plan, "a named plan or degrees")->capture_default_str();
+  o.experiment.add_devices(*verb, false);
+  verb->add_option("--plan", o.plan, kPlanHelp)->capture_default_str();
+}
+
+/// `trireme data` has verbs of its own.
+struct DataVerbs {
+  std::string set;
+  std::optional<std::filesystem::path> data_dir;
+  CLI::App* get = nullptr;
+
+  explicit DataVerbs(CLI::App& app) {
+    auto* data = app.add_subcommand("data", "data sets: where they are, and how to get them");
+    data->require_subcommand(1);
+    get = data->add_subcommand("get", "download a data set");
+    get->add_option("name", set, "mnist or cifar10")->required();
+    auto* list = data->add_subcommand("list", "known data sets and where they were found");
+    for (auto* verb : {get, list}) verb->add_option("--data-dir", data_dir, "folder to look in and to download to");
+  }
+  int run() { return get->parsed() ? trireme::data_get(set, data_dir, std::cout) : trireme::data_list(std::cout, data_dir); }
+};
+
+/// The verb that the command line got to, however deep: its --help is the one to look at.
+const CLI::App* deepest(const CLI::App* app) {
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  return app;
+}
+
+std::string full_name(const CLI::App* app) {
+  return app->get_parent() == nullptr ? app->get_name() : full_name(app->get_parent()) + " " + app->get_name();
+}
+
+/// The nearest flag or verb to what was not understood.
+std::string suggestion(const CLI::App* app, const std::string& word) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app->get_options()) known.push_back(option->get_name());
+  for (const CLI::App* verb : app->get_subcommands([](const CLI::App*) { return true; })) known.push_back(verb->get_name());
+  const std::string near = trireme::closest_match(word.substr(0, word.find('=')), known);
+  return near.empty() ? "" : "did you mean " + near + "? ";
+}
+
+int report_usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* verb = deepest(&app);
+  const auto words = app.remaining(true);
+  std::string what = trireme::first_line(error), hint;
+  if (!words.empty()) {
+    const bool flag = words.front().starts_with('-');
+    what = fmt::format("{}: unknown {}", words.front(),
+                       flag ? "flag" : verb->get_subcommands([](const CLI::App*) { return true; }).empty() ? "argument" : "verb");
+    hint = suggestion(verb, words.front());
+  }
+  std::cerr << "trireme: " << what << "; " << hint << "see " << full_name(verb) << " --help\n";
+  return kUserError;
 }
 
 }  // namespace
@@ -58,22 +117,18 @@ int main(int argc, char** argv) {
   add_train(app, train);
   add_verify(app, verify);
   add_plan(app, plan);
+  std::filesystem::path run_folder;
+  app.add_subcommand("report", "print a run folder's table and write its report.html anew")
+      ->add_option("folder", run_folder, "run folder")
+      ->required();
+  DataVerbs data(app);
   app.add_subcommand("doctor", "say what was found on this machine and what will be slow");
-  auto* data = app.add_subcommand("data", "data sets: where they are, and how to get them");
-  data->require_subcommand(1);
-  std::string set;
-  std::optional<std::filesystem::path> data_dir;
-  auto* get = data->add_subcommand("get", "download a data set");
-  get->add_option("name", set, "mnist or cifar10")->required();
-  auto* list = data->add_subcommand("list", "known data sets and where they were found");
-  for (auto* verb : {get, list}) verb->add_option("--data-dir", data_dir, "folder to look in and to download to");
 
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    std::cerr << "trireme: " << trireme::first_line(error) << "; see trireme --help\n";
-    return kUserError;
+    return report_usage_error(app, error);
   }
   try {
     trireme::set_up_logging();
@@ -81,8 +136,9 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("train")) return run_train(train);
     if (app.got_subcommand("verify")) return run_verify(verify);
     if (app.got_subcommand("plan")) return run_plan(plan);
+    if (app.got_subcommand("report")) return trireme::run_report(run_folder);
     if (app.got_subcommand("doctor")) return trireme::run_doctor(std::cout);
-    return get->parsed() ? trireme::data_get(set, data_dir, std::cout) : trireme::data_list(std::cout, data_dir);
+    return data.run();
   } catch (const trireme::Error& error) {
     std::cerr << "trireme: " << error.what() << "\n";
     return error.blame() == trireme::Blame::user ? kUserError : kRunFailed;

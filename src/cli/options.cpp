@@ -1,6 +1,15 @@
 #include "cli/options.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
 #include <csignal>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/memory.h"
 
 namespace trireme {
 namespace {
@@ -17,12 +26,19 @@ void ExperimentOptions::add_common(CLI::App& app) {
   app.add_option("--set", set, "override a key of the experiment: --set batch=256 --set optimizer.learning_rate=0.1")
       ->allow_extra_args(false);
   app.add_option("--data-dir", data_dir, "folder with the data set");
-  app.add_option("--seed", seed, "seed of weights, sample order, dropout and augmentation");
+  app.add_option("--seed", seed, "seed of weights, sample order, dropout and augmentation")->check(whole_number(0));
+}
+
+void ExperimentOptions::add_devices(CLI::App& app, bool several) {
+  const char* help = several ? "numbers of workers, for example 2,4 (default: the experiment's)"
+                             : "number of workers (default: the plan's, or the first of the experiment's)";
+  auto* option = app.add_option("--devices", devices, help)->check(whole_number(1, kMaxDevices));
+  if (several) option->delimiter(',');
+  else option->expected(1);
 }
 
 void ExperimentOptions::add_run(CLI::App& app) {
-  app.add_option("--steps", steps, "train this many steps instead of the experiment's length")->check(CLI::PositiveNumber);
-  app.add_option("--devices", devices, "numbers of workers, for example 2,4")->delimiter(',')->check(CLI::PositiveNumber);
+  app.add_option("--steps", steps, "train this many steps instead of the experiment's length")->check(whole_number(1));
   app.add_option("--out", out, "run folder to create (default: runs/<name>-<time>)");
 }
 
@@ -35,6 +51,30 @@ std::vector<std::string> ExperimentOptions::forwarded() const {
   if (seed) flags.insert(flags.end(), {"--seed", std::to_string(*seed)});
   if (steps) flags.insert(flags.end(), {"--steps", std::to_string(*steps)});
   return flags;
+}
+
+CLI::Validator whole_number(int64_t least, int64_t most) {
+  auto check = [least, most](const std::string& text) -> std::string {
+    int64_t value = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most) return "";
+    std::string range = most == std::numeric_limits<int64_t>::max() ? fmt::format("of at least {}", least)
+                                                                    : fmt::format("from {} to {}", least, most);
+    return fmt::format("{}: must be one whole number {}", text, range);
+  };
+  return CLI::Validator(check, "");
+}
+
+void check_json_target(const std::string& json_file) {
+  if (json_file.empty()) return;
+  const std::filesystem::path path(json_file), folder = path.has_parent_path() ? path.parent_path() : ".";
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    fail_user({"--json", json_file, "is a folder", "name a file"});
+  if (!std::filesystem::is_directory(folder, ignored))
+    fail_user({"--json", json_file, fmt::format("there is no folder {}", folder.string()), "create it or choose another path"});
+  if (::access(folder.c_str(), W_OK) != 0)  // the file is replaced as a whole, so the folder decides
+    fail_user({"--json", json_file, std::generic_category().message(errno), "choose a path that you may write to"});
 }
 
 const std::atomic<bool>& interrupted_by_user() {

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <atomic>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,7 +26,9 @@ struct ExperimentOptions {
 
   /// EXPERIMENT, --set, --data-dir, --seed.
   void add_common(CLI::App& app);
-  /// --steps, --devices.
+  /// --devices with one number, or several.
+  void add_devices(CLI::App& app, bool several);
+  /// --steps, --out.
   void add_run(CLI::App& app);
 
   ExperimentOverrides overrides() const;
@@ -31,6 +36,13 @@ struct ExperimentOptions {
   /// The same flags for a child process, but for devices and strategies.
   std::vector<std::string> forwarded() const;
 };
+
+/// A check for flags: a whole number from `least` to `most`, and an error that says so.
+CLI::Validator whole_number(int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
+
+/// Throws a user error where the file given to --json could not be written: now, and not after an hour of training. An empty
+/// name is none.
+void check_json_target(const std::string& json_file);
 
 /// True once the user has pressed Ctrl-C (or sent SIGTERM). Installs the handlers on first call.
 const std::atomic<bool>& interrupted_by_user();

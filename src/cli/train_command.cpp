@@ -10,6 +10,7 @@
 #include "base/machine.h"
 #include "cli/commands.h"
 #include "cli/experiment_header.h"
+#include "cli/plan_choice.h"
 #include "report/progress.h"
 #include "report/run_folder.h"
 #include "report/run_json.h"
@@ -62,44 +63,46 @@ class MessageObserver : public TrainObserver {
   std::chrono::steady_clock::time_point last_{};
 };
 
+/// Trains with reports to the run folder and to the parent process or the screen; the row is ended on the screen too.
+RunResult train_and_show(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, bool messages,
+                         RunFolder& folder) {
+  if (messages) {
+    MessageObserver sender;
+    Fanout fanout({&folder, &sender});
+    return train(experiment, model, data, plan, fanout, interrupted_by_user());
+  }
+  Progress progress;
+  if (data.generated) progress.say("data: " + data.source);
+  progress.begin(plan.name, 0);
+  BarObserver bar(progress, plan.name);
+  Fanout fanout({&folder, &bar});
+  RunResult row = train(experiment, model, data, plan, fanout, interrupted_by_user());
+  progress.end(plan.name, row);
+  return row;
+}
+
 }  // namespace
 
 int run_train(const TrainOptions& options) {
-  const auto& interrupted = interrupted_by_user();
+  interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
   const Experiment experiment = options.experiment.read();
+  check_json_target(options.json);
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
-  if (!options.messages && data.generated) std::cout << data.source << "\n";
-  const int devices = experiment.devices.empty() ? 1 : experiment.devices.front();
-  const Plan plan = make_plan(options.plan, experiment, model, devices);
+  const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, model);
 
   ExperimentResult result = experiment_header(experiment, data);
   RunFolder folder(options.experiment.out.value_or(default_run_path(experiment.name, result.started)),
                    options.experiment.out ? IfExists::refuse : IfExists::pick_another);
-  folder.write_plan(to_json(plan, model).dump(2) + "\n");
-
-  std::optional<Progress> progress;
-  std::optional<BarObserver> bar;
-  MessageObserver messages;
-  std::vector<TrainObserver*> observers{&folder};
-  if (options.messages) {
-    observers.push_back(&messages);
-  } else {
-    progress.emplace();
-    progress->begin(plan.name, 0);
-    bar.emplace(*progress, plan.name);
-    observers.push_back(&*bar);
-  }
-  Fanout fanout(observers);
-  RunResult row = train(experiment, model, data, plan, fanout, interrupted);
-  result.rows.push_back(row);
+  folder.write_plan(plan_text(plan, model));
+  result.rows.push_back(train_and_show(experiment, model, data, plan, options.messages, folder));
+  const RunResult& row = result.rows.front();
   folder.finish(result);
   if (!options.json.empty()) write_json_file(options.json, to_json(result));
   if (options.messages) {
-    send({{"type", "result"}, {"header", to_json(experiment_header(experiment, data))}, {"row", row_to_json(row)}});
+    send({{"type", "result"}, {"row", row_to_json(row)}});
     return 0;  // the row carries the status
   }
-  progress->end(plan.name, row);
   std::cout << comparison_table(result, standard_output_style()) << "run folder: " << folder.path().string() << "\n";
   return row.status == RunStatus::ok || row.status == RunStatus::timed_out ? 0 : 1;
 }

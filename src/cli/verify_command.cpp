@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "base/memory.h"
 #include "cli/commands.h"
-#include "train/trainer.h"
+#include "cli/plan_choice.h"
 #include "train/verify.h"
 
 namespace trireme {
@@ -16,7 +15,7 @@ int run_verify(const VerifyOptions& options) {
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
   install_memory_accounting();
-  const Plan plan = make_plan(options.plan, experiment, model, experiment.devices.front());
+  const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, model);
   const VerifyResult result = verify(experiment, model, data, plan, options.steps);
 
   size_t width = std::string("parameter").size();
@@ -37,8 +36,8 @@ int run_plan(const PlanOptions& options) {
   const Experiment experiment = options.experiment.read();
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
-  const Plan plan = make_plan(options.plan, experiment, model, experiment.devices.front());
-  std::cout << to_json(plan, model).dump(2) << "\n";
+  const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, model);
+  std::cout << plan_text(plan, model);
   return 0;
 }
 

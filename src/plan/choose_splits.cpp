@@ -32,6 +32,7 @@ Placement gradient_needed(const Placement& output) { return output.is_shard() ? 
 struct Partial {
   double cost = 0;
   std::vector<int> choice;  // option index by node; -1: not yet
+  bool shards_parameters = false;
 };
 
 class SplitSearch {
@@ -43,9 +44,11 @@ class SplitSearch {
   }
 
   std::vector<std::string> run() {
-    std::vector<Partial> beam{{0, std::vector<int>(model_.nodes().size(), -1)}};
+    std::vector<Partial> beam{{0, std::vector<int>(model_.nodes().size(), -1), false}};
     for (NodeId id = model_.input_count(); id < NodeId(model_.nodes().size()); ++id) beam = advance(beam, id);
-    const Partial& best = *std::min_element(beam.begin(), beam.end(), cheaper);
+    // who asks for a tensor axis wants parameters divided, even where a small model would be faster without
+    auto found = std::find_if(beam.begin(), beam.end(), [](const Partial& p) { return p.shards_parameters; });
+    const Partial& best = found != beam.end() ? *found : beam.front();
     std::vector<std::string> names(model_.nodes().size(), "replicate");
     for (NodeId id = model_.input_count(); id < NodeId(names.size()); ++id)
       names[size_t(id)] = options_[size_t(id)][size_t(best.choice[size_t(id)])].name;
@@ -64,15 +67,28 @@ class SplitSearch {
         Partial next = partial;
         next.choice[size_t(id)] = int(option);
         next.cost += layer_cost(next, id);
+        next.shards_parameters = next.shards_parameters || shards_parameters(options_[size_t(id)][option]);
         auto [it, fresh] = kept.emplace(frontier(next, id), next);
         if (!fresh && cheaper(next, it->second)) it->second = std::move(next);
       }
     std::vector<Partial> result;
     for (auto& [key, partial] : kept) result.push_back(std::move(partial));
     std::sort(result.begin(), result.end(), cheaper);
-    if (result.size() > kBeamWidth) result.resize(kBeamWidth);
+    trim(result);
     check_internal(!result.empty(), "replicate is always among a layer's sharding options");
     return result;
+  }
+
+  static bool shards_parameters(const ShardingOption& option) {
+    return std::any_of(option.parameters.begin(), option.parameters.end(), [](const Placement& p) { return p.is_shard(); });
+  }
+
+  /// Keeps the cheapest, and the cheapest that shards parameters.
+  static void trim(std::vector<Partial>& sorted) {
+    if (sorted.size() <= kBeamWidth) return;
+    auto split = std::find_if(sorted.begin(), sorted.end(), [](const Partial& p) { return p.shards_parameters; });
+    if (split != sorted.end() && size_t(split - sorted.begin()) >= kBeamWidth) std::swap(sorted[kBeamWidth - 1], *split);
+    sorted.resize(kBeamWidth);
   }
 
   double layer_cost(const Partial& partial, NodeId id) const {
@@ -102,6 +118,7 @@ class SplitSearch {
       bool live = std::any_of(consumers.begin(), consumers.end(), [&](NodeId c) { return c > id; });
       key.push_back(live || has_tied(n) ? partial.choice[size_t(n)] : -1);
     }
+    key.push_back(partial.shards_parameters);
     return key;
   }
 

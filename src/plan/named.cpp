@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <numeric>
+#include <set>
 
 #include "base/error.h"
 
@@ -12,6 +13,7 @@ namespace trireme {
 namespace {
 
 constexpr int kMicroBatchesPerStage = 4;  // bubble (p-1)/(m+p-1) below 20 % (METHODS: negligible from m >= 4p)
+constexpr int kMaxDegree = 1'000'000;      // so that no product of degrees overflows
 constexpr const char* kKnown =
     "single, data, tensor, pipeline, hybrid:tensor, hybrid:pipeline, or degrees such as \"data=2,tensor=2,pipeline=1\"";
 
@@ -26,8 +28,10 @@ LayerSeconds seconds_or_flops(const Model& model, const LayerSeconds& seconds) {
 Degrees parse_degrees(std::string_view text) {
   Degrees degrees;
   const std::string whole(text);
-  while (!text.empty()) {
+  std::set<std::string_view> seen;
+  for (bool more = true; more;) {
     std::string_view item = text.substr(0, text.find(','));
+    more = item.size() < text.size();
     text.remove_prefix(std::min(text.size(), item.size() + 1));
     size_t equals = item.find('=');
     std::string_view key = item.substr(0, equals), number = equals == item.npos ? "" : item.substr(equals + 1);
@@ -38,8 +42,10 @@ Degrees parse_degrees(std::string_view text) {
                   : key == "pipeline"      ? &degrees.pipeline
                   : key == "micro_batches" ? &degrees.micro_batches
                                            : nullptr;
-    if (!target || code != std::errc() || end != number.data() + number.size() || value < 1)
+    if (!target || code != std::errc() || end != number.data() + number.size() || value < 1 || value > kMaxDegree)
       fail_user({"--plan " + whole, fmt::format("\"{}\"", item), "is neither a known plan nor a degree", fmt::format("known: {}", kKnown)});
+    if (!seen.insert(key).second)
+      fail_user({"--plan " + whole, fmt::format("\"{}\"", item), fmt::format("{} is given twice", key), "give each degree once"});
     *target = value;
   }
   return degrees;
@@ -76,14 +82,14 @@ void require_some_split(const Model& model, const std::vector<std::string>& spli
 
 Plan uniform_plan(const Model& model, const Cluster& cluster, const Degrees& degrees, int64_t batch,
                   const LayerSeconds& seconds) {
-  const int devices = degrees.data * degrees.tensor * degrees.pipeline;
+  const int64_t devices = int64_t(degrees.data) * degrees.tensor * degrees.pipeline;
   if (devices != cluster.size())
     fail_user({"plan", fmt::format("data {} x tensor {} x pipeline {} = {}", degrees.data, degrees.tensor, degrees.pipeline, devices),
                fmt::format("the cluster has {} devices", cluster.size()), "make the product equal the number of devices"});
   Plan plan;
   plan.model = model.name();
   plan.model_fingerprint = model.fingerprint();
-  plan.devices = devices;
+  plan.devices = cluster.size();
   plan.micro_batches = degrees.micro_batches;
   if (plan.micro_batches == 0) {
     const int64_t largest = std::max<int64_t>(1, batch / degrees.data);

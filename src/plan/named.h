@@ -45,7 +45,8 @@ std::vector<std::string> known_strategies();
 bool is_single(std::string_view name);
 
 /// One sharding option per layer for a tensor axis of `degree`, chosen by a beam search over the graph that weighs
-/// multiplications left undivided against bytes moved, with nominal speeds (not measured: the planner does that).
+/// multiplications left undivided against bytes moved, with nominal speeds (not measured: the planner does that). Some
+/// parameter is sharded wherever the degree divides one.
 std::vector<std::string> choose_splits(const Model& model, int degree, int64_t samples);
 
 /// Cuts the layers (in topological order) into `stages` runs of least greatest sum of `seconds`; exact, by dynamic

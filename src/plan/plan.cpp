@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "base/memory.h"
 
 namespace trireme {
 namespace {
@@ -15,6 +18,14 @@ namespace {
 constexpr int kPlanFormat = 1;
 
 std::string join(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
+
+/// A whole number below `key`; JSON's own conversion would cut off fractions.
+int whole_number(const nlohmann::json& json, const char* key, const std::string& where) {
+  const auto& value = json.at(key);
+  if (!value.is_number_integer() || value.get<int64_t>() < INT32_MIN || value.get<int64_t>() > INT32_MAX)
+    fail_user({where, fmt::format("{} = {}", key, value.dump()), "must be a whole number", "correct it"});
+  return value.get<int>();
+}
 
 /// Runs of consecutive layers with the same degrees, in words: "data 4, then tensor 4 from fc1".
 std::string describe_meshes(const Plan& plan, const Model& model) {
@@ -40,6 +51,8 @@ void validate_stages(const Plan& plan, const std::string& where) {
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     if (plan.stages[s].empty())
       fail_user({where, fmt::format("stage {}", s), "has no workers", "give it at least one or drop the stage"});
+    if (!std::is_sorted(plan.stages[s].begin(), plan.stages[s].end()))
+      fail_user({where, fmt::format("stage {}", s), "its workers must be listed in ascending order", "sort them"});
     for (int worker : plan.stages[s]) {
       if (worker < 0 || worker >= plan.devices)
         fail_user({where, fmt::format("stage {}, worker {}", s, worker),
@@ -129,6 +142,8 @@ void validate(const Plan& plan, const Model& model, int64_t batch, const std::st
                fmt::format("the experiment's model is {} ({})", model.name(), model.fingerprint()),
                "use a plan made for this model, or make one with `trireme plan`"});
   if (plan.devices < 1) fail_user({where, fmt::format("devices = {}", plan.devices), "at least one is needed", ""});
+  if (plan.devices > kMaxDevices)
+    fail_user({where, fmt::format("devices = {}", plan.devices), fmt::format("at most {} are supported", kMaxDevices), ""});
   if (plan.stages.size() > model.nodes().size() - size_t(model.input_count()))
     fail_user({where, fmt::format("{} stages", plan.stages.size()),
                fmt::format("the model has only {} layers", model.nodes().size() - size_t(model.input_count())),
@@ -172,15 +187,15 @@ nlohmann::json to_json(const Plan& plan, const Model& model) {
 Plan plan_from_json(const nlohmann::json& json, const Model& model, const std::string& where) {
   Plan plan;
   try {
-    if (int format = json.at("trireme_plan").get<int>(); format != kPlanFormat)
+    if (int format = whole_number(json, "trireme_plan", where); format != kPlanFormat)
       fail_user({where, fmt::format("trireme_plan = {}", format), fmt::format("this version reads format {}", kPlanFormat),
                  "make the plan again with this version"});
     plan.name = json.value("name", "");
     plan.model = json.at("model").get<std::string>();
     plan.model_fingerprint = json.at("model_fingerprint").get<std::string>();
-    plan.devices = json.at("devices").get<int>();
+    plan.devices = whole_number(json, "devices", where);
     plan.schedule = json.at("schedule").get<std::string>();
-    plan.micro_batches = json.at("micro_batches").get<int>();
+    plan.micro_batches = whole_number(json, "micro_batches", where);
     for (const auto& stage : json.at("stages")) plan.stages.push_back(stage.at("workers").get<std::vector<int>>());
     plan.layers.resize(model.nodes().size());
     if (plan.model_fingerprint != model.fingerprint()) return plan;  // validate() explains; layer names need not match
@@ -192,7 +207,8 @@ Plan plan_from_json(const nlohmann::json& json, const Model& model, const std::s
         fail_user({where, fmt::format("layer \"{}\"", name), "the model has no layer of that name", "correct the name"});
       if (!seen.insert(id).second)
         fail_user({where, fmt::format("layer \"{}\"", name), "is listed twice", "remove one of the entries"});
-      plan.layers[size_t(id)] = {entry.at("stage").get<int>(), entry.at("data").get<int>(), entry.at("tensor").get<int>(),
+      const std::string at = fmt::format("{}: layer {}", where, name);
+      plan.layers[size_t(id)] = {whole_number(entry, "stage", at), whole_number(entry, "data", at), whole_number(entry, "tensor", at),
                                  entry.at("split").get<std::string>()};
     }
     for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)

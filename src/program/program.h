@@ -118,7 +118,7 @@ struct Program {
   std::vector<std::vector<Instruction>> ranks;         ///< by world rank
   OpId loss = -1;
 
-  /// "forward conv1..relu1", "redistribute fc1 (all-reduce)", for traces and messages.
+  /// "forward conv1..relu1", "redistribute fc1 (all_reduce)", for traces and messages.
   std::string describe(const Instruction& instruction, const Model& model) const;
 };
 

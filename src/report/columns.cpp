@@ -116,8 +116,8 @@ std::string loss_and_accuracy(const std::optional<EvaluationPoint>& point) {
 }
 
 void add_times(const std::vector<RunResult>& rows, Builder& table) {
-  auto p90 = [](const RunResult& row) { return row.step_seconds ? Value(row.step_seconds->median) : std::nullopt; };
-  Scale scale = scale_for(kTimes, largest_of(rows, p90));
+  auto median = [](const RunResult& row) { return row.step_seconds ? Value(row.step_seconds->median) : std::nullopt; };
+  Scale scale = scale_for(kTimes, largest_of(rows, median));
   table.add("time per step", fmt::format("{}: median [p10-p90]", scale.unit), [&](const RunResult& row) -> std::string {
     if (!row.step_seconds) return "";
     const StepSeconds& s = *row.step_seconds;
@@ -143,11 +143,11 @@ void add_costs(Builder& table) {
     return fmt::format("{} / {}", row.exposed_communication ? percent(*row.exposed_communication) : kNotMeasured,
                        row.hidden_communication ? percent(*row.hidden_communication) : kNotMeasured);
   });
-  Builder* t = &table;
-  t->add_scaled("sent per step", kBytes, [](const RunResult& row) {
+
+  table.add_scaled("sent per step", kBytes, [](const RunResult& row) {
     return row.bytes_per_step ? Value(static_cast<double>(*row.bytes_per_step)) : std::nullopt;
   });
-  t->add_scaled("peak memory", kBytes, peak_memory);
+  table.add_scaled("peak memory", kBytes, peak_memory);
 }
 
 void add_quality(Builder& table) {
@@ -248,7 +248,7 @@ std::vector<std::string> failures(const ExperimentResult& result) {
 
 std::vector<std::string> summary(const ExperimentResult& result) {
   std::vector<std::string> sentences = {what_ran(result)};
-  if (result.generated_data) sentences.push_back("The data are generated: accuracies say nothing about the real set.");
+  if (result.generated_data) sentences.emplace_back("The data are generated: accuracies say nothing about the real set.");
   auto step = [](const RunResult& row) { return row.step_seconds ? Value(row.step_seconds->median) : std::nullopt; };
   if (const RunResult* row = best(result, step)) {
     std::string text = fmt::format("Fastest: {}, {} per step", row_name(*row), in_unit(*step(*row), scale_for(kTimes, *step(*row))));

@@ -23,10 +23,11 @@ using nlohmann::json;
 
 constexpr size_t kCurvePoints = 2000;  ///< a line on a screen shows no more; longer curves are thinned
 
-/// Text of a <script> may hold anything but the end of its element; in JavaScript "<\/" is "</".
+/// Text of a <script> may hold anything but its own end tag; inside JavaScript's strings "<\/" is "</".
 std::string script_text(std::string_view code) {
+  static constexpr std::string_view kEnd = "</script", kHarmless = "<\\/script";
   std::string out(code);
-  for (size_t at = out.find("</"); at != std::string::npos; at = out.find("</", at + 3)) out.insert(at + 1, "\\");
+  for (size_t at = out.find(kEnd); at != std::string::npos; at = out.find(kEnd, at)) out.replace(at, kEnd.size(), kHarmless);
   return out;
 }
 

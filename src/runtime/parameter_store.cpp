@@ -51,21 +51,28 @@ ParameterStore::ParameterStore(const Program& program, Precision precision)
     if (program.keeps_gradients) store->reduced = at::zeros({bucket.elements}, master);
     buckets_.push_back(std::move(store));
   }
-  charge(+1);
+  charge_holders();
 }
 
-ParameterStore::~ParameterStore() { charge(-1); }
+ParameterStore::Charges::~Charges() {
+  for (const Charge& charge : made_) charge_memory(charge.device, charge.category, -charge.bytes);
+}
 
-void ParameterStore::charge(int sign) const {
+void ParameterStore::Charges::add(const Charge& charge) {
+  charge_memory(charge.device, charge.category, charge.bytes);
+  made_.push_back(charge);
+}
+
+void ParameterStore::charge_holders() {
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const BucketStore& store = *buckets_[b];
     int64_t weight = store.master.element_size();
     if (!store.compute.is_same(store.master)) weight += store.compute.element_size();
     for (int holder : program_.buckets[b].holders) {
       int64_t elements = program_.buckets[b].slice_of(holder).size();
-      charge_memory(holder, MemoryCategory::weights, sign * elements * weight);
+      charges_.add({holder, MemoryCategory::weights, elements * weight});
       if (store.reduced.defined())
-        charge_memory(holder, MemoryCategory::gradients, sign * elements * store.reduced.element_size());
+        charges_.add({holder, MemoryCategory::gradients, elements * store.reduced.element_size()});
     }
   }
 }

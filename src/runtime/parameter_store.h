@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/memory.h"
 #include "program/program.h"
 #include "runtime/precision.h"
 
@@ -31,7 +32,6 @@ class ParameterStore {
  public:
   /// Allocates; each holder is charged with the bytes of its slice. The store must be created outside any DeviceScope.
   ParameterStore(const Program& program, Precision precision);
-  ~ParameterStore();
   ParameterStore(const ParameterStore&) = delete;
   ParameterStore& operator=(const ParameterStore&) = delete;
 
@@ -52,10 +52,29 @@ class ParameterStore {
 
  private:
   at::Tensor assemble(int parameter, const at::Tensor BucketStore::*flat) const;
-  void charge(int sign) const;
+  void charge_holders();
+
+  /// What holders were charged with, given back at the end, also when the constructor fails half-way.
+  struct Charge {
+    int device;
+    MemoryCategory category;
+    int64_t bytes;
+  };
+  class Charges {
+   public:
+    Charges() = default;
+    ~Charges();
+    Charges(const Charges&) = delete;
+    Charges& operator=(const Charges&) = delete;
+    void add(const Charge& charge);  ///< Errors: MemoryLimitError
+
+   private:
+    std::vector<Charge> made_;
+  };
 
   const Program& program_;
   Precision precision_;
+  Charges charges_;
   std::vector<std::unique_ptr<BucketStore>> buckets_;
 };
 

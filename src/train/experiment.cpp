@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 namespace trireme {
 namespace {
@@ -29,10 +30,12 @@ void read_training(const ConfigTable& file, Experiment& e) {
   e.batch_norm = file.get_choice("batch_norm", "local", {"local", "global"}) == "global" ? BatchNormScope::global
                                                                                          : BatchNormScope::local;
   e.strategies = file.get_strings("strategies", {"single", "data", "tensor", "pipeline", "hybrid"});
+  if (e.strategies.empty()) file.fail("strategies", "nothing to compare", "name at least one, for example [\"data\"]");
   for (int64_t n : file.get_ints("devices", {2})) {
     if (n < 1 || n > kMaxDevices) file.fail("devices", fmt::format("{} devices", n), fmt::format("use 1 to {}", kMaxDevices));
     e.devices.push_back(int(n));
   }
+  if (e.devices.empty()) file.fail("devices", "no number of workers", "name at least one, for example [2]");
   e.time_limit = file.get_seconds("time_limit", 0);
   e.device_memory = file.get_bytes("device_memory", 0);
   e.micro_batches = int(file.get_int("micro_batches", 0, 0));
@@ -60,6 +63,32 @@ void read_optimizer(const ConfigTable& table, Experiment& e) {
   e.schedule.warmup = table.get_length("warmup", e.schedule.warmup);
 }
 
+/// Names are checked here, where file and line are known.
+void read_model(const ConfigTable& model, Experiment& e) {
+  model.require_string("name");
+  e.model_name = model.get_choice("name", "", model_names());
+  const auto known = model_options(e.model_name);
+  ConfigTable options = model.table("options");
+  for (const std::string& key : options.keys()) {
+    e.model_options[key] = options.get_double(key, 0);
+    if (known.contains(key)) continue;
+    std::vector<std::string> names;
+    for (const auto& option : known) names.push_back(option.first);
+    options.fail(key, fmt::format("model {} has no such option", e.model_name),
+                 names.empty() ? "it has none: remove it" : fmt::format("known: {}", join(names)));
+  }
+}
+
+void read_data(const ConfigTable& data, Experiment& e) {
+  data.require_string("name");
+  e.data.name = data.get_choice("name", "", {"mnist", "cifar10", "digits"});
+  e.data.augment = data.get_bool("augment", false);
+  if (e.data.augment && e.data.name != "cifar10")
+    data.fail("augment", e.data.name + " has no standard augmentation", "set augment = false");
+  e.data.train_limit = data.get_int("train_limit", 0, 0);
+  e.data.test_limit = data.get_int("test_limit", 0, 0);
+}
+
 }  // namespace
 
 Experiment read_experiment(const std::filesystem::path& path, const ExperimentOverrides& overrides) {
@@ -68,15 +97,8 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   Experiment e;
   e.file = path;
   read_training(file, e);
-  ConfigTable model = file.table("model");
-  e.model_name = model.require_string("name");
-  ConfigTable options = model.table("options");
-  for (const std::string& key : options.keys()) e.model_options[key] = options.get_double(key, 0);
-  ConfigTable data = file.table("data");
-  e.data.name = data.require_string("name");
-  e.data.augment = data.get_bool("augment", false);
-  e.data.train_limit = data.get_int("train_limit", 0, 0);
-  e.data.test_limit = data.get_int("test_limit", 0, 0);
+  read_model(file.table("model"), e);
+  read_data(file.table("data"), e);
   read_optimizer(file.table("optimizer"), e);
   file.finish();
 

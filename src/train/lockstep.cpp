@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+#include <limits>
+
 #include "program/compile.h"
 #include "runtime/crew.h"
 
@@ -50,6 +53,7 @@ std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan, const s
 double relative_difference(const at::Tensor& a, const at::Tensor& b) {
   const double scale = b.abs().max().item<double>();
   const double difference = (a - b).abs().max().item<double>();
+  if (!std::isfinite(scale) || !std::isfinite(difference)) return std::numeric_limits<double>::infinity();
   if (difference == 0) return 0;
   return scale > 0 ? difference / scale : difference;
 }

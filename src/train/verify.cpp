@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "data/sampler.h"
@@ -67,8 +68,10 @@ VerifyResult verify(const Experiment& experiment, const Model& model, const Task
   auto expected = run_lockstep(model, single, batch_of, options);
   auto actual = run_lockstep(model, plan, batch_of, options);
   for (size_t s = 0; s < expected.size(); ++s) {
-    result.loss_difference =
-        std::max(result.loss_difference, std::abs(actual[s].loss - expected[s].loss) / std::abs(expected[s].loss));
+    const double loss_difference = std::abs(actual[s].loss - expected[s].loss) / std::abs(expected[s].loss);
+    // a NaN compares as no difference: it must not pass
+    result.loss_difference = std::isfinite(loss_difference) ? std::max(result.loss_difference, loss_difference)
+                                                            : std::numeric_limits<double>::infinity();
     for (size_t e = 0; e < expected[s].names.size(); ++e) {
       const std::string& name = expected[s].names[e];
       auto a = size_t(std::find(actual[s].names.begin(), actual[s].names.end(), name) - actual[s].names.begin());

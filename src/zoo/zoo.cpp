@@ -21,8 +21,8 @@ const std::vector<Entry>& entries() {
   static const std::vector<Entry> all{
       {"mlp", make_mlp, {{"hidden", 256}, {"depth", 2}}},
       {"mnist-convnet", make_mnist_convnet, {}},
-      {"cifar-resnet18", make_cifar_resnet18, {{"width", 64}}},
-      {"resnet18", make_resnet18, {{"width", 64}}},
+      {"cifar-resnet18", make_cifar_resnet18, {{"batch_norm", 1}, {"width", 64}}},
+      {"resnet18", make_resnet18, {{"batch_norm", 1}, {"width", 64}}},
       {"skip", make_skip, {{"hidden", 32}}},
       {"dropout-mlp", make_dropout_mlp, {{"hidden", 64}, {"probability", 0.5}}},
       {"tied-mlp", make_tied_mlp, {{"hidden", 32}}},
@@ -62,10 +62,13 @@ Model make_model(const ModelSpec& spec) {
       fail_user({.where = where, .what = fmt::format("option \"{}\"", key), .why = "this model has no such option",
                  .next = keys.empty() ? "it has none: remove it" : fmt::format("known options: {}", fmt::join(keys, ", "))});
     }
-    bool is_size = key != "probability";
+    bool is_size = key != "probability" && key != "batch_norm";
     if (is_size && (value < 1 || value != std::floor(value)))
       fail_user({.where = where, .what = fmt::format("option \"{}\" = {}", key, value),
                  .why = "it must be a whole number of at least 1", .next = "correct it"});
+    if (key == "batch_norm" && value != 0 && value != 1)
+      fail_user({.where = where, .what = fmt::format("option \"{}\" = {}", key, value), .why = "it is either on or off",
+                 .next = "use 1 or 0"});
     known->second = value;
   }
   return e.make(spec, options);

@@ -21,8 +21,9 @@ struct ModelSpec {
 
 /// mlp            options hidden (256), depth (2: hidden layers)
 /// mnist-convnet  two 5x5 convolutions, two fully connected layers
-/// cifar-resnet18 ResNet-18 with a 3x3 stem and no max pool (He et al., 2015); options width (64: channels of the first blocks)
-/// resnet18       torchvision's ResNet-18, parameter names and count included; options width (64)
+/// cifar-resnet18 ResNet-18 with a 3x3 stem and no max pool (He et al., 2015); options width (64: channels of the first blocks),
+///                batch_norm (1; 0: convolutions, additions and ReLUs alone)
+/// resnet18       torchvision's ResNet-18, parameter names and count included; options width (64), batch_norm (1)
 /// skip           a chain of fully connected layers with a skip connection from its start to its end; options hidden (32)
 /// dropout-mlp    fully connected with dropout; options hidden (64), probability (0.5)
 /// tied-mlp       two fully connected layers share one weight; options hidden (32)

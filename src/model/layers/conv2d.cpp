@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "model/layers/common.h"
+#include "model/layers/conv2d_product.h"
 
 namespace trireme {
 
@@ -91,6 +92,8 @@ at::Tensor Conv2d::forward(LayerCall& call, std::span<const at::Tensor> inputs) 
   bool add_bias = o.bias && !(call.option && call.option->output.is_partial() && call.tensor_index != 0);
   c10::optional<at::Tensor> bias;
   if (add_bias) bias = call.parameter(1);
+  if (o.groups == 1)
+    if (ConvolutionProduct product(input, in_layout(weight), o.stride, o.padding); product.pays()) return product.forward(bias);
   return in_layout(at::convolution(input, in_layout(weight), bias, {o.stride, o.stride}, {o.padding, o.padding}, {1, 1},
                                    /*transposed=*/false, {0, 0}, local_groups(call)));
 }
@@ -104,9 +107,16 @@ std::vector<at::Tensor> Conv2d::backward(LayerCall& call, const at::Tensor& outp
     add_zero_gradients(call, o.bias ? 2 : 1);
     return {want_input ? empty_in_layout(input.sizes(), input.options()) : at::Tensor()};
   }
+  const at::Tensor gradient = in_layout(output_gradient.to(weight.scalar_type()));
+  if (o.groups == 1)
+    if (ConvolutionProduct product(input, in_layout(weight), o.stride, o.padding); product.pays()) {
+      if (call.wants_gradient(0)) product.weight_gradient(gradient, call, 0);
+      if (want_bias) call.add_gradient(1, gradient.sum(at::IntArrayRef{0, 2, 3}));
+      return {want_input ? product.input_gradient(gradient) : at::Tensor()};
+    }
   std::vector<int64_t> bias_sizes{weight.size(0)};
   auto [gx, gw, gb] = at::convolution_backward(
-      in_layout(output_gradient.to(weight.scalar_type())), input, in_layout(weight), at::OptionalIntArrayRef(bias_sizes),
+      gradient, input, in_layout(weight), at::OptionalIntArrayRef(bias_sizes),
       {o.stride, o.stride}, {o.padding, o.padding}, {1, 1}, /*transposed=*/false, {0, 0}, local_groups(call),
       {want_input, call.wants_gradient(0), want_bias});
   if (call.wants_gradient(0)) call.add_gradient(0, gw);

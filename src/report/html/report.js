@@ -98,11 +98,12 @@ function drawSplit() {
   if (rows.length) charts[charts.length - 1].options.scales.x.max = 100;
 }
 
-/// Lines, the widest first: later ones lie on top and leave the edges of earlier ones in sight.
-function lineSets(rows, points) {
+/// Lines; where they may coincide, the widest lie below and show at the edges of those above.
+function lineSets(rows, points, coincide) {
+  const step = coincide ? Math.min(1.6, 6 / Math.max(rows.length - 1, 1)) : 0;
   return rows.map((row, i) => ({
     label: row.name, data: points(row), borderColor: colourOf(row), backgroundColor: colourOf(row), order: rows.length - i,
-    borderWidth: 1.5 + 1.4 * (rows.length - 1 - i), borderDash: i + 1 < rows.length ? [] : DASHES[1],
+    borderWidth: 1.8 + step * (rows.length - 1 - i), borderDash: coincide ? [] : DASHES[i % DASHES.length], borderJoinStyle: "round",
     pointRadius: 0, pointHitRadius: 8, spanGaps: false,
   }));
 }
@@ -111,7 +112,7 @@ function lineOptions(xTitle, yTitle, yMore) {
   return {
     animation: false, responsive: true, maintainAspectRatio: false, parsing: false, normalized: true, interaction: { mode: "nearest", axis: "x", intersect: false },
     scales: { x: { type: "linear", ...axis(xTitle) }, y: { ...axis(yTitle), ...yMore } },
-    plugins: { legend: { position: "bottom", labels: { boxWidth: 14 } }, decimation: { enabled: true, algorithm: "min-max" },
+    plugins: { legend: { position: "bottom", labels: { boxWidth: 14, sort: (a, b) => a.datasetIndex - b.datasetIndex } }, decimation: { enabled: true, algorithm: "min-max" },
                tooltip: { callbacks: { title: (items) => items.length ? `${xTitle}: ${formatNumber(items[0].parsed.x)}` : "",
                                        label: (item) => `${item.dataset.label}: ${formatNumber(item.parsed.y)}` } } },
   };
@@ -122,7 +123,7 @@ function drawLoss(id, xTitle, column) {
   const logarithmic = document.getElementById("logarithmic").checked;
   const points = (row) => row.curve.filter((p) => p[column] !== null).map((p) => ({ x: p[column], y: p[2] === null ? NaN : p[2] }));
   draw(id, rows.length, `Training loss against ${xTitle} for ${rows.map((r) => r.name).join(", ")}; the last values are in the table`, {
-    type: "line", data: { datasets: lineSets(rows, points) },
+    type: "line", data: { datasets: lineSets(rows, points, column === 0) },
     options: lineOptions(xTitle, "training loss", logarithmic ? { type: "logarithmic", beginAtZero: false } : {}),
   });
 }
@@ -130,7 +131,7 @@ function drawLoss(id, xTitle, column) {
 function drawAccuracy() {
   const rows = result.rows.filter((r) => r.evaluations.length);
   const points = (row) => row.evaluations.filter((e) => e.seconds !== null && e.accuracy !== null).map((e) => ({ x: e.seconds, y: 100 * e.accuracy }));
-  const sets = lineSets(rows, points).map((set, i) => ({ ...set, borderWidth: 2, borderDash: DASHES[i % DASHES.length], pointRadius: 3 }));
+  const sets = lineSets(rows, points, false).map((set) => ({ ...set, pointRadius: 3 }));
   draw("accuracy", rows.length, `Test accuracy against training time for ${rows.map((r) => r.name).join(", ")}`, {
     type: "line", data: { datasets: sets }, options: lineOptions("training time (s)", "test accuracy (%)", { beginAtZero: false }),
   });

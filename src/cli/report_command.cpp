@@ -1,0 +1,31 @@
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "cli/commands.h"
+#include "cli/trace_reader.h"
+#include "report/html.h"
+#include "report/run_json.h"
+#include "report/table.h"
+
+namespace trireme {
+
+int run_report(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  if (!fs::is_directory(folder))
+    fail_user({folder.string(), "is no run folder", "there is no such folder", "name one that train or compare has written"});
+  const fs::path run = folder / "run.json", trace = folder / "trace.json", report = folder / "report.html";
+  if (!fs::exists(run))
+    fail_user({folder.string(), "is no run folder", "it holds no run.json", "name one that train or compare has written"});
+  ExperimentResult result = from_json(read_json_file(run), run.string());
+  const bool traced = fs::exists(trace);
+  if (traced) read_timelines(read_json_file(trace), result, trace.string());
+  write_file_atomically(report, html_report(result));
+  std::cout << comparison_table(result, standard_output_style());
+  if (!traced) std::cout << "no trace.json: the report is without timelines\n";
+  std::cout << "report: " << report.string() << "\n";
+  return 0;
+}
+
+}  // namespace trireme

@@ -1,0 +1,15 @@
+// Timelines back from a run folder's trace.json.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "train/result.h"
+
+namespace trireme {
+
+/// The inverse of trace_json (report/trace.h): gives each row of `result` its timeline, where the trace holds one. `where` names
+/// the source in errors. Throws a user error for what no trace_json wrote.
+void read_timelines(const nlohmann::json& trace, ExperimentResult& result, const std::string& where);
+
+}  // namespace trireme

@@ -1,0 +1,40 @@
+// A convolution as one matrix product over unfolded images.
+//
+// Where an image has few pixels and the weights are many (the last blocks of a ResNet on small images), a direct convolution
+// spends its time on bringing the weights into its own order and back in each call; a product reads them as they lie in
+// channels_last order. Taps that only ever see padding (a 3x3 kernel on 1x1 images) are left out.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "model/kernels/im2col.h"
+#include "model/layer.h"
+
+namespace trireme {
+
+class ConvolutionProduct {
+ public:
+  /// input [n, c, h, w] and weight [out, c, k, k] in channels_last order, n > 0, no groups.
+  ConvolutionProduct(const at::Tensor& input, const at::Tensor& weight, int64_t stride, int64_t padding);
+
+  /// Whether the product is expected to be faster than a direct convolution. A function of the shapes only, never of a
+  /// measurement: all workers must choose alike, and every run the same.
+  bool pays() const;
+
+  at::Tensor forward(const c10::optional<at::Tensor>& bias) const;
+  at::Tensor input_gradient(const at::Tensor& output_gradient) const;
+  /// Adds the weight's gradient (parameter `index`) to the call's.
+  void weight_gradient(const at::Tensor& output_gradient, LayerCall& call, int index) const;
+
+ private:
+  at::Tensor rows() const;         ///< unfolded input [pixels, taps * c]
+  at::Tensor matrix() const;       ///< weight of the taps in use [out, taps * c]
+  bool all_taps() const { return shape_.taps() == kernel_ * kernel_; }
+  at::Tensor taps_of(const at::Tensor& weight_like) const;  ///< view [out, taps y, taps x, c]
+
+  at::Tensor input_, weight_;
+  int64_t kernel_;
+  kernels::Unfolding shape_;
+};
+
+}  // namespace trireme

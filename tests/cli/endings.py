@@ -1,0 +1,107 @@
+"""How runs end before their time: memory, time, signals. What was measured stays readable, and no process stays behind."""
+import json
+import os
+import signal
+import time
+
+from support import CliTest, alive, children_of, stop, wait_until
+
+ENDLESS = ["--set", "length=1000000 steps", "--set", "evaluate_every=1000000 steps", "--set", "time_limit=0 s"]
+
+
+class Endings(CliTest):
+    def launch(self, *arguments):
+        process = self.start(*arguments)
+        self.addCleanup(stop, process)
+        return process
+
+    def training(self, *folders):
+        """True once metrics.jsonl of that run folder tells of a step."""
+        file = self.path(*folders, "metrics.jsonl")
+        return os.path.exists(file) and os.path.getsize(file) > 0
+
+    def check_metrics(self, *folders):
+        with open(self.path(*folders, "metrics.jsonl"), encoding="utf-8") as f:
+            lines = [json.loads(line) for line in f]
+        self.assertEqual([line["step"] for line in lines], list(range(1, len(lines) + 1)))
+
+    def test_does_not_fit(self):
+        self.trireme("compare", "e.toml", "--set", "device_memory=200 KiB", "--strategies", "single,pipeline", "--out", "o")
+        row = self.rows("o", "run.json")["single", 1]
+        self.assertEqual(row["status"], "does not fit")
+        for words in ("device 0", "200 KiB", "weights"):
+            self.assertIn(words, row["reason"])
+        self.trireme("train", "e.toml", "--set", "device_memory=200 KiB", "--plan", "single", "--out", "t", code=1)
+
+    def test_timed_out(self):
+        out, _ = self.trireme("compare", "e.toml", *ENDLESS, "--set", "time_limit=1 s", "--strategies", "data", "--out", "o")
+        row = self.rows("o", "run.json")["data", 2]
+        self.assertEqual((row["status"], "time_limit" in row["reason"]), ("timed out", True), row["reason"])
+        self.assertGreater(len(row["curve"]), 1)
+        self.assertIsNotNone(row["samples_per_second"])
+        self.assertIn("timed out", out)
+
+    def test_killed_child_is_a_row(self):
+        process = self.launch("compare", "e.toml", *ENDLESS, "--set", "time_limit=30 s", "--strategies", "data,tensor", "--out", "o")
+        wait_until(lambda: self.training("o", "data-x2"))
+        os.kill(children_of(process.pid)[0], signal.SIGKILL)
+        wait_until(lambda: self.training("o", "tensor-x2"))
+        os.kill(children_of(process.pid)[0], signal.SIGINT)  # the second one is stopped politely
+        self.assertEqual(process.wait(20), 1)
+        rows = self.rows("o", "run.json")
+        self.assertEqual(rows["data", 2]["status"], "failed")
+        self.assertIn("signal 9", rows["data", 2]["reason"])
+        self.assertEqual(rows["tensor", 2]["status"], "interrupted")
+        self.assertTrue(rows["tensor", 2]["curve"])
+
+    def test_interrupted_train(self):
+        for plan in ("single", "pipeline"):
+            process = self.launch("train", "e.toml", *ENDLESS, "--plan", plan, "--devices", "2", "--out", plan)
+            wait_until(lambda: self.training(plan))
+            began = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(10), 1)
+            self.assertLess(time.monotonic() - began, 2)
+            result = self.json(plan, "run.json")
+            self.assertEqual((result["status"], result["rows"][0]["status"]), ("interrupted", "interrupted"))
+            self.assertTrue(result["rows"][0]["curve"])
+            self.assertTrue(os.path.exists(self.path(plan, "report.html")))
+            self.check_metrics(plan)
+
+    def test_interrupted_comparison(self):
+        # the first strategy ends by itself, at its limit; the second is interrupted, the third never begins
+        process = self.launch("compare", "e.toml", *ENDLESS, "--set", "time_limit=1 s", "--strategies", "single,data,tensor",
+                              "--out", "o")
+        wait_until(lambda: self.training("o", "data-x2"))
+        child = children_of(process.pid)[0]
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(10), 1)
+        self.assertLess(time.monotonic() - began, 2)
+        self.assertFalse(alive(child))
+        result = self.json("o", "run.json")
+        self.assertEqual(result["status"], "interrupted")
+        self.assertEqual([(r["strategy"], r["status"]) for r in result["rows"]], [("single", "timed out"), ("data", "interrupted")])
+        self.check_metrics("o", "single")
+        self.check_metrics("o", "data-x2")
+        self.assertIn("run folder: o", process.stdout.read())
+
+    def test_interrupted_while_starting(self):
+        # wherever it stands (reading data, profiling, starting a child): it ends, and what it has written can be read
+        for verb, wait in (("train", 0.7), ("compare", 0.9)):
+            process = self.launch(verb, "e.toml", *ENDLESS, "--out", verb)
+            time.sleep(wait)
+            process.send_signal(signal.SIGTERM)
+            process.wait(4)
+            self.assertNotEqual(process.returncode, 0)
+            if os.path.exists(self.path(verb, "run.json")):
+                self.json(verb, "run.json")
+
+    def test_children_die_with_their_parent(self):
+        process = self.launch("compare", "e.toml", *ENDLESS, "--strategies", "data", "--out", "o")
+        wait_until(lambda: self.training("o", "data-x2"))
+        child = children_of(process.pid)[0]
+        process.send_signal(signal.SIGKILL)
+        wait_until(lambda: not alive(child), 2)
+        self.assertEqual(self.json("o", "run.json")["status"], "running")
+        self.check_metrics("o", "data-x2")

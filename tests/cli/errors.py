@@ -1,0 +1,195 @@
+"""Wrong usage: one line that names the place, the value, the reason and the next step; exit code 2; nothing left behind."""
+import gzip
+import json
+import os
+import shutil
+
+import support
+from support import CliTest, EXPERIMENT, idx
+
+
+class Flags(CliTest):
+    def test_flags_and_verbs(self):
+        self.all_refused((
+                (["train", "e.toml", "--plann", "data"], ["--plann", "unknown flag", "did you mean --plan?", "trireme train --help"]),
+                (["train", "e.toml", "--nope"], ["--nope", "unknown flag"]),
+                (["tran", "e.toml"], ["tran", "unknown verb", "did you mean train?"]),
+                (["data", "gt"], ["gt", "did you mean get?"]),
+                ([], ["--help"]),
+                (["compare"], ["experiment is required", "trireme compare --help"]),
+                (["compare", "e.toml", "--devices", "0"], ["--devices", "0", "from 1 to 256"]),
+                (["compare", "e.toml", "--devices", "2,x"], ["--devices", "x", "whole number"]),
+                (["train", "e.toml", "--devices", "2,4"], ["--devices", "2,4", "one whole number"]),
+                (["train", "e.toml", "--devices", "1000"], ["--devices", "1000", "256"]),
+                (["train", "e.toml", "--steps", "0"], ["--steps", "0", "at least 1"]),
+                (["train", "e.toml", "--steps", "1.5"], ["--steps", "1.5", "whole number"]),
+                (["train", "e.toml", "--seed", "-1"], ["--seed", "-1", "at least 0"]),
+                (["data", "get", "imagenet"], ["imagenet", "mnist, cifar10"]),
+                (["report", "nowhere"], ["nowhere", "no such folder"]),
+                (["report", "."], ["no run.json"])), data=False)
+
+    def test_places_to_write_to(self):
+        self.all_refused((
+            (["train", "e.toml", "--json", "nowhere/x.json"], ["--json", "nowhere/x.json", "no folder nowhere"]),
+            (["compare", "e.toml", "--json", "nowhere/x.json"], ["--json", "nowhere/x.json", "no folder nowhere"]),
+            (["compare", "e.toml", "--json", "."], ["--json", "is a folder"]),
+            (["compare", "e.toml", "--out", "e.toml"], ["e.toml", "exists already", "--out"])))
+        self.assertFalse(os.path.exists(self.path("runs")), "an error of the input left a run folder")
+        os.makedirs(self.path("taken"))
+        self.write("taken/mine.txt", "keep")
+        self.refused("train", "e.toml", "--out", "taken", says=["taken", "exists already", "never overwrites"])
+        self.assertEqual(os.listdir(self.path("taken")), ["mine.txt"])
+
+    def test_help_of_every_verb(self):
+        out, _ = self.trireme("--help", data=False)
+        for verb in ("compare", "train", "verify", "plan", "report", "data", "doctor"):
+            self.assertIn(verb, out)
+        out, _ = self.trireme("compare", "--help", data=False)
+        for flag in ("--strategies", "--devices", "--steps", "--set", "--data-dir", "--out", "--json", "--seed"):
+            self.assertIn(flag, out)
+
+
+class ExperimentFile(CliTest):
+    def test_missing(self):
+        self.refused("train", "gone.toml", says=["gone.toml", "cannot be read", "check the path"])
+
+    def test_values(self):
+        line = {text.split(" =")[0]: n for n, text in enumerate(EXPERIMENT.splitlines(), 1)}
+        cases = []
+        for i, (old, new, says) in enumerate((
+                ('batch = 32', 'bacth = 32', [f"e.toml:{line['batch']}", "bacth", "unknown key", '"batch"']),
+                ('batch = 32', 'batch = 0', [f"e.toml:{line['batch']}", "batch", "0"]),
+                ('batch = 32', 'batch = "32"', ["batch", "32", "whole number"]),
+                ('batch = 32', 'batch = = 32', [f"e.toml:{line['batch']}", "not valid TOML", "column"]),
+                ('"60 s"', '"60 GiB"', [f"e.toml:{line['time_limit']}", "time_limit", "60 GiB", "not a time"]),
+                ('"6 steps"', '"6 furlongs"', [f"e.toml:{line['length']}", "length", "6 furlongs"]),
+                ('"mlp"', '"mpl"', ["model.name", "mpl", "did you mean", "mlp"]),
+                ('options.hidden', 'options.width', ["model.options.width", "mlp has no such option", "hidden"]),
+                ('"mnist"', '"mnits"', ["data.name", "mnits", "did you mean", "mnist"]),
+                ('["single", "data"]', '["single", "dta"]', ["strategies", "dta", "did you mean", "data"]),
+                ('["single", "data"]', '[]', ["strategies", "nothing to compare"]),
+                ('[2]', '[]', ["devices", "no number of workers"]),
+                ('[2]', '[0]', ["devices", "0"]),
+                ('"fp32"', '"fp31"', ["precision", "fp31", "fp32"]))):
+            self.assertIn(old, EXPERIMENT)
+            self.write(f"{i}-e.toml", EXPERIMENT.replace(old, new))
+            cases.append((["compare", f"{i}-e.toml"], says))
+        self.all_refused(cases)
+        self.assertFalse(os.path.exists(self.path("runs")), "an error of the input left a run folder")
+
+    def test_overrides_that_are_wrong(self):
+        self.all_refused((["train", "e.toml", "--set", assignment], says) for assignment, says in (
+                                 ("optimizer.learning_rat=1", ["--set optimizer.learning_rat=1", "optimizer.learning_rate"]),
+                                 ("device_memory=2 s", ["--set device_memory=2 s", "2 s"]),
+                                 ("nonsense", ["--set nonsense", "key=value"])))
+
+
+class Data(CliTest):
+    def broken(self, name, change):
+        """A copy of the set with one file's unpacked content changed; `change` may return bytes to be stored as they are."""
+        folder = self.path("broken")
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.data, folder)
+        file = os.path.join(folder, "mnist", name)
+        with gzip.open(file) as f:
+            content = f.read()
+        stored = change(content, file)
+        if stored is not None:
+            with open(file, "wb") as f:
+                f.write(stored)
+        return folder
+
+    def check(self, name, change, says):
+        folder = self.broken(name, change)
+        self.refused("compare", "e.toml", "--data-dir", folder, data=False, says=[name] + says)
+
+    def test_missing_folder(self):
+        self.refused("train", "e.toml", "--data-dir", "nowhere", data=False, says=["--data-dir", "nowhere", "no such folder"])
+
+    def test_corrupt_gzip(self):
+        def flip(_, file):
+            with open(file, "rb") as f:
+                stored = bytearray(f.read())
+            stored[len(stored) // 2] ^= 0xFF
+            return bytes(stored)
+        self.check("train-images-idx3-ubyte.gz", flip, ["get the set again"])
+
+    def test_half_a_gzip(self):
+        def half(_, file):
+            with open(file, "rb") as f:
+                stored = f.read()
+            return stored[:len(stored) // 2]
+        self.check("train-images-idx3-ubyte.gz", half, ["get the set again"])
+
+    def test_truncated_idx(self):
+        self.check("t10k-images-idx3-ubyte.gz", lambda content, _: gzip.compress(content[:-1]), ["truncated idx"])
+
+    def test_label_out_of_range(self):
+        self.check("train-labels-idx1-ubyte.gz", lambda content, _: gzip.compress(content[:-1] + b"\x0b"),
+                   [f"label 11 of sample {support.TRAIN - 1}", "0 to 9"])
+
+    def test_counts_differ(self):
+        self.check("t10k-labels-idx1-ubyte.gz", lambda *_: gzip.compress(idx([3], b"\1\2\3")),
+                   ["3 labels", f"{support.TEST} images"])
+
+    def test_missing_part(self):
+        def drop(_, file):
+            os.remove(file)
+        folder = self.broken("t10k-labels-idx1-ubyte.gz", drop)
+        self.refused("train", "e.toml", "--data-dir", folder, data=False, says=["t10k-labels-idx1-ubyte"])
+
+
+class Plans(CliTest):
+    def test_plans_that_do_not_fit(self):
+        self.all_refused((["train", "e.toml", *arguments], says) for arguments, says in (
+                (["--plan", "pipeline", "--devices", "9"], ["9 pipeline stages", "layers", "fewer stages"]),
+                (["--plan", "data", "--devices", "8", "--set", "batch=4"], ["data degree 8", "batch of 4"]),
+                (["--plan", "tensor", "--devices", "3", "--set", "model.options.hidden=31"], ["tensor degree 3", "divides no layer"]),
+                (["--plan", "data=2,tensor=2", "--devices", "2"], ["data 2 x tensor 2", "= 4", "2 devices"]),
+                (["--plan", "data=2,tensro=2"], ["tensro=2", "degree"]),
+                (["--plan", "hybrid:tensor", "--devices", "2"], ["2 devices", "at least 4"]),
+                (["--plan", "hybrid"], ["hybrid:tensor", "hybrid:pipeline"]),
+                (["--plan", "gone.json"], ["--plan", "gone.json", "no such file"]),
+                (["--plan", "pipelin"], ["--plan", "pipelin", 'did you mean "pipeline"?'])))
+
+    def test_comparison_of_nothing_that_can_run(self):
+        self.refused("compare", "e.toml", "--strategies", "tensor", "--devices", "3", "--set", "model.options.hidden=31",
+                     "--out", "o", says=["none of them can run", "tensor degree 3"])
+        self.assertEqual(self.json("o", "run.json")["rows"][0]["status"], "skipped")
+
+    def test_plan_files(self):
+        def layer(plan, name):
+            return next(entry for entry in plan["layers"] if entry["layer"] == name)
+        written, cases = self.trireme("plan", "e.toml", "--plan", "data")[0], []
+        for i, (change, says) in enumerate((
+                (lambda p: p["layers"][0].update(layer="fc9"), ['layer "fc9"', "no layer of that name"]),
+                (lambda p: layer(p, "fc1").update(split="diagonal"), ["layer fc1", 'split "diagonal"', "possible here"]),
+                (lambda p: p["layers"].append(dict(p["layers"][1])), ["is listed twice"]),
+                (lambda p: p["layers"].pop(), ["is missing"]),
+                (lambda p: p["stages"][0].update(workers=[0]), ["worker 1", "in no stage"]),
+                (lambda p: p["stages"][0].update(workers=[0, 1, 1]), ["worker 1", "stage 0"]),
+                (lambda p: p["stages"][0].update(workers=[0, 7]), ["worker 7", "0..1"]),
+                (lambda p: layer(p, "fc1").update(data=3), ["layer fc1", "data 3 x tensor 1"]),
+                (lambda p: layer(p, "fc1").update(stage=4), ["layer fc1", "stage 4"]),
+                (lambda p: p.update(micro_batches=0), ["micro_batches = 0"]),
+                (lambda p: p.update(micro_batches=100), ["micro_batches = 100", "32 samples"]),
+                (lambda p: p.update(schedule="someday"), ["someday"]),
+                (lambda p: p.update(trireme_plan=99), ["trireme_plan = 99"]),
+                (lambda p: p.pop("stages"), ["not a plan", "stages"]),
+                (lambda p: p.update(model="other", model_fingerprint="0"), ["a plan for model other", "trireme plan"]))):
+            plan = json.loads(written)
+            change(plan)
+            self.write(f"{i}.json", json.dumps(plan))
+            verb = ["train", "e.toml", "--plan", f"{i}.json"] if i % 2 else ["compare", "e.toml", "--strategies", f"single,{i}.json"]
+            cases.append((verb, [f"{i}.json"] + says))
+        self.all_refused(cases)
+        self.write("mine.json", "{")
+        self.refused("train", "e.toml", "--plan", "mine.json", says=["mine.json", "not valid JSON"])
+
+    def test_plan_of_another_model(self):
+        self.write("mine.json", self.trireme("plan", "e.toml", "--plan", "data", "--set", "model.options.hidden=16")[0])
+        self.refused("train", "e.toml", "--plan", "mine.json", says=["mine.json", "a plan for model mlp", "trireme plan"])
+
+    def test_plan_for_other_devices(self):
+        self.write("mine.json", self.trireme("plan", "e.toml", "--plan", "data")[0])
+        self.refused("train", "e.toml", "--plan", "mine.json", "--devices", "4", says=["--devices", "4", "mine.json is for 2"])

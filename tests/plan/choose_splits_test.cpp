@@ -1,0 +1,148 @@
+// The choice of splits for a tensor axis against all combinations, under the same nominal costs written down anew.
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "model/layers/linear.h"
+#include "model/layers/relu.h"
+#include "model/layers/softmax_cross_entropy.h"
+#include "plan/named.h"
+#include "zoo/zoo.h"
+
+namespace trireme {
+namespace {
+
+/// Seconds on one nominal core: 50 GFLOP/s, backward twice forward, 5 GB/s between workers, 20 us a move, floats.
+struct Nominal {
+  double flops = 50e9, bytes = 5e9, move = 20e-6;
+};
+
+double seconds_to_move(const Placement& from, const Placement& to, double n, double elements, const Nominal& nominal) {
+  double volume = 0;  // of the tensor, leaving each worker
+  if (from == to || from.is_replicate()) return 0;
+  if (from.is_partial()) volume = (to.is_shard() ? 1 : 2) * (n - 1) / n;
+  else if (to.is_replicate()) volume = (n - 1) / n;
+  else volume = (n - 1) / n / n;
+  return nominal.move + volume * elements * 4 / nominal.bytes;
+}
+
+class AllCombinations {
+ public:
+  AllCombinations(const Model& model, int degree, double samples) : model_(model), degree_(degree), samples_(samples) {
+    for (NodeId id = 0; id < NodeId(model.nodes().size()); ++id)
+      options_.push_back(id < model.input_count() ? std::vector<ShardingOption>(1)
+                                                  : model.node(id).layer->sharding_options(model.input_shapes(id), degree));
+    for (NodeId id = 0; id < NodeId(model.nodes().size()); ++id)
+      flops_.push_back(id < model.input_count() ? 0 : model.node(id).layer->forward_flops(model.input_shapes(id)));
+  }
+
+  double cost(const std::vector<const ShardingOption*>& choice) const {
+    const Nominal nominal;
+    double total = 0;
+    for (NodeId id = model_.input_count(); id < NodeId(model_.nodes().size()); ++id) {
+      const Node& node = model_.node(id);
+      const ShardingOption& option = *choice[size_t(id)];
+      total += 3 * flops_[size_t(id)] * samples_ / nominal.flops / (option.divides_work ? degree_ : 1);
+      total += 3 * 4 * double(element_count(node.sample_shape)) * samples_ / nominal.bytes / (option.output.is_shard() ? degree_ : 1);
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (node.inputs[i] < model_.input_count()) continue;
+        const Placement given = choice[size_t(node.inputs[i])]->output;
+        const double elements = double(element_count(model_.node(node.inputs[i]).sample_shape)) * samples_;
+        total += seconds_to_move(given, option.inputs[i], degree_, elements, nominal);
+        total += seconds_to_move(option.input_gradients[i], given.is_shard() ? given : Placement::replicate(), degree_, elements, nominal);
+      }
+    }
+    return total;
+  }
+
+  double cost_of(const std::vector<std::string>& names) const {
+    std::vector<const ShardingOption*> choice;
+    for (size_t id = 0; id < options_.size(); ++id)
+      for (const ShardingOption& option : options_[id])
+        if (id < size_t(model_.input_count()) || option.name == names[id]) {
+          choice.push_back(&option);
+          break;
+        }
+    EXPECT_EQ(choice.size(), options_.size());
+    return cost(choice);
+  }
+
+  /// The least cost of those that shard some parameter.
+  double best() {
+    std::vector<const ShardingOption*> choice;
+    best_ = std::numeric_limits<double>::infinity();
+    descend(choice);
+    return best_;
+  }
+
+ private:
+  static bool shards_parameters(const std::vector<const ShardingOption*>& choice) {
+    for (const ShardingOption* option : choice)
+      for (const Placement& placement : option->parameters)
+        if (placement.is_shard()) return true;
+    return false;
+  }
+
+  void descend(std::vector<const ShardingOption*>& choice) {
+    if (choice.size() == options_.size()) {
+      if (shards_parameters(choice)) best_ = std::min(best_, cost(choice));
+      return;
+    }
+    for (const ShardingOption& option : options_[choice.size()]) {
+      choice.push_back(&option);
+      descend(choice);
+      choice.pop_back();
+    }
+  }
+
+  const Model& model_;
+  double degree_, samples_;
+  std::vector<std::vector<ShardingOption>> options_;
+  std::vector<double> flops_;
+  double best_ = 0;
+};
+
+TEST(ChooseSplits, EqualsTryingAllCombinations) {
+  for (const char* name : {"mlp", "skip"})
+    for (double hidden : {8, 64, 1024})
+      for (int degree : {2, 4})
+        for (int64_t samples : {1, 64, 4096}) {
+          SCOPED_TRACE(std::string(name) + " " + std::to_string(hidden) + " " + std::to_string(degree) + " " + std::to_string(samples));
+          const Model model = make_model({name, {8}, 4, {{"hidden", hidden}}});
+          AllCombinations all(model, degree, double(samples));
+          const double found = all.cost_of(choose_splits(model, degree, samples)), best = all.best();
+          EXPECT_NEAR(found, best, 1e-9 * best);
+        }
+}
+
+/// Shoeybi et al., "Megatron-LM", 2019: columns, then rows, and what lies between stays split.
+TEST(ChooseSplits, MegatronsPatternForWideLayers) {
+  ModelBuilder b("two linear layers");
+  NodeId x = b.input("data", {512}), target = b.input("target", {});
+  x = b.layer<Linear>({x}, "up", 512, 4096);
+  x = b.layer<Relu>({x}, "relu");
+  NodeId logits = b.layer<Linear>({x}, "down", 4096, 512);
+  NodeId loss = b.layer<SoftmaxCrossEntropy>({logits, target}, "loss");
+  const Model model = b.finish(logits, loss);
+  const auto splits = choose_splits(model, 4, 1024);
+  EXPECT_EQ(splits[size_t(model.find("up"))], "columns");
+  EXPECT_EQ(splits[size_t(model.find("relu"))], "channels");
+  EXPECT_EQ(splits[size_t(model.find("down"))], "rows");
+}
+
+TEST(ChooseSplits, TiedWeightsAreCutAlike) {
+  for (double hidden : {8, 256, 2048}) {
+    const Model model = make_model({"tied-mlp", {8}, 4, {{"hidden", hidden}}});
+    const auto splits = choose_splits(model, 2, 256);
+    EXPECT_EQ(splits[size_t(model.find("shared"))], splits[size_t(model.find("again"))]);
+  }
+}
+
+TEST(ChooseSplits, DegreeOneReplicates) {
+  const Model model = make_model({"mlp", {8}, 4, {}});
+  for (const std::string& split : choose_splits(model, 1, 64)) EXPECT_EQ(split, "replicate");
+}
+
+}  // namespace
+}  // namespace trireme

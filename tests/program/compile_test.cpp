@@ -1,0 +1,232 @@
+// Programs: the order of work, the moves between layouts, their kinds and bytes.
+#include "program/compile.h"
+
+#include <map>
+
+#include "../base/expect_error.h"
+#include "plan/named.h"
+#include "program/check.h"
+#include "program/schedules/schedule.h"
+#include "tensor/redistribute.h"
+#include "zoo/zoo.h"
+
+namespace trireme {
+namespace {
+
+Model mlp() { return make_model({"mlp", {6}, 4, {{"hidden", 8}}}); }
+
+Plan plan_for(const Model& model, const std::string& name, int devices) {
+  return named_plan(name, model, Cluster::uniform(devices), 16, {});
+}
+
+int count(const std::vector<Instruction>& list, OpCode code, int adjoint = -1) {
+  return int(std::count_if(list.begin(), list.end(),
+                           [&](const Instruction& i) { return i.code == code && (adjoint < 0 || i.adjoint == bool(adjoint)); }));
+}
+
+TEST(Gpipe, ForwardsThenBackwardsInReverse) {
+  for (int p = 1; p <= 4; ++p)
+    for (int m = 1; m <= 8; ++m)
+      for (int stage = 0; stage < p; ++stage) {
+        auto tasks = schedule_tasks("gpipe", stage, p, m);
+        ASSERT_EQ(tasks.size(), size_t(2 * m));
+        for (int k = 0; k < m; ++k) {
+          EXPECT_FALSE(tasks[size_t(k)].backward);
+          EXPECT_EQ(tasks[size_t(k)].micro_batch, k);
+          EXPECT_TRUE(tasks[size_t(m + k)].backward);
+          EXPECT_EQ(tasks[size_t(m + k)].micro_batch, m - 1 - k);
+        }
+      }
+}
+
+TEST(Gpipe, UnknownSchedule) {
+  const Model model = mlp();
+  Plan plan = plan_for(model, "single", 1);
+  plan.schedule = "zigzag";
+  expect_error(Blame::user, {"schedule \"zigzag\"", "is not known", "gpipe"}, [&] { compile(model, plan, {}); });
+}
+
+/// p * m forward and backward tasks, each once (METHODS: Huang et al., "GPipe").
+TEST(Compile, EveryMicroBatchOncePerSegment) {
+  const Model model = mlp();
+  for (int p : {1, 2, 3})
+    for (int m : {1, 2, 5}) {
+      const Program program =
+          compile(model, plan_for(model, "pipeline=" + std::to_string(p) + ",micro_batches=" + std::to_string(m), p), {});
+      EXPECT_EQ(program.micro_batches, m);
+      std::map<std::tuple<OpCode, int, int>, int> seen;
+      for (const auto& list : program.ranks)
+        for (const Instruction& i : list)
+          if (i.code == OpCode::forward || i.code == OpCode::backward) ++seen[{i.code, i.index, i.micro_batch}];
+      EXPECT_EQ(seen.size(), program.segments.size() * size_t(2 * m));
+      for (const auto& [key, times] : seen) EXPECT_EQ(times, 1);
+      // one boundary per pair of neighbours: sends and receives, forward and backward
+      int sends = 0, receives = 0;
+      for (const auto& list : program.ranks) {
+        sends += count(list, OpCode::send);
+        receives += count(list, OpCode::receive);
+      }
+      EXPECT_EQ(sends, 2 * (p - 1) * m);
+      EXPECT_EQ(receives, sends);
+    }
+}
+
+TEST(Compile, SingleDeviceIsOneSegmentAndNoCommunication) {
+  const Model model = mlp();
+  const Program program = compile(model, plan_for(model, "single", 1), {});
+  ASSERT_EQ(program.ranks.size(), 1u);
+  std::vector<OpCode> codes;
+  for (const Instruction& i : program.ranks[0]) codes.push_back(i.code);
+  EXPECT_EQ(codes, (std::vector<OpCode>{OpCode::load_batch, OpCode::forward, OpCode::backward, OpCode::reduce_gradients,
+                                        OpCode::optimizer_step}));
+  EXPECT_EQ(program.describe(program.ranks[0][1], model), "forward fc1..loss");
+}
+
+TEST(Compile, EvaluationIsForwardOnly) {
+  const Model model = mlp();
+  const Program program = compile(model, plan_for(model, "data=2,pipeline=2,micro_batches=3", 4), {.training = false});
+  for (const auto& list : program.ranks)
+    for (const Instruction& i : list) {
+      EXPECT_NE(i.code, OpCode::backward);
+      EXPECT_NE(i.code, OpCode::optimizer_step);
+      EXPECT_FALSE(i.adjoint);
+    }
+}
+
+TEST(Compile, ClippingComesBetweenReductionAndUpdate) {
+  const Model model = mlp();
+  const Program program = compile(model, plan_for(model, "data", 2), {.clip_gradients = true});
+  EXPECT_TRUE(program.keeps_gradients);
+  for (const auto& list : program.ranks) {
+    ASSERT_EQ(count(list, OpCode::clip_gradients), 1);
+    auto clip = std::find_if(list.begin(), list.end(), [](const auto& i) { return i.code == OpCode::clip_gradients; });
+    EXPECT_EQ(count({list.begin(), clip}, OpCode::reduce_gradients), int(program.buckets.size()));
+    EXPECT_EQ(count({clip, list.end()}, OpCode::optimizer_step), int(program.buckets.size()));
+  }
+}
+
+TEST(Compile, EveryLayerASegmentForProfiling) {
+  const Model model = mlp();
+  const Program program = compile(model, plan_for(model, "single", 1), {.segment_per_layer = true});
+  EXPECT_EQ(program.segments.size(), program.ops.size());
+}
+
+/// fc1 by columns, fc2 by rows, over `degree` workers: Megatron's pair.
+Plan megatron(const Model& model, int degree) {
+  Plan plan = plan_for(model, "tensor", degree);
+  const std::map<std::string, std::string> splits{{"fc1", "columns"}, {"relu1", "channels"}, {"fc2", "rows"},
+                                                  {"relu2", "replicate"}, {"fc3", "columns"}, {"loss", "replicate"}};
+  for (const auto& [layer, split] : splits) plan.layers[size_t(model.find(layer))].split = split;
+  return plan;
+}
+
+std::vector<RedistributionKind> kinds(const Program& program, bool adjoint) {
+  std::vector<RedistributionKind> found;
+  for (const Instruction& i : program.ranks[0])
+    if (i.code == OpCode::redistribute && i.adjoint == adjoint) {
+      MoveEnds ends = ends_of(program.moves[size_t(i.index)], program, adjoint);
+      found.push_back(classify(ends.from, ends.to));
+    }
+  return found;
+}
+
+/// Shoeybi et al.: a column/row pair costs one all-reduce forward (after the rows) and one backward (before the columns).
+TEST(Moves, MegatronsPair) {
+  using enum RedistributionKind;
+  const Model small = mlp();  // fc1 reads the data: nobody needs its input's gradient, so its backward all-reduce falls away
+  const Program first = compile(small, megatron(small, 2), {});
+  EXPECT_EQ(kinds(first, false), (std::vector{all_reduce, all_gather}));
+  // backward: fc3's input gradient is summed; a gathered value's gradient is sliced without traffic
+  EXPECT_EQ(kinds(first, true), (std::vector{slice, all_reduce}));
+
+  const Model deep = make_model({"mlp", {6}, 4, {{"hidden", 8}, {"depth", 4}}});
+  Plan plan = plan_for(deep, "tensor", 2);
+  const std::map<std::string, std::string> splits{{"fc1", "replicate"}, {"relu1", "replicate"}, {"fc2", "columns"},
+                                                  {"relu2", "channels"}, {"fc3", "rows"},       {"relu3", "replicate"},
+                                                  {"fc4", "replicate"},  {"relu4", "replicate"}, {"fc5", "replicate"},
+                                                  {"loss", "replicate"}};
+  for (const auto& [layer, split] : splits) plan.layers[size_t(deep.find(layer))].split = split;
+  const Program pair = compile(deep, plan, {});
+  EXPECT_EQ(kinds(pair, false), std::vector{all_reduce});
+  EXPECT_EQ(kinds(pair, true), std::vector{all_reduce});
+}
+
+TEST(Moves, BytesOfTheAllReduce) {
+  const Model model = mlp();
+  for (int degree : {2, 4}) {
+    const Program program = compile(model, megatron(model, degree), {});
+    for (const Instruction& i : program.ranks[0]) {
+      if (i.code != OpCode::redistribute || i.adjoint) continue;
+      const Move& move = program.moves[size_t(i.index)];
+      MoveEnds ends = ends_of(move, program, false);
+      if (classify(ends.from, ends.to) != RedistributionKind::all_reduce) continue;
+      // ring: 2 (n - 1) / n of [16, 8] floats
+      EXPECT_EQ(redistribution_bytes(0, ends.from, ends.to, {16, 8}, 4), 2 * (degree - 1) * 16 * 8 * 4 / degree);
+      EXPECT_EQ(program.describe(i, model), "redistribute fc2 (all_reduce)");
+    }
+  }
+}
+
+TEST(Moves, DataParallelHasNone) {
+  const Model model = mlp();
+  const Program program = compile(model, plan_for(model, "data", 4), {});
+  EXPECT_TRUE(program.moves.empty());
+}
+
+/// A skip connection goes from its producer straight to its consumer; stages between them do not see it.
+TEST(Moves, SkipConnectionsSkipStages) {
+  const Model model = make_model({"skip", {6}, 4, {{"hidden", 8}}});
+  Plan plan = plan_for(model, "pipeline=3,micro_batches=2", 3);
+  const NodeId start = model.find("relu0"), join = model.find("join");
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    plan.layers[size_t(id)].stage = id <= start ? 0 : id < join ? 1 : 2;
+  const Program program = compile(model, plan, {});
+  int direct = 0;
+  for (MoveId m = 0; m < MoveId(program.moves.size()); ++m) {
+    const Move& move = program.moves[size_t(m)];
+    const Value& to = program.values[size_t(move.to)];
+    if (program.values[size_t(move.from)].node != start || to.layout.mesh.workers != std::vector<int>{2}) continue;
+    ++direct;
+    auto touches = [&](int rank) {
+      return std::count_if(program.ranks[size_t(rank)].begin(), program.ranks[size_t(rank)].end(), [&](const Instruction& i) {
+        return i.index == m && (i.code == OpCode::send || i.code == OpCode::receive || i.code == OpCode::redistribute);
+      });
+    };
+    EXPECT_EQ(touches(0), 4);  // two micro-batches, forward and backward
+    EXPECT_EQ(touches(1), 0);
+    EXPECT_EQ(touches(2), 4);
+  }
+  EXPECT_EQ(direct, 1);
+}
+
+/// Two consumers that need one layout share one move.
+TEST(Moves, AreSharedByConsumersOfOneLayout) {
+  const Model model = make_model({"skip", {6}, 4, {{"hidden", 8}}});
+  Plan plan = plan_for(model, "pipeline=2,micro_batches=1", 2);
+  const NodeId start = model.find("relu0");
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) plan.layers[size_t(id)].stage = id <= start ? 0 : 1;
+  const Program program = compile(model, plan, {});
+  EXPECT_EQ(count(program.ranks[0], OpCode::send, false), 1);
+  EXPECT_EQ(count(program.ranks[0], OpCode::receive, true), 1);
+}
+
+TEST(Moves, TargetsAreLoadedWhereTheyAreNeeded) {
+  const Model model = mlp();
+  const Program program = compile(model, plan_for(model, "pipeline=3,micro_batches=2", 3), {});
+  EXPECT_EQ(count(program.ranks[0], OpCode::load_batch), 2);
+  EXPECT_EQ(count(program.ranks[1], OpCode::load_batch), 0);
+  EXPECT_EQ(count(program.ranks[2], OpCode::load_batch), 2);
+}
+
+TEST(Buffers, AreSharedBeforeEvaluation) {
+  const Model model = make_model({"cifar-resnet18", {3, 8, 8}, 4, {{"width", 4}}});
+  auto synchronizations = [&](const char* name, int devices, bool training) {
+    return count(compile(model, plan_for(model, name, devices), {.training = training}).ranks[0], OpCode::synchronize_buffers);
+  };
+  EXPECT_EQ(synchronizations("data", 2, false), 20);
+  EXPECT_EQ(synchronizations("data", 2, true), 0);
+  EXPECT_EQ(synchronizations("single", 1, false), 0);
+}
+
+}  // namespace
+}  // namespace trireme

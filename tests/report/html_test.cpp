@@ -1,0 +1,92 @@
+#include "report/html.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "sample.h"
+
+namespace trireme {
+namespace {
+
+using ::trireme::testing::sample_result;
+
+/// Content of the element with the data, as a browser finds it: up to the first end tag.
+nlohmann::json data_of(const std::string& html) {
+  const std::string open = "<script type=\"application/json\" id=\"data\">";
+  size_t begin = html.find(open) + open.size();
+  return nlohmann::json::parse(html.substr(begin, html.find("</script", begin) - begin));
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t n = 0;
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+TEST(Html, LoadsNothing) {
+  std::string html = html_report(sample_result());
+  // markup only: Chart.js's licence names its home page in a comment
+  std::string markup = html.substr(0, html.find("<script"));
+  EXPECT_EQ(markup.find("http:"), std::string::npos);
+  EXPECT_EQ(markup.find("https:"), std::string::npos);
+  EXPECT_EQ(markup.find("url("), std::string::npos);
+  EXPECT_EQ(count(html, "<script src"), 0u);
+  EXPECT_EQ(count(html, "<link"), 0u);
+  EXPECT_EQ(count(html, "@import"), 0u);
+  EXPECT_NE(html.find("Chart.js v3"), std::string::npos) << "the chart library is in the file";
+  EXPECT_EQ(html.find("{{"), std::string::npos) << "every part of the template is filled in";
+}
+
+TEST(Html, ShowsRowsReasonsAndWarnings) {
+  std::string html = html_report(sample_result());
+  for (const char* text : {"data 2 x tensor 2", "timed out", "no step in 60 s", "4 workers share 2 cores",
+                           "Fastest: data on 2 devices", "<caption>", "scope=\"col\"", "libtorch 1.13.1"})
+    EXPECT_NE(html.find(text), std::string::npos) << text;
+}
+
+TEST(Html, EscapesHostileNames) {
+  ExperimentResult result = sample_result();
+  std::string hostile = "</script><script>alert(1)</script><!--{{data}}";
+  size_t scripts = count(html_report(result), "</script>");
+  result.experiment = hostile;
+  result.rows[4].reason = hostile;
+  result.rows[0].strategy = hostile;
+  result.rows[0].timeline->events[0].name = hostile;
+  std::string html = html_report(result);
+  EXPECT_EQ(count(html, "</script>"), scripts);
+  EXPECT_EQ(html.find("<script>alert"), std::string::npos);
+  EXPECT_EQ(html.find("<!--"), std::string::npos);
+  EXPECT_EQ(data_of(html).at("experiment"), hostile);
+}
+
+TEST(Html, CarriesTimelinesAndShortCurves) {
+  ExperimentResult result = sample_result();
+  result.rows[0].curve.clear();
+  for (int s = 1; s <= 100000; ++s) result.rows[0].curve.push_back({s, s, s * 1.0, std::nan("")});
+  nlohmann::json data = data_of(html_report(result));
+  const nlohmann::json& row = data.at("rows").at(0);
+  EXPECT_LE(row.at("curve").size(), 2001u);
+  EXPECT_EQ(row.at("curve").back().at(0), 100000) << "the last point stays";
+  EXPECT_TRUE(row.at("curve").back().at(2).is_null());
+  EXPECT_EQ(row.at("timeline").at("events").size(), result.rows[0].timeline->events.size());
+  EXPECT_EQ(data.at("seed"), "18446744073709551615");
+}
+
+TEST(Html, StandsWithoutRows) { EXPECT_NE(html_report({}).find("Not measured"), std::string::npos); }
+
+/// For looking at: TRIREME_SAMPLE_REPORT=FILE writes the sample's report there.
+TEST(Html, WritesTheSampleWhereAsked) {
+  const char* path = std::getenv("TRIREME_SAMPLE_REPORT");
+  if (!path) GTEST_SKIP() << "TRIREME_SAMPLE_REPORT names no file";
+  std::ofstream out(path);
+  out << html_report(sample_result());
+  EXPECT_TRUE(out.good());
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,89 @@
+#include "report/progress.h"
+
+#include <gtest/gtest.h>
+
+#include "report/width.h"
+#include "sample.h"
+
+namespace trireme {
+namespace {
+
+/// A progress whose clock and screen belong to the test.
+struct Screen {
+  double time = 0;
+  std::string text;
+  int writes = 0;
+  ProgressOptions options(bool terminal, int width = 80) {
+    return {.terminal = terminal, .width = width, .redraw_seconds = 0.1, .log_seconds = 5,
+            .write = [this](std::string_view t) { text += t, ++writes; }, .now = [this] { return time; }};
+  }
+};
+
+StepReport report_at(int64_t step) {
+  StepReport report;
+  report.point = {step, step * 128, step * 0.01, 0.5};
+  report.total_steps = 1000;
+  report.samples_per_second = 12345;
+  report.seconds_left = 42;
+  return report;
+}
+
+TEST(Progress, RedrawsAtMostTenTimesASecond) {
+  Screen screen;
+  Progress progress(screen.options(true));
+  progress.begin("data", 1000);
+  screen.writes = 0;
+  for (int step = 1; step <= 1000; ++step) {
+    screen.time += 0.001;
+    progress.update("data", report_at(step));
+  }
+  EXPECT_GE(screen.writes, 9);
+  EXPECT_LE(screen.writes, 12);
+}
+
+TEST(Progress, ShowsLossSpeedAndTimeLeftWithinTheWidth) {
+  for (int width : {30, 40, 80, 200}) {
+    Screen screen;
+    Progress progress(screen.options(true, width));
+    progress.begin("data", 1000);
+    screen.text.clear();
+    progress.update("data", report_at(500));
+    std::string line = screen.text.substr(screen.text.find("\x1b[J") + 3);
+    line.pop_back();
+    EXPECT_LT(columns_of(line), width) << line;
+    if (width < 80) continue;
+    for (const char* part : {"data", "500/1000", "loss 0.5000", "12.3 k samples/s", "42.0 s left", "━"})
+      EXPECT_NE(line.find(part), std::string::npos) << part << " in " << line;
+  }
+}
+
+TEST(Progress, KeepsFinishedStrategiesAboveRunningOnes) {
+  Screen screen;
+  Progress progress(screen.options(true));
+  progress.begin("single", 10);
+  progress.begin("data", 10);
+  screen.text.clear();
+  progress.end("single", testing::sample_result().rows[4]);
+  EXPECT_TRUE(screen.text.starts_with("\x1b[2A")) << "replaces both lines";
+  size_t finished = screen.text.find("timed out: no step in 60 s"), running = screen.text.find("data");
+  ASSERT_NE(finished, std::string::npos);
+  EXPECT_LT(finished, running);
+}
+
+TEST(Progress, LogsPlainLinesNowAndThen) {
+  Screen screen;
+  Progress progress(screen.options(false));
+  progress.begin("data", 1000);
+  for (int step = 1; step <= 1000; ++step) {
+    screen.time += 0.011;
+    progress.update("data", report_at(step));
+  }
+  progress.end("data", testing::sample_result().rows[1]);
+  EXPECT_EQ(screen.text.find('\x1b'), std::string::npos);
+  EXPECT_EQ(std::count(screen.text.begin(), screen.text.end(), '\n'), 1 + 3 + 1) << screen.text;
+  EXPECT_NE(screen.text.find("data: step 1/1000  loss 0.5000"), std::string::npos) << "the first loss at once";
+  EXPECT_NE(screen.text.find("done  11.3 ms/step"), std::string::npos) << screen.text;
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,112 @@
+#include "report/run_folder.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <limits>
+
+#include "base/error.h"
+#include "report/run_json.h"
+#include "sample.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::trireme::testing::read_text;
+using ::trireme::testing::sample_result;
+using ::trireme::testing::TemporaryFolder;
+
+StepReport report_at(int64_t step) {
+  StepReport report;
+  report.point = {step, step * 128, step * 0.01, 1.0 / static_cast<double>(step)};
+  report.step_seconds = 0.01;
+  report.samples_per_second = 12800;
+  return report;
+}
+
+TEST(RunFolder, HoldsEveryFileInTheEnd) {
+  TemporaryFolder root;
+  RunFolder folder(root.path() / "a" / "run");
+  EXPECT_EQ(json::parse(read_text(folder.path() / "run.json")).at("status"), "running");
+  folder.write_plan("{\"plan\": 1}\n");
+  folder.on_step(report_at(1));
+  folder.on_evaluation({1, 128, 0.1, 0.01, 0.5, 0.9});
+  ExperimentResult result = sample_result();
+  folder.update(result);
+  EXPECT_EQ(json::parse(read_text(folder.path() / "run.json")).at("status"), "running");
+  folder.finish(result);
+  EXPECT_EQ(json::parse(read_text(folder.path() / "run.json")).at("status"), "finished");
+  EXPECT_EQ(from_json(json::parse(read_text(folder.path() / "run.json"))).rows.size(), 5u);
+  EXPECT_FALSE(json::parse(read_text(folder.path() / "trace.json")).at("traceEvents").empty());
+  EXPECT_EQ(read_text(folder.path() / "plan.json"), "{\"plan\": 1}\n");
+  EXPECT_TRUE(read_text(folder.path() / "report.html").starts_with("<!DOCTYPE html>"));
+  int events = 0, others = 0;
+  for (const auto& entry : fs::directory_iterator(folder.path()))
+    (entry.path().filename().string().starts_with("events.out.tfevents.") ? events : others)++;
+  EXPECT_EQ(events, 1);
+  EXPECT_EQ(others, 5) << "run, plan, trace, report, metrics; no temporary files";
+}
+
+TEST(RunFolder, IsReadableAfterAKill) {
+  TemporaryFolder root;
+  fs::path path = root.path() / "run";
+  pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    RunFolder folder(path);
+    for (int64_t step = 1;; ++step) {
+      folder.on_step(report_at(step));
+      folder.update(sample_result());
+    }
+  }
+  auto enough = [&] { return fs::exists(path / "metrics.jsonl") && fs::file_size(path / "metrics.jsonl") > 2000; };
+  for (int i = 0; i < 5000 && !enough(); ++i) ::usleep(1000);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ASSERT_TRUE(enough());
+  std::ifstream metrics(path / "metrics.jsonl");
+  int64_t step = 0;
+  for (std::string line; std::getline(metrics, line);) EXPECT_EQ(json::parse(line).at("step"), ++step);
+  EXPECT_GT(step, 5);
+  json run = json::parse(read_text(path / "run.json"));
+  EXPECT_EQ(run.at("status"), "running");
+  EXPECT_NO_THROW(from_json(run));
+}
+
+TEST(RunFolder, NeverOverwritesAnother) {
+  TemporaryFolder root;
+  fs::path path = root.path() / "run";
+  { RunFolder(path).finish(sample_result()); }
+  std::string before = read_text(path / "run.json");
+  EXPECT_THROW(RunFolder{path}, Error);
+  RunFolder second(path, IfExists::pick_another), third(path, IfExists::pick_another);
+  EXPECT_EQ(second.path(), root.path() / "run-2");
+  EXPECT_EQ(third.path(), root.path() / "run-3");
+  EXPECT_EQ(read_text(path / "run.json"), before);
+  std::ofstream(root.path() / "file") << "text";
+  EXPECT_THROW(RunFolder(root.path() / "file"), Error);
+  fs::create_directory(root.path() / "empty");
+  EXPECT_NO_THROW(RunFolder((root.path() / "empty").string() + "/"));
+}
+
+TEST(RunFolder, WritesNullForALossThatIsNotFinite) {
+  TemporaryFolder root;
+  RunFolder folder(root.path() / "run");
+  StepReport report = report_at(1);
+  report.point.loss = std::numeric_limits<double>::quiet_NaN();
+  folder.on_step(report);
+  EXPECT_TRUE(json::parse(read_text(folder.path() / "metrics.jsonl")).at("loss").is_null());
+}
+
+TEST(RunFolder, DerivesItsNameFromTheExperiment) {
+  EXPECT_EQ(default_run_path("my net/1", "2026-01-31T23:59:58Z"), fs::path("runs/my-net-1-20260131-235958"));
+  EXPECT_EQ(default_run_path("../x", ""), fs::path("runs/run..-x"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,131 @@
+#include "report/run_json.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "sample.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+using testing::sample_result;
+
+TEST(RunJson, HoldsTheNamesThatScriptsRelyOn) {
+  json j = json::parse(json_text(to_json(sample_result())));
+  EXPECT_EQ(j.at("schema"), 1);
+  EXPECT_EQ(j.at("experiment"), "mnist");
+  const json& row = j.at("rows").at(1);
+  EXPECT_EQ(row.at("strategy"), "data");
+  EXPECT_EQ(row.at("status"), "ok");
+  EXPECT_TRUE(row.at("reason").is_null());
+  EXPECT_EQ(row.at("devices"), 2);
+  EXPECT_DOUBLE_EQ(row.at("step_seconds").at("median"), 0.0113);
+  EXPECT_DOUBLE_EQ(row.at("step_seconds").at("p10"), 0.0113 * 0.95);
+  EXPECT_DOUBLE_EQ(row.at("step_seconds").at("p90"), 0.0113 * 1.2);
+  EXPECT_DOUBLE_EQ(row.at("epoch_seconds"), 469 * 0.0113);
+  EXPECT_DOUBLE_EQ(row.at("samples_per_second"), 128 / 0.0113);
+  EXPECT_TRUE(row.at("scaling_efficiency").is_number());
+  EXPECT_EQ(row.at("busy_share").size(), 2u);
+  EXPECT_DOUBLE_EQ(row.at("communication").at("exposed_share"), 0.081);
+  EXPECT_DOUBLE_EQ(row.at("communication").at("hidden_share"), 0.104);
+  EXPECT_EQ(row.at("communication").at("bytes_per_step"), 4811304);
+  const json& memory = row.at("memory_bytes").at(1);
+  int64_t sum = 0;
+  for (const char* name : {"weights", "gradients", "optimizer", "activations", "buffers"}) sum += memory.at(name).get<int64_t>();
+  EXPECT_EQ(memory.at("peak"), sum) << "the split is the one at the peak";
+  EXPECT_TRUE(row.at("test").at("loss").is_number());
+  EXPECT_TRUE(row.at("test").at("accuracy").is_number());
+  EXPECT_EQ(row.at("to_target").at("steps"), 300);
+  EXPECT_TRUE(row.at("to_target").at("epochs").is_number());
+  EXPECT_TRUE(row.at("to_target").at("seconds").is_number());
+  EXPECT_EQ(row.at("curve").at(0).at("step"), 1);
+  EXPECT_EQ(row.at("curve").at(0).at("samples"), 128);
+  EXPECT_TRUE(row.at("curve").at(0).contains("seconds"));
+  EXPECT_TRUE(row.at("curve").at(0).contains("loss"));
+  EXPECT_FALSE(row.contains("timeline")) << "timelines are in trace.json";
+}
+
+TEST(RunJson, WritesNullForWhatWasNotMeasured) {
+  json row = to_json(sample_result()).at("rows").at(4);
+  EXPECT_EQ(row.at("status"), "timed out");
+  EXPECT_EQ(row.at("reason"), "no step in 60 s; raise --time-limit");
+  for (const char* name : {"step_seconds", "epoch_seconds", "samples_per_second", "scaling_efficiency", "test", "to_target"})
+    EXPECT_TRUE(row.at(name).is_null()) << name;
+  EXPECT_TRUE(row.at("communication").at("bytes_per_step").is_null());
+  EXPECT_TRUE(row.at("memory_bytes").empty());
+}
+
+TEST(RunJson, RowsComeBackWhole) {
+  for (const RunResult& row : sample_result().rows) {
+    json there = row_to_json(row);
+    RunResult back = row_from_json(json::parse(json_text(there)));
+    EXPECT_EQ(row_to_json(back), there);
+    ASSERT_EQ(back.timeline.has_value(), row.timeline.has_value());
+    if (!row.timeline) continue;
+    EXPECT_EQ(back.timeline->events.size(), row.timeline->events.size());
+    EXPECT_EQ(back.timeline->events.back().kind, row.timeline->events.back().kind);
+    EXPECT_EQ(back.curve.back().loss, row.curve.back().loss);  // every bit
+    EXPECT_EQ(back.memory[0].current, row.memory[0].current);
+    EXPECT_EQ(back.memory[0].at_peak, row.memory[0].at_peak);
+    EXPECT_EQ(back.test_at_equal_time->step, 300);
+    EXPECT_EQ(back.target_accuracy, 0.98);
+  }
+}
+
+TEST(RunJson, ExperimentsComeBackWhole) {
+  ExperimentResult result = sample_result();
+  ExperimentResult back = from_json(json::parse(json_text(to_json(result), 1)));
+  EXPECT_EQ(to_json(back), to_json(result));
+  EXPECT_EQ(back.seed, 18446744073709551615u);
+  EXPECT_EQ(back.machine, result.machine);
+  EXPECT_EQ(back.rows[3].warnings, result.rows[3].warnings);
+}
+
+TEST(RunJson, LossesThatAreNotFiniteBecomeNullWithOneWarning) {
+  for (double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    RunResult row = sample_result().rows[0];
+    row.curve[6].loss = bad;
+    row.curve[7].loss = bad;
+    row.test->loss = bad;
+    json j = json::parse(json_text(row_to_json(row)));
+    EXPECT_TRUE(j.at("curve").at(6).at("loss").is_null());
+    EXPECT_TRUE(j.at("test").at("loss").is_null());
+    ASSERT_EQ(j.at("warnings").size(), 1u);
+    EXPECT_NE(j.at("warnings").at(0).get<std::string>().find("step 7"), std::string::npos);
+    RunResult back = row_from_json(j);
+    EXPECT_TRUE(std::isnan(back.curve[6].loss));
+    EXPECT_EQ(row_to_json(back).at("warnings").size(), 1u) << "not one more at each passing on";
+  }
+}
+
+TEST(RunJson, SurvivesTextThatIsNotUtf8) {
+  ExperimentResult result = sample_result();
+  result.rows[4].reason = "cannot open \xff\xfe";
+  EXPECT_NO_THROW(json::parse(json_text(to_json(result))));
+}
+
+TEST(RunJson, NamesTheSourceOfWhatItCannotRead) {
+  json j = to_json(sample_result());
+  j["schema"] = 99;
+  try {
+    from_json(j, "old/run.json");
+    FAIL() << "read schema 99";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("old/run.json"), std::string::npos);
+    EXPECT_NE(std::string(e.what()).find("99"), std::string::npos);
+  }
+  j["schema"] = 1;
+  j["rows"][0]["status"] = "splendid";
+  EXPECT_THROW(from_json(j), Error);
+  j["rows"][0]["status"] = "ok";
+  j["rows"][0]["devices"] = "two";
+  EXPECT_THROW(from_json(j), Error);
+  EXPECT_THROW(from_json(json::array()), Error);
+}
+
+}  // namespace
+}  // namespace trireme

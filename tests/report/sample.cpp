@@ -1,0 +1,106 @@
+#include "sample.h"
+
+#include <stdlib.h>
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+
+namespace trireme::testing {
+namespace {
+
+constexpr int kSteps = 400;
+constexpr int64_t kMi = 1 << 20;
+
+Timeline sample_timeline(int workers, double step) {
+  Timeline timeline{.step = 12, .workers = workers, .events = {}};
+  for (int rank = 0; rank < workers; ++rank) {
+    double at = 0;
+    auto add = [&](EventKind kind, const char* name, int micro, double share, int64_t bytes) {
+      timeline.events.push_back({rank, kind, name, micro, at, at + share * step, bytes});
+      at += share * step;
+    };
+    add(EventKind::load, "load batch", -1, 0.02, 0);
+    for (int micro = 0; micro < 2; ++micro) add(EventKind::forward, "forward conv1..fc2", micro, 0.13, 0);
+    for (int micro = 0; micro < 2; ++micro) add(EventKind::backward, "backward conv1..fc2", micro, 0.26, 0);
+    if (workers > 1) {
+      timeline.events.push_back({rank, EventKind::reduce, "reduce bucket 0", -1, 0.7 * step, 0.88 * step, 3 * kMi});
+      add(EventKind::wait, "wait for gradients", -1, 0.08, 0);
+    }
+    add(EventKind::update, "update", -1, 0.07, 0);
+  }
+  return timeline;
+}
+
+RunResult ok_row(const char* strategy, const char* plan, int devices, double step) {
+  RunResult row;
+  row.strategy = strategy;
+  row.plan = plan;
+  row.devices = devices;
+  row.step_seconds = StepSeconds{step, 0.95 * step, 1.2 * step};
+  row.epoch_seconds = 469 * step;
+  row.samples_per_second = 128 / step;
+  row.scaling_efficiency = 0.0212 / step / devices;
+  row.busy_share.assign(devices, devices == 1 ? 0.985 : 0.87);
+  row.exposed_communication = devices == 1 ? 0.0 : 0.081;
+  row.hidden_communication = devices == 1 ? 0.0 : 0.104;
+  row.bytes_per_step = devices == 1 ? 0 : 4811304;
+  for (int d = 0; d < devices; ++d)
+    row.memory.push_back({.current = {4 * kMi, 4 * kMi, 4 * kMi, 0, kMi / 3},
+                          .at_peak = {4 * kMi, 4 * kMi, 4 * kMi, (40 + d) * kMi / devices, kMi / 2},
+                          .peak = 12 * kMi + (40 + d) * kMi / devices + kMi / 2});
+  for (int s = 1; s <= kSteps; ++s)
+    row.curve.push_back({s, 128 * s, s * step, 2.3 * std::exp(-s / 60.0) + 0.05 + 0.02 * std::sin(s * 1.7)});
+  for (int s = 100; s <= kSteps; s += 100)
+    row.evaluations.push_back({s, 128 * s, s / 469.0, s * step, 0.3 * std::exp(-s / 150.0) + 0.04, 0.99 - 0.1 * std::exp(-s / 90.0)});
+  row.test = row.test_at_equal_samples = row.evaluations.back();
+  row.test_at_equal_time = row.evaluations[2];
+  row.target_accuracy = 0.98;
+  row.to_target = ToTarget{300, 300 / 469.0, 300 * step};
+  row.timeline = sample_timeline(devices, step);
+  return row;
+}
+
+}  // namespace
+
+ExperimentResult sample_result() {
+  ExperimentResult result;
+  result.experiment = "mnist";
+  result.model = "mnist-convnet";
+  result.data_source = "MNIST (60000 + 10000 images)";
+  result.precision = "float32";
+  result.batch = 128;
+  result.seed = 18446744073709551615u;  // a value that a double cannot hold
+  result.machine = "2 cores, AVX-512, AMX, 23.4 GiB; libtorch 1.13.1";
+  result.started = "2026-01-31T23:59:58Z";
+  result.rows = {ok_row("single", "single", 1, 0.0212), ok_row("data", "data 2", 2, 0.0113),
+                 ok_row("pipeline", "pipeline 2, gpipe, 4 micro-batches", 2, 0.0154),
+                 ok_row("hybrid", "data 2 x tensor 2", 4, 0.0251)};
+  result.rows[3].warnings = {"4 workers share 2 cores: their times mean nothing, their curves do"};
+  RunResult late;
+  late.strategy = "tensor";
+  late.plan = "tensor 2";
+  late.devices = 2;
+  late.status = RunStatus::timed_out;
+  late.reason = "no step in 60 s; raise --time-limit";
+  result.rows.push_back(late);
+  return result;
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = (std::filesystem::temp_directory_path() / "trireme-report-XXXXXX").string();
+  if (!::mkdtemp(name.data())) throw std::runtime_error("no temporary folder");
+  path_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string read_text(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace trireme::testing

@@ -1,0 +1,25 @@
+// A made-up comparison with every kind of row: ok, over-subscribed, diverged, timed out.
+#pragma once
+
+#include <filesystem>
+
+#include "train/result.h"
+
+namespace trireme::testing {
+
+ExperimentResult sample_result();
+
+/// A fresh folder below the system's temporary one, removed with everything in it at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string read_text(const std::filesystem::path& path);
+
+}  // namespace trireme::testing

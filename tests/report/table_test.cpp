@@ -1,0 +1,80 @@
+#include "report/table.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "report/width.h"
+#include "sample.h"
+
+namespace trireme {
+namespace {
+
+using ::trireme::testing::sample_result;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(Table, KeepsToTheWidthOfTheTerminal) {
+  for (int width : {60, 80, 100, 132, 240})
+    for (const std::string& line : lines_of(comparison_table(sample_result(), {.width = width})))
+      EXPECT_LE(columns_of(line), width) << line;
+}
+
+TEST(Table, ContinuesInASecondBlockThatNamesTheRowsAgain) {
+  auto blocks = [](int width) {
+    int count = 0;
+    std::string text = comparison_table(sample_result(), {.width = width});
+    text = text.substr(0, text.find("memory at the peak"));
+    for (const std::string& line : lines_of(text)) count += line.starts_with("strategy");
+    return count;
+  };
+  EXPECT_EQ(blocks(1000), 1);
+  EXPECT_EQ(blocks(160), 2);
+}
+
+TEST(Table, AlignsNumbersToTheRight) {
+  std::vector<std::string> lines = lines_of(comparison_table(sample_result(), {.width = 1000}));
+  ASSERT_GE(lines.size(), 8u);
+  EXPECT_TRUE(lines[0].starts_with("strategy  devices  plan"));
+  EXPECT_TRUE(lines[3].starts_with("single          1  single ")) << lines[3];
+  EXPECT_TRUE(lines[6].starts_with("hybrid          4  data 2 x tensor 2 ")) << lines[6];
+  EXPECT_NE(lines[1].find("ms: median [p10-p90]"), std::string::npos);
+  EXPECT_NE(lines[3].find("21.2 [20.1-25.4]"), std::string::npos) << lines[3];
+  EXPECT_NE(lines[4].find("8.1 / 10.4"), std::string::npos) << lines[4];
+}
+
+TEST(Table, TellsWhyRowsFailedAndWhatToMind) {
+  std::string text = comparison_table(sample_result(), {.width = 200});
+  EXPECT_NE(text.find("tensor on 2 devices: timed out: no step in 60 s; raise --time-limit"), std::string::npos) << text;
+  EXPECT_NE(text.find("ok [1]"), std::string::npos);
+  EXPECT_NE(text.find("[1] 4 workers share 2 cores"), std::string::npos);
+}
+
+TEST(Table, IsPlainAsciiWhereAsked) {
+  for (char c : comparison_table(sample_result(), {.width = 90, .utf8 = false})) EXPECT_LT(static_cast<unsigned char>(c), 128);
+}
+
+TEST(Table, ShowsNothingMeasuredAsNothing) {
+  ExperimentResult result = sample_result();
+  result.rows = {result.rows[4]};
+  std::string text = comparison_table(result, {.width = 100});
+  EXPECT_EQ(text.find("time per step"), std::string::npos) << text;
+  EXPECT_NE(text.find("timed out"), std::string::npos);
+  EXPECT_EQ(comparison_table({}, {}), "no rows\n");
+}
+
+TEST(Width, CountsCharactersNotBytes) {
+  EXPECT_EQ(columns_of("µs – ok"), 7);
+  EXPECT_EQ(cut_to("äöüß", 3), "äö…");
+  EXPECT_EQ(cut_to("abc", 3), "abc");
+  EXPECT_EQ(pad_to("é", 3, true), "  é");
+  EXPECT_EQ(wrap("one two three", 7), (std::vector<std::string>{"one two", "three"}));
+}
+
+}  // namespace
+}  // namespace trireme

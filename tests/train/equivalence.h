@@ -1,0 +1,65 @@
+// "Same seed, any plan, same curve": trains a few steps under a plan and on one device and compares losses, gradients and
+// parameters. Everything is small so that the whole matrix takes minutes.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "model/model.h"
+#include "plan/named.h"
+#include "train/lockstep.h"
+
+namespace trireme::testing {
+
+constexpr int64_t kBatch = 16;    ///< for which plans are made and validated
+constexpr int64_t kClasses = 4;
+
+/// Batch sizes of consecutive steps: none divides by every degree, and the last is shorter than most data degrees and numbers
+/// of micro-batches, so that workers have no samples.
+inline std::vector<int64_t> ragged_batches() { return {13, 7, 2}; }
+
+/// "mlp", "convnet", "resnet" (without batch norm), "resnet-bn", "skip", "dropout-mlp", "tied-mlp".
+Model small_model(const std::string& name);
+
+/// Samples keyed by step, the same for every plan.
+std::function<Batch(int64_t)> random_batches(const Model& model, std::vector<int64_t> sizes, uint64_t seed = 5);
+
+/// How the steps are made: the reference and the plan under test share it.
+struct Recipe {
+  std::string name;
+  OptimizerConfig optimizer;
+  double clip_norm = 0;
+};
+/// SGD plain, with momentum, with Nesterov and weight decay and clipping; Adam; AdamW with clipping.
+std::vector<Recipe> recipes();
+
+struct Comparison {
+  Precision precision = Precision::fp64;
+  double tolerance = 1e-10;
+  std::vector<int64_t> batches = ragged_batches();
+  BatchNormScope batch_norm = BatchNormScope::global;
+};
+
+/// Numbers of one run.
+std::vector<Snapshot> run_recipe(const Model& model, const Plan& plan, const Recipe& recipe, const Comparison& comparison,
+                                 bool one_pass);
+
+/// One device; `micro_batches` only where they change the result (batch norm).
+Plan single_plan(const Model& model, int micro_batches = 1);
+
+/// Compares by parameter name; gradients where both have them.
+void expect_same(const std::vector<Snapshot>& actual, const std::vector<Snapshot>& expected, double tolerance);
+
+/// Runs `plan` with two passes and with one and compares both with one device.
+void expect_equivalent(const Model& model, const Plan& plan, const Recipe& recipe, const Comparison& comparison);
+
+/// Degrees of a uniform plan for `devices_of(text)` devices: "data=2,pipeline=2,micro_batches=3".
+Plan plan_of(const std::string& degrees, const Model& model);
+
+/// The whole matrix of degrees.
+std::vector<std::string> all_degrees();
+
+}  // namespace trireme::testing
