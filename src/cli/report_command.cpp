@@ -18,11 +18,14 @@ int run_report(const std::filesystem::path& folder) {
   const fs::path run = folder / "run.json", trace = folder / "trace.json", report = folder / "report.html";
   if (!fs::exists(run))
     fail_user({folder.string(), "is no run folder", "it holds no run.json", "name one that train or compare has written"});
-  ExperimentResult result = from_json(read_json_file(run), run.string());
+  const nlohmann::json written = read_json_file(run);
+  ExperimentResult result = from_json(written, run.string());
   const bool traced = fs::exists(trace);
   if (traced) read_timelines(read_json_file(trace), result, trace.string());
   write_file_atomically(report, html_report(result));
   std::cout << comparison_table(result, standard_output_style());
+  if (const std::string status = written.value("status", "finished"); status != "finished")
+    std::cout << "this run is not finished: its run.json says \"" << status << "\"\n";
   if (!traced) std::cout << "no trace.json: the report is without timelines\n";
   std::cout << "report: " << report.string() << "\n";
   return 0;

@@ -18,9 +18,7 @@ void read_training(const ConfigTable& file, Experiment& e) {
   e.seed = uint64_t(file.get_int("seed", 1, 0));
   e.batch = file.get_int("batch", 128, 1);
   e.length = file.get_length("length", e.length);
-  if (e.length.count <= 0) file.fail("length", "nothing would be trained", "use for example \"1 epochs\" or \"100 steps\"");
   e.evaluate_every = file.get_length("evaluate_every", e.evaluate_every);
-  if (e.evaluate_every.count <= 0) file.fail("evaluate_every", "must be positive", "use for example \"0.5 epochs\"");
   if (file.has("target_accuracy")) {
     e.target_accuracy = file.get_double("target_accuracy", 0);
     if (*e.target_accuracy <= 0 || *e.target_accuracy > 1)
@@ -54,6 +52,8 @@ void read_optimizer(const ConfigTable& table, Experiment& e) {
     o.beta1 = table.get_double("beta1", 0.9, 0);
     o.beta2 = table.get_double("beta2", 0.999, 0);
     o.epsilon = table.get_double("epsilon", 1e-8, 0);
+    for (const auto& [key, beta] : {std::pair{"beta1", o.beta1}, std::pair{"beta2", o.beta2}})
+      if (beta >= 1) table.fail(key, "must be below 1", "0.9 and 0.999 are usual");
   }
   o.weight_decay = table.get_double("weight_decay", 0, 0);
   e.clip_norm = table.get_double("clip_norm", 0, 0);

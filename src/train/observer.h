@@ -11,7 +11,7 @@ struct StepReport {
   CurvePoint point;
   int64_t total_steps = 0;
   double step_seconds = 0;
-  double samples_per_second = 0;  ///< over the last second or so
+  double samples_per_second = 0;  ///< so far, evaluation excluded
   double seconds_left = 0;        ///< estimate; evaluation included
 };
 

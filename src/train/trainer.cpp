@@ -81,6 +81,8 @@ struct Run {
     StepOutcome sum;
     for (int64_t first = 0; first < data.test->size(); first += experiment.batch) {
       StepOutcome part = worker.evaluate(evaluation_input(first));
+      // nothing else holds a first stage back: its activations would pile up in front of the second
+      if (plan.stages.size() > 1) worker.barrier();
       sum.loss_sum += part.loss_sum;
       for (const auto& [name, value] : part.metrics) sum.metrics[name] += value;
     }

@@ -1,0 +1,144 @@
+"""What the verbs do when all is well."""
+import json
+import os
+
+import support
+from support import CliTest
+
+ROW_NAMES = {"strategy", "plan", "status", "reason", "devices", "step_seconds", "epoch_seconds", "samples_per_second",
+             "scaling_efficiency", "busy_share", "communication", "memory_bytes", "test", "to_target", "curve"}
+
+
+class Compare(CliTest):
+    def test_all_strategies_one_curve(self):
+        out, _ = self.trireme("compare", "e.toml", "--strategies", "single,data,tensor,pipeline,hybrid", "--devices", "2,4",
+                              "--set", "precision=fp64", "--out", "o", "--json", "copy.json")
+        result = self.json("o", "run.json")
+        self.assertEqual((result["schema"], result["experiment"], result["status"]), (1, "small", "finished"))
+        self.assertEqual(self.json("copy.json"), result)
+        rows = result["rows"]
+        self.assertEqual([(r["strategy"], r["devices"], r["status"]) for r in rows],
+                         [("single", 1, "ok"), ("data", 2, "ok"), ("data", 4, "ok"), ("tensor", 2, "ok"), ("tensor", 4, "ok"),
+                          ("pipeline", 2, "ok"), ("pipeline", 4, "ok"), ("hybrid", 2, "skipped"), ("hybrid", 4, "ok"),
+                          ("hybrid", 2, "skipped"), ("hybrid", 4, "ok")])
+        reference = [p["loss"] for p in rows[0]["curve"]]
+        self.assertEqual(len(reference), 6)
+        for row in rows:
+            self.assertLessEqual(ROW_NAMES, set(row))
+            if row["status"] == "skipped":
+                self.assertIn("at least 4 devices", row["reason"])
+                continue
+            for point, loss in zip(row["curve"], reference, strict=True):
+                self.assertAlmostEqual(point["loss"] / loss, 1, delta=1e-10, msg=row["plan"])
+            self.check_row(row)
+        for word in ("strategy", "skipped", "share 2 cores" if os.cpu_count() == 2 else "run folder", "run folder: o"):
+            self.assertIn(word, out)
+        for name in ("report.html", "trace.json", "data-x2/plan.json", "data-x2/metrics.jsonl", "data-x2/run.json", "single/plan.json"):
+            self.assertTrue(os.path.exists(self.path("o", name)), name)
+
+    def check_row(self, row):
+        for name in ("median", "p10", "p90"):
+            self.assertGreater(row["step_seconds"][name], 0)
+        for name in ("epoch_seconds", "samples_per_second", "scaling_efficiency"):
+            self.assertGreater(row[name], 0)
+        self.assertEqual(len(row["busy_share"]), row["devices"])
+        self.assertLessEqual({"exposed_share", "hidden_share", "bytes_per_step"}, set(row["communication"]))
+        self.assertEqual(row["communication"]["bytes_per_step"] > 0, row["devices"] > 1)
+        self.assertEqual(len(row["memory_bytes"]), row["devices"])
+        for memory in row["memory_bytes"]:
+            self.assertEqual(sum(memory[c] for c in ("weights", "gradients", "optimizer", "activations", "buffers")), memory["peak"])
+        self.assertLessEqual({"loss", "accuracy"}, set(row["test"]))
+        if row["to_target"] is not None:
+            self.assertLessEqual({"steps", "epochs", "seconds"}, set(row["to_target"]))
+        self.assertEqual([(p["step"], p["samples"]) for p in row["curve"]], [(s, 32 * s) for s in range(1, 7)])
+
+    def test_degrees_files_and_repeats(self):
+        self.write("mine.json", self.trireme("plan", "e.toml", "--plan", "data=2,tensor=2")[0])
+        self.trireme("compare", "e.toml", "--strategies", "data=2,tensor=2,single,mine.json,data,data", "--steps", "2", "--out", "o")
+        rows = [(r["devices"], r["plan"], r["status"]) for r in self.json("o", "run.json")["rows"]]
+        self.assertEqual(rows, [(4, "data 2 x tensor 2", "ok"), (1, "one device", "ok"), (4, "data 2 x tensor 2", "ok"),
+                                (2, "data 2", "ok"), (2, "data 2", "ok")])
+        self.assertEqual(self.json("o", "run.json")["rows"][2]["strategy"], "mine")
+
+    def test_report_again(self):
+        shown, _ = self.trireme("compare", "e.toml", "--steps", "3", "--out", "o")
+        with open(self.path("o", "report.html"), encoding="utf-8") as f:
+            first = f.read()
+        os.remove(self.path("o", "report.html"))
+        out, _ = self.trireme("report", "o", data=False)
+        self.assertIn(out.split("report:")[0], shown)
+        with open(self.path("o", "report.html"), encoding="utf-8") as f:
+            again = f.read()
+        self.assertLess(abs(len(first) - len(again)), 0.01 * len(first))
+        os.remove(self.path("o", "trace.json"))
+        self.assertIn("without timelines", self.trireme("report", "o", data=False)[0])
+
+
+class Train(CliTest):
+    def curve(self, *arguments):
+        name = f"run{len(os.listdir(self.folder))}"
+        self.trireme("train", "e.toml", *arguments, "--out", name)
+        rows = self.json(name, "run.json")["rows"]
+        self.assertEqual(len(rows), 1)
+        return [p["loss"] for p in rows[0]["curve"]]
+
+    def test_seed_steps_and_set(self):
+        first = self.curve("--seed", "7", "--steps", "4")
+        self.assertEqual(len(first), 4)
+        self.assertEqual(self.curve("--seed", "7", "--steps", "4"), first)
+        self.assertNotEqual(self.curve("--seed", "8", "--steps", "4"), first)
+        self.assertEqual(self.curve("--set", "seed=7", "--set", "length=4 steps"), first)
+        self.assertNotEqual(self.curve("--seed", "7", "--steps", "4", "--set", "optimizer.learning_rate=0.2")[1:], first[1:])
+
+    def test_edited_plan(self):
+        plan = json.loads(self.trireme("plan", "e.toml", "--plan", "pipeline", "--set", "micro_batches=2")[0])
+        self.assertEqual((plan["devices"], plan["micro_batches"]), (2, 2))
+        plan["micro_batches"] = 5
+        plan["layers"][-1]["stage"] = 1
+        self.write("five.json", json.dumps(plan))
+        self.trireme("train", "e.toml", "--plan", "five.json", "--out", "o")
+        row = self.json("o", "run.json")["rows"][0]
+        self.assertEqual((row["strategy"], row["status"]), ("five", "ok"))
+        self.assertIn("5 micro-batches", row["plan"])
+        self.assertEqual(self.json("o", "plan.json")["micro_batches"], 5)
+        # its own plan.json is a plan file again
+        out, _ = self.trireme("verify", "e.toml", "--plan", "o/plan.json", "--set", "precision=fp64")
+        self.assertIn("equal (tolerance", out)
+
+    def test_verify_names_every_parameter(self):
+        out, _ = self.trireme("verify", "e.toml", "--plan", "tensor", "--devices", "2", "--steps", "2")
+        for name in ("fc1.weight", "fc3.bias", "loss", "equal"):
+            self.assertIn(name, out)
+
+    def test_one_weird_trick(self):
+        arguments = [os.path.join(support.EXAMPLES, "mnist.toml"), "--plan", os.path.join(support.EXAMPLES, "one-weird-trick.json")]
+        out, _ = self.trireme("verify", *arguments, "--set", "precision=fp64")
+        self.assertIn("data 4, then tensor 4 from fc1", out)
+        self.assertIn("equal (tolerance", out)
+        self.trireme("train", *arguments, "--steps", "2", "--out", "o")
+        self.assertEqual(self.json("o", "run.json")["rows"][0]["strategy"], "one-weird-trick")
+
+    def test_generated_digits_say_so(self):
+        self.write("e.toml", support.EXPERIMENT.replace('name = "mnist"', 'name = "mnist"\ntrain_limit = 256\ntest_limit = 64'))
+        out, _ = self.trireme("train", "e.toml", "--steps", "2", "--out", "t", data=False)
+        self.assertIn("generated digits: no MNIST was found", out)
+        out, _ = self.trireme("compare", "e.toml", "--strategies", "single", "--steps", "2", "--out", "c", data=False)
+        self.assertIn("generated digits: no MNIST was found", out)
+        for folder in ("t", "c"):
+            result = self.json(folder, "run.json")
+            self.assertTrue(result["generated_data"])
+            self.assertIn("generated digits", result["data_source"])
+            with open(self.path(folder, "report.html"), encoding="utf-8") as f:
+                self.assertIn("generated digits", f.read())
+
+
+class Machine(CliTest):
+    def test_doctor(self):
+        out, _ = self.trireme("doctor", data=False)
+        for word in ("libtorch", "BLAS", "oneDNN", "AVX2", "cores", "memory", "GPUs", "MPI"):
+            self.assertIn(word, out)
+
+    def test_data_list(self):
+        out, _ = self.trireme("data", "list")
+        self.assertIn(f"found in {self.data}", out)
+        self.assertIn("trireme data get cifar10", out)

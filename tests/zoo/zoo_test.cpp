@@ -52,6 +52,24 @@ TEST(Zoo, CifarResNet18HasTheKnownSize) {
   EXPECT_NEAR(flops, 1.11e9, 0.02e9);  // 0.56 G multiply-adds
 }
 
+TEST(Zoo, ResNetsWithoutBatchNormKeepTheirConvolutions) {
+  for (const char* name : {"cifar-resnet18", "resnet18"}) {
+    Model with = make_model({.name = name, .sample_shape = {3, 32, 32}, .classes = 10, .options = {}});
+    Model without = make_model({.name = name, .sample_shape = {3, 32, 32}, .classes = 10, .options = {{"batch_norm", 0}}});
+    auto count = [](const Model& model, std::string_view kind) {
+      return std::count_if(model.nodes().begin(), model.nodes().end(), [&](const Node& n) { return n.layer && n.layer->kind() == kind; });
+    };
+    EXPECT_EQ(count(with, "batch_norm"), 20);
+    EXPECT_EQ(count(without, "batch_norm"), 0);
+    EXPECT_EQ(count(without, "conv2d"), count(with, "conv2d"));
+    EXPECT_EQ(count(without, "add_relu"), 8);
+    EXPECT_EQ(count(without, "relu"), 9);
+    for (const ParameterSpec& spec : without.parameters())
+      EXPECT_TRUE(spec.name == "fc.bias" || spec.name.ends_with(".weight")) << spec.name;
+    EXPECT_NE(with.fingerprint(), without.fingerprint());
+  }
+}
+
 TEST(Zoo, MnistConvnetNamesItsLayers) {
   Model m = make_model({.name = "mnist-convnet", .sample_shape = {1, 28, 28}, .classes = 10, .options = {}});
   for (const char* name : {"conv1", "conv2", "fc1", "fc2"}) EXPECT_GE(m.find(name), 0) << name;

@@ -11,7 +11,7 @@ namespace {
 // reordering of bfloat16 weights costs as much as tens of products, that of float32 weights far less.
 constexpr double kPaysBfloat16 = 1.0 / 9, kPaysFloat = 1.0;
 
-/// Kernel positions of one dim that see the image from at least one output position.
+/// Kernel positions of one dim that see the image from at least one output position; empty where all see padding only.
 Range used_taps(int64_t kernel, int64_t extent, int64_t outputs, int64_t stride, int64_t padding) {
   Range taps{kernel, 0};
   for (int64_t tap = 0; tap < kernel; ++tap)
@@ -21,7 +21,7 @@ Range used_taps(int64_t kernel, int64_t extent, int64_t outputs, int64_t stride,
       taps.begin = std::min(taps.begin, tap);
       taps.end = tap + 1;
     }
-  return taps;
+  return taps.empty() ? Range{} : taps;
 }
 
 at::Tensor pixels(const at::Tensor& images) {  // [n, c, h, w] channels_last -> [n*h*w, c], no copy

@@ -1,0 +1,92 @@
+// oracle_train FOLDER MODEL CLASSES STEPS SIZES KIND LR MOMENTUM NESTEROV DECAY CLIP SHAPE: trains a named model in double on
+// one device, for oracle_train.py. SIZES and SHAPE are lists such as 8,5,3. FOLDER holds data<step>.bin (double) and
+// target<step>.bin (int64); the run adds <parameter>.initial, <parameter>.<step> and loss.<step>.
+#include <ATen/ATen.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "plan/named.h"
+#include "train/lockstep.h"
+#include "zoo/zoo.h"
+
+namespace trireme {
+namespace {
+
+std::vector<int64_t> numbers(const std::string& text) {
+  std::vector<int64_t> list;
+  std::istringstream items(text);
+  for (std::string item; std::getline(items, item, ',');) list.push_back(std::stoll(item));
+  return list;
+}
+
+at::Tensor read(const std::string& path, at::IntArrayRef sizes, at::ScalarType type) {
+  at::Tensor t = at::empty(sizes, type);
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(static_cast<char*>(t.data_ptr()), std::streamsize(t.nbytes())) || file.peek() != EOF)
+    throw std::runtime_error(path + " has not " + std::to_string(t.nbytes()) + " bytes");
+  return t;
+}
+
+void write(const std::string& path, const at::Tensor& tensor) {
+  at::Tensor t = tensor.contiguous();
+  std::ofstream(path, std::ios::binary).write(static_cast<const char*>(t.data_ptr()), std::streamsize(t.nbytes()));
+}
+
+void train(char** args) {
+  const std::string folder = std::string(args[1]) + "/";
+  const std::vector<int64_t> sizes = numbers(args[5]), shape = numbers(args[12]);
+  const Model model = make_model({args[2], shape, std::atoi(args[3]), {}});
+  const Plan plan = named_plan("single", model, Cluster::uniform(1), sizes[0], {});
+  auto batch_of = [&](int64_t step) {
+    const int64_t n = sizes[size_t(step)];
+    Shape full = shape;
+    full.insert(full.begin(), n);
+    const std::string number = std::to_string(step) + ".bin";
+    std::vector<at::Tensor> inputs{read(folder + "data" + number, full, at::kDouble), read(folder + "target" + number, {n}, at::kLong)};
+    return Batch{n, [inputs](Range r) {
+                   return std::vector<at::Tensor>{inputs[0].narrow(0, r.begin, r.size()), inputs[1].narrow(0, r.begin, r.size())};
+                 }};
+  };
+  LockstepOptions options;
+  options.precision = Precision::fp64;
+  options.worker.seed = 11;
+  options.learning_rate = 0;  // one step without effect shows the initial values
+  options.steps = 1;
+  const Snapshot initial = run_lockstep(model, plan, batch_of, options)[0];
+  for (size_t p = 0; p < initial.names.size(); ++p) write(folder + initial.names[p] + ".initial", initial.parameters[p]);
+
+  options.steps = std::atoi(args[4]);
+  options.worker.optimizer.kind = parse_optimizer(args[6], "kind");
+  options.learning_rate = std::atof(args[7]);
+  options.worker.optimizer.momentum = std::atof(args[8]);
+  options.worker.optimizer.nesterov = std::atoi(args[9]) != 0;
+  options.worker.optimizer.weight_decay = std::atof(args[10]);
+  options.clip_norm = std::atof(args[11]);
+  options.one_pass = true;
+  auto snapshots = run_lockstep(model, plan, batch_of, options);
+  for (size_t s = 0; s < snapshots.size(); ++s) {
+    const std::string step = "." + std::to_string(s);
+    write(folder + "loss" + step, at::full({1}, snapshots[s].loss, at::kDouble));
+    for (size_t p = 0; p < snapshots[s].names.size(); ++p) write(folder + snapshots[s].names[p] + step, snapshots[s].parameters[p]);
+  }
+}
+
+}  // namespace
+}  // namespace trireme
+
+int main(int count, char** args) {
+  if (count != 13) {
+    std::cerr << "usage: oracle_train FOLDER MODEL CLASSES STEPS SIZES KIND LR MOMENTUM NESTEROV DECAY CLIP SHAPE\n";
+    return 2;
+  }
+  try {
+    trireme::train(args);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
+  }
+  return 0;
+}

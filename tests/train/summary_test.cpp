@@ -1,0 +1,277 @@
+// What becomes of measurements: ledger, step gate, summary of a run, comparison of rows.
+#include "train/summary.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "train/compare.h"
+
+namespace trireme {
+namespace {
+
+StepOutcome outcome(double begin, double end, double loss = 0) {
+  StepOutcome o;
+  o.begin = begin;
+  o.end = end;
+  o.loss_sum = loss;
+  return o;
+}
+
+TEST(Ledger, EntriesComeCompleteAndInOrder) {
+  Ledger ledger(2);
+  bool timed_out = false;
+  EXPECT_FALSE(ledger.next(0.01, timed_out));
+  EXPECT_TRUE(timed_out);
+  ledger.post(1, 1, false, outcome(0, 1, 3));
+  ledger.post(1, 1, true, outcome(1, 2, 30));
+  ledger.post(1, 2, false, outcome(2, 3, 4));
+  EXPECT_FALSE(ledger.next(0.01, timed_out)) << "rank 0 is missing";
+  ledger.post(0, 1, false, outcome(0.5, 1.5, 5));
+  auto entry = ledger.next(1, timed_out);
+  ASSERT_TRUE(entry);
+  EXPECT_FALSE(timed_out);
+  EXPECT_EQ(entry->step, 1);
+  EXPECT_FALSE(entry->evaluation);
+  EXPECT_EQ(entry->loss_sum(), 8);
+  EXPECT_EQ(entry->begin(), 0);
+  EXPECT_EQ(entry->end(), 1.5);
+  ledger.post(0, 1, true, outcome(2, 3, 1));
+  ledger.post(0, 2, false, outcome(3, 4, 1));
+  entry = ledger.next(1, timed_out);
+  ASSERT_TRUE(entry && entry->evaluation) << "a step's evaluation follows the step";
+  entry = ledger.next(1, timed_out);
+  ASSERT_TRUE(entry && !entry->evaluation);
+  EXPECT_EQ(entry->step, 2);
+}
+
+TEST(Ledger, CloseLetsReadersEnd) {
+  Ledger ledger(2);
+  bool timed_out = true;
+  ledger.post(0, 1, false, outcome(0, 1));
+  ledger.post(1, 1, false, outcome(0, 1));
+  ledger.post(0, 2, false, outcome(1, 2));  // never completed
+  ledger.close();
+  EXPECT_TRUE(ledger.next(10, timed_out)) << "what is complete is still read";
+  EXPECT_FALSE(ledger.next(10, timed_out));
+  EXPECT_FALSE(timed_out);
+}
+
+TEST(Ledger, ReaderIsWoken) {
+  Ledger ledger(1);
+  std::thread poster([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ledger.post(0, 1, false, outcome(0, 1));
+  });
+  bool timed_out = true;
+  EXPECT_TRUE(ledger.next(10, timed_out));
+  poster.join();
+}
+
+TEST(Ledger, MetricsAddOverRanks) {
+  LedgerEntry entry;
+  entry.outcomes.resize(3);
+  entry.outcomes[0].metrics["correct"] = 2;
+  entry.outcomes[2].metrics["correct"] = 3;
+  EXPECT_EQ(entry.metric("correct"), 5);
+  EXPECT_EQ(entry.metric("absent"), 0);
+}
+
+TEST(StepGate, EndsAfterTheNewestStepThatAnyoneBegan) {
+  StepGate gate;
+  EXPECT_TRUE(gate.enter(0));
+  EXPECT_TRUE(gate.enter(1));
+  gate.stop();
+  EXPECT_TRUE(gate.enter(0)) << "the others still do the steps that the first one did";
+  EXPECT_TRUE(gate.enter(1));
+  EXPECT_FALSE(gate.enter(2));
+  gate.stop();
+  EXPECT_FALSE(gate.enter(2));
+}
+
+TEST(StepGate, AllWorkersAgree) {
+  for (int round = 0; round < 20; ++round) {
+    StepGate gate;
+    std::atomic<int64_t> done[4] = {};
+    std::vector<std::thread> workers;
+    for (auto& mine : done)
+      workers.emplace_back([&] {
+        for (int64_t step = 0; gate.enter(step); ++step) ++mine;
+      });
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    gate.stop();
+    for (auto& worker : workers) worker.join();
+    for (auto& mine : done) EXPECT_EQ(mine, done[0]);
+  }
+}
+
+LedgerEntry step_entry(int64_t step, double begin, double end, double compute, double exposed, double hidden = 0, int64_t bytes = 0) {
+  LedgerEntry entry{false, step, {}};
+  StepOutcome o = outcome(begin, end, 6);
+  o.compute_seconds = compute;
+  o.exposed_seconds = exposed;
+  o.hidden_seconds = hidden;
+  o.bytes_sent = bytes;
+  entry.outcomes.assign(2, o);
+  entry.outcomes[1].loss_sum = 0;
+  entry.outcomes[1].compute_seconds = compute / 2;
+  return entry;
+}
+
+TEST(Summary, WarmUp) {
+  EXPECT_EQ(warmup_steps(1), 0);
+  EXPECT_EQ(warmup_steps(9), 0);
+  EXPECT_EQ(warmup_steps(10), 1);
+  EXPECT_EQ(warmup_steps(25), 2);
+  EXPECT_EQ(warmup_steps(1000), 3);
+}
+
+TEST(Summary, QuantilesAndShares) {
+  Experiment experiment;
+  Summary summary(experiment, 2, 100, 10, 11);  // one step of warm-up
+  double clock = 50;
+  summary.add_step(step_entry(1, clock, clock + 100, 100, 0, 0, 1000), 12);
+  clock += 100;
+  for (int64_t step = 2; step <= 11; ++step) {  // 1 .. 10 seconds
+    const double seconds = double(step - 1);
+    CurvePoint point = summary.add_step(step_entry(step, clock, clock + seconds, seconds * 0.8, seconds * 0.2, seconds * 0.1, 40), 12);
+    clock += seconds;
+    EXPECT_EQ(point.samples, 12 * step);
+    EXPECT_DOUBLE_EQ(point.loss, 0.5);
+    EXPECT_DOUBLE_EQ(point.seconds, clock - 50);
+    EXPECT_DOUBLE_EQ(summary.last_step_seconds(), seconds);
+  }
+  RunResult result;
+  summary.write(result);
+  ASSERT_TRUE(result.step_seconds);
+  EXPECT_DOUBLE_EQ(result.step_seconds->median, 5.5);
+  EXPECT_DOUBLE_EQ(result.step_seconds->p10, 1.9);
+  EXPECT_DOUBLE_EQ(result.step_seconds->p90, 9.1);
+  EXPECT_DOUBLE_EQ(*result.samples_per_second, 120 / 55.0);
+  EXPECT_DOUBLE_EQ(*result.epoch_seconds, 100 / (120 / 55.0));
+  ASSERT_EQ(result.busy_share.size(), 2u);
+  EXPECT_NEAR(result.busy_share[0], 0.8, 1e-12);
+  EXPECT_NEAR(result.busy_share[1], 0.4, 1e-12);
+  EXPECT_NEAR(*result.exposed_communication, 0.2, 1e-12);
+  EXPECT_NEAR(*result.hidden_communication, 0.1, 1e-12);
+  EXPECT_EQ(*result.bytes_per_step, 40);
+  EXPECT_EQ(result.curve.size(), 11u);
+  EXPECT_DOUBLE_EQ(summary.training_seconds(), 155);
+}
+
+/// Steps overlap between workers: a step lasts from the end of the one before; the time of evaluations is left out.
+TEST(Summary, StepSecondsLeaveEvaluationsOut) {
+  Experiment experiment;
+  Summary summary(experiment, 2, 100, 10, 3);
+  summary.add_step(step_entry(1, 0, 2, 1, 0), 10);
+  EXPECT_DOUBLE_EQ(summary.add_step(step_entry(2, 1.5, 3, 1, 0), 10).seconds, 3);
+  LedgerEntry evaluation{true, 2, {outcome(3, 9, 20), outcome(3, 9, 0)}};
+  evaluation.outcomes[0].metrics["correct"] = 4;
+  EvaluationPoint point = summary.add_evaluation(evaluation);
+  EXPECT_EQ(point.step, 2);
+  EXPECT_EQ(point.samples, 20);
+  EXPECT_DOUBLE_EQ(point.epoch, 0.2);
+  EXPECT_DOUBLE_EQ(point.seconds, 3);
+  EXPECT_DOUBLE_EQ(point.loss, 2);
+  EXPECT_DOUBLE_EQ(point.accuracy, 0.4);
+  EXPECT_DOUBLE_EQ(summary.add_step(step_entry(3, 10, 11, 1, 0), 10).seconds, 4);
+}
+
+TEST(Summary, NothingMeasuredIsNothing) {
+  Experiment experiment;
+  RunResult result;
+  Summary(experiment, 2, 100, 10, 100).write(result);
+  EXPECT_FALSE(result.step_seconds || result.samples_per_second || result.epoch_seconds || result.test || result.to_target ||
+               result.bytes_per_step || result.exposed_communication || result.timeline);
+  EXPECT_TRUE(result.busy_share.empty());
+}
+
+TEST(Summary, TargetIsTheFirstEvaluationThatReachesIt) {
+  Experiment experiment;
+  experiment.target_accuracy = 0.5;
+  Summary summary(experiment, 2, 100, 10, 4);
+  double clock = 0;
+  for (int64_t step = 1; step <= 4; ++step, clock += 1) {
+    summary.add_step(step_entry(step, clock, clock + 1, 1, 0), 25);
+    LedgerEntry evaluation{true, step, {outcome(clock, clock, 1), outcome(clock, clock, 1)}};
+    evaluation.outcomes[0].metrics["correct"] = step == 1 ? 4 : step == 3 ? 3 : 5;
+    summary.add_evaluation(evaluation);
+  }
+  RunResult result;
+  summary.write(result);
+  ASSERT_TRUE(result.to_target);
+  EXPECT_EQ(result.to_target->steps, 2);
+  EXPECT_DOUBLE_EQ(result.to_target->epochs, 0.5);
+  EXPECT_DOUBLE_EQ(result.to_target->seconds, 2);
+  EXPECT_EQ(result.test->step, 4);
+  experiment.target_accuracy = 0.9;
+  RunResult missed;
+  summary.write(missed);
+  EXPECT_FALSE(missed.to_target);
+}
+
+TEST(Summary, TimelineCountsFromTheStepsStart) {
+  Experiment experiment;
+  Summary summary(experiment, 2, 100, 10, 1);
+  LedgerEntry entry = step_entry(1, 100, 101, 1, 0);
+  entry.outcomes[1].begin = 100.25;
+  entry.outcomes[0].events = {{0, EventKind::forward, "forward", 0, 100.5, 100.75, 0}};
+  entry.outcomes[1].events = {{1, EventKind::forward, "forward", 0, 100.25, 100.5, 0}};
+  summary.add_step(entry, 10);
+  RunResult result;
+  summary.write(result);
+  ASSERT_TRUE(result.timeline);
+  EXPECT_EQ(result.timeline->workers, 2);
+  ASSERT_EQ(result.timeline->events.size(), 2u);
+  EXPECT_DOUBLE_EQ(result.timeline->events[0].begin, 0.5);
+  EXPECT_DOUBLE_EQ(result.timeline->events[1].begin, 0.25);
+}
+
+RunResult row(const std::string& strategy, int devices, double rate, const std::vector<std::pair<int64_t, double>>& evaluations) {
+  RunResult r;
+  r.strategy = strategy;
+  r.devices = devices;
+  r.samples_per_second = rate;
+  for (const auto& [samples, seconds] : evaluations) {
+    EvaluationPoint point;
+    point.samples = samples;
+    point.seconds = seconds;
+    r.evaluations.push_back(point);
+  }
+  return r;
+}
+
+TEST(CompleteComparison, EqualSamplesEqualTimeAndEfficiency) {
+  ExperimentResult result;
+  result.rows = {row("single", 1, 100, {{10, 1}, {20, 2}, {30, 3}}), row("data", 2, 180, {{10, 0.5}, {20, 1}, {30, 1.5}}),
+                 row("tensor", 4, 50, {{10, 4}}), row("pipeline", 2, 60, {})};
+  result.rows[2].status = RunStatus::timed_out;
+  result.rows[3].status = RunStatus::failed;
+  result.rows[3].samples_per_second.reset();
+  for (int times = 0; times < 2; ++times) {  // idempotent
+    complete_comparison(result);
+    EXPECT_DOUBLE_EQ(*result.rows[0].scaling_efficiency, 1);
+    EXPECT_DOUBLE_EQ(*result.rows[1].scaling_efficiency, 0.9);
+    EXPECT_DOUBLE_EQ(*result.rows[2].scaling_efficiency, 0.125);
+    EXPECT_FALSE(result.rows[3].scaling_efficiency);
+    EXPECT_EQ(result.rows[0].test_at_equal_samples->samples, 30);
+    EXPECT_EQ(result.rows[0].test_at_equal_time->samples, 10);  // data was through after 1.5 s
+    EXPECT_EQ(result.rows[1].test_at_equal_time->samples, 30);
+    EXPECT_EQ(result.rows[2].test_at_equal_samples->samples, 10);
+    EXPECT_FALSE(result.rows[2].test_at_equal_time);
+    EXPECT_FALSE(result.rows[3].test_at_equal_samples);
+  }
+}
+
+TEST(CompleteComparison, WithoutSingleThereIsNoEfficiency) {
+  ExperimentResult result;
+  result.rows = {row("data", 2, 180, {{10, 0.5}}), row("single", 1, 100, {{10, 1}})};
+  result.rows[1].status = RunStatus::failed;
+  complete_comparison(result);
+  EXPECT_FALSE(result.rows[0].scaling_efficiency);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,200 @@
+// Whole runs on a tiny task: every way to end, and what has been measured until then.
+#include "train/trainer.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "../base/expect_error.h"
+#include "memory_data.h"
+#include "plan/named.h"
+
+namespace trireme::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+struct Counting : TrainObserver {
+  int steps = 0, evaluations = 0;
+  StepReport last;
+  void on_step(const StepReport& report) override {
+    ++steps;
+    last = report;
+  }
+  void on_evaluation(const EvaluationPoint&) override { ++evaluations; }
+};
+
+class Training : public ::testing::Test {
+ protected:
+  Training() {
+    data.train = train_set;
+    data.test = test_set;
+    experiment.file = "tiny.toml";
+    experiment.batch = 20;
+    experiment.length = {6, Length::Unit::epochs};
+    experiment.model_name = "mlp";
+    experiment.model_options = {{"hidden", 32}};
+    experiment.optimizer.learning_rate = 0.1;
+    experiment.optimizer.momentum = 0.9;
+  }
+  void TearDown() override {
+    for (int d = 0; d < 4; ++d) EXPECT_EQ(memory_use(d).total(), 0) << "device " << d << " still holds memory";
+  }
+
+  RunResult run(const std::string& plan = "data", int devices = 2) {
+    const Model model = build_model(experiment, data);
+    return train(experiment, model, data, make_plan(plan, experiment, model, devices), observer, interrupted);
+  }
+
+  std::shared_ptr<MemoryDataset> train_set = std::make_shared<MemoryDataset>(210, 1), test_set = std::make_shared<MemoryDataset>(90, 2);
+  TaskData data;
+  Experiment experiment;
+  Counting observer;
+  std::atomic<bool> interrupted{false};
+};
+
+TEST_F(Training, Ok) {
+  experiment.target_accuracy = 0.6;
+  experiment.evaluate_every = {0.5, Length::Unit::epochs};
+  const RunResult r = run();
+  EXPECT_EQ(r.status, RunStatus::ok) << r.reason;
+  EXPECT_EQ(r.reason, "");
+  EXPECT_EQ(r.strategy, "data");
+  EXPECT_EQ(r.plan, "data 2");
+  EXPECT_EQ(r.devices, 2);
+  ASSERT_EQ(r.curve.size(), 66u);  // 11 steps an epoch, the last of 10 samples
+  EXPECT_EQ(observer.steps, 66);
+  EXPECT_EQ(observer.last.total_steps, 66);
+  EXPECT_EQ(r.curve[0].samples, 20);
+  EXPECT_EQ(r.curve[10].samples, 210);
+  EXPECT_EQ(r.curve.back().samples, 6 * 210);
+  EXPECT_NEAR(r.curve[0].loss, std::log(4.0), 0.5);
+  for (size_t i = 1; i < r.curve.size(); ++i) EXPECT_GE(r.curve[i].seconds, r.curve[i - 1].seconds);
+  ASSERT_EQ(r.evaluations.size(), 11u);  // every 6 steps of 66
+  EXPECT_EQ(observer.evaluations, 11);
+  EXPECT_GT(r.test->accuracy, 0.8);
+  EXPECT_LT(r.test->loss, 0.7);
+  ASSERT_TRUE(r.to_target);
+  EXPECT_LE(r.to_target->steps, 66);
+  ASSERT_TRUE(r.step_seconds && r.samples_per_second && r.epoch_seconds && r.bytes_per_step && r.exposed_communication);
+  EXPECT_LE(r.step_seconds->p10, r.step_seconds->median);
+  EXPECT_LE(r.step_seconds->median, r.step_seconds->p90);
+  EXPECT_EQ(r.busy_share.size(), 2u);
+  ASSERT_EQ(r.memory.size(), 2u);
+  EXPECT_GT(r.memory[0].at_peak[size_t(MemoryCategory::weights)], 0);
+  ASSERT_TRUE(r.timeline);
+  EXPECT_EQ(r.timeline->workers, 2);
+}
+
+TEST_F(Training, CurveAndEvaluationDoNotDependOnThePlan) {
+  experiment.precision = Precision::fp64;
+  experiment.length = {25, Length::Unit::steps};
+  const RunResult single = run("single", 1);
+  for (const auto& [plan, devices] : std::vector<std::pair<std::string, int>>{{"data", 3}, {"tensor", 4}, {"pipeline", 3}, {"hybrid:tensor", 4}, {"hybrid:pipeline", 4}}) {
+    SCOPED_TRACE(plan);
+    const RunResult other = run(plan, devices);
+    ASSERT_EQ(other.status, RunStatus::ok) << other.reason;
+    ASSERT_EQ(other.curve.size(), single.curve.size());
+    for (size_t i = 0; i < single.curve.size(); ++i) EXPECT_NEAR(other.curve[i].loss, single.curve[i].loss, 1e-9);
+    EXPECT_NEAR(other.test->loss, single.test->loss, 1e-9);
+    EXPECT_EQ(other.test->accuracy, single.test->accuracy);
+  }
+}
+
+TEST_F(Training, TimedOut) {
+  experiment.length = {100000, Length::Unit::steps};
+  experiment.time_limit = 0.3;
+  train_set->pause = std::chrono::milliseconds(2);
+  const auto begin = Clock::now();
+  const RunResult r = run();
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(2));
+  EXPECT_EQ(r.status, RunStatus::timed_out);
+  EXPECT_THAT(r.reason, HasSubstr("time_limit"));
+  EXPECT_GT(r.curve.size(), 5u);
+  EXPECT_TRUE(r.step_seconds);
+  EXPECT_EQ(r.memory.size(), 2u);
+}
+
+TEST_F(Training, InterruptedWithinTwoSeconds) {
+  experiment.length = {100000, Length::Unit::steps};
+  train_set->pause = std::chrono::milliseconds(5);
+  std::atomic<int64_t> interrupted_at{0};
+  std::thread user([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    interrupted_at = Clock::now().time_since_epoch().count();
+    interrupted = true;
+  });
+  const RunResult r = run("pipeline", 2);
+  const auto took = Clock::now().time_since_epoch() - Clock::duration(interrupted_at.load());
+  user.join();
+  EXPECT_LT(took, std::chrono::seconds(2));
+  EXPECT_EQ(r.status, RunStatus::interrupted);
+  EXPECT_THAT(r.reason, HasSubstr("stopped by the user"));
+  EXPECT_FALSE(r.curve.empty());
+}
+
+TEST_F(Training, DoesNotFit) {
+  for (int64_t limit : {int64_t{500}, int64_t{9000}}) {  // not even the weights; not the first step
+    experiment.device_memory = limit;
+    const RunResult r = run();
+    EXPECT_EQ(r.status, RunStatus::does_not_fit) << limit;
+    EXPECT_THAT(r.reason, HasSubstr("device_memory"));
+    EXPECT_EQ(r.reason.find('\n'), std::string::npos);
+    EXPECT_TRUE(r.curve.empty());
+    EXPECT_EQ(r.memory.size(), 2u);
+    EXPECT_FALSE(r.step_seconds);
+  }
+  experiment.device_memory = 0;
+  EXPECT_EQ(run().status, RunStatus::ok) << "the limit ends with its run";
+}
+
+TEST_F(Training, Failed) {
+  train_set->fail_after = 30;
+  const RunResult r = run();
+  EXPECT_EQ(r.status, RunStatus::failed);
+  EXPECT_THAT(r.reason, HasSubstr("disk on fire"));
+  EXPECT_GE(r.curve.size(), 10u);
+  EXPECT_TRUE(r.step_seconds);
+  EXPECT_FALSE(r.timeline && r.timeline->events.empty());
+}
+
+TEST_F(Training, FailedInEvaluation) {
+  test_set->fail_after = 3;
+  const RunResult r = run();
+  EXPECT_EQ(r.status, RunStatus::failed);
+  EXPECT_GE(r.curve.size(), 11u);
+}
+
+TEST_F(Training, BadPlansThrowBeforeAnythingStarts) {
+  expect_error(Blame::user, {"\"dada\""}, [&] { run("dada"); });
+  experiment.micro_batches = 50;
+  expect_error(Blame::user, {"micro_batches = 50", "only 20 samples"}, [&] { run("pipeline"); });
+  EXPECT_EQ(observer.steps, 0);
+}
+
+TEST_F(Training, PlansFromFiles) {
+  const Model model = build_model(experiment, data);
+  const auto file = std::filesystem::temp_directory_path() / "trireme_trainer_test_plan.json";
+  Plan plan = named_plan("hybrid:tensor", model, Cluster::uniform(4), experiment.batch, {});
+  plan.name = "mine";
+  std::ofstream(file) << to_json(plan, model).dump();
+  const Plan read = make_plan(file.string(), experiment, model, 2);
+  EXPECT_EQ(read.devices, 4);
+  EXPECT_EQ(read.name, "mine");
+  std::filesystem::remove(file);
+}
+
+TEST_F(Training, PipelinesAreBalancedByMeasurement) {
+  const Model model = build_model(experiment, data);
+  const Plan plan = make_plan("pipeline", experiment, model, 2);
+  EXPECT_EQ(plan.stages.size(), 2u);
+  EXPECT_EQ(plan.devices, 2);
+  EXPECT_EQ(make_plan("single", experiment, model, 4).devices, 1);
+}
+
+}  // namespace
+}  // namespace trireme::testing

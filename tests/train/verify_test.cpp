@@ -1,0 +1,103 @@
+// `trireme verify`'s core: equal runs pass, unequal ones and NaNs do not.
+#include "train/verify.h"
+
+#include <cmath>
+#include <limits>
+
+#include "../base/expect_error.h"
+#include "memory_data.h"
+#include "train/lockstep.h"
+#include "train/trainer.h"
+
+namespace trireme::testing {
+namespace {
+
+TEST(RelativeDifference, Values) {
+  const at::Tensor b = at::tensor({2.0, -4.0, 1.0}, at::kDouble);
+  EXPECT_EQ(relative_difference(b, b), 0);
+  EXPECT_DOUBLE_EQ(relative_difference(b + at::tensor({0.0, 0.0, 0.4}, at::kDouble), b), 0.1);
+  EXPECT_EQ(relative_difference(at::zeros({3}), at::zeros({3})), 0);
+  EXPECT_EQ(relative_difference(at::full({3}, 0.5), at::zeros({3})), 0.5);
+}
+
+/// Comparisons with NaN are false: without care a diverged run would pass.
+TEST(RelativeDifference, NothingIsProvenByNaNs) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  const at::Tensor good = at::ones({2}, at::kDouble);
+  for (double bad : {nan, infinity}) {
+    const at::Tensor other = at::tensor({1.0, bad}, at::kDouble);
+    EXPECT_EQ(relative_difference(good, other), infinity);
+    EXPECT_EQ(relative_difference(other, good), infinity);
+    EXPECT_EQ(relative_difference(other, other), infinity);
+  }
+}
+
+class Verify : public ::testing::Test {
+ protected:
+  Verify() {
+    experiment.file = "tiny.toml";
+    experiment.batch = 12;
+    experiment.model_name = "mlp";
+    experiment.model_options = {{"hidden", 8}};
+    experiment.precision = Precision::fp64;
+    experiment.optimizer.momentum = 0.9;
+    data.train = data.test = std::make_shared<MemoryDataset>(31, 1);
+  }
+  VerifyResult run(const std::string& plan, int devices, int64_t steps = 5) {
+    const Model model = build_model(experiment, data);
+    return verify(experiment, model, data, make_plan(plan, experiment, model, devices), steps);
+  }
+  Experiment experiment;
+  TaskData data;
+};
+
+TEST_F(Verify, PassesUnderEveryPrecision) {
+  for (Precision precision : {Precision::fp64, Precision::fp32, Precision::bf16}) {
+    experiment.precision = precision;
+    const VerifyResult r = run("hybrid:tensor", 4);
+    EXPECT_TRUE(r.ok()) << name_of(precision);
+    EXPECT_EQ(r.steps, 5);
+    EXPECT_EQ(r.tolerance, verify_tolerance(precision));
+    EXPECT_EQ(r.note, "");
+    ASSERT_EQ(r.rows.size(), 6u);
+    EXPECT_EQ(r.rows[0].parameter, "fc1.weight");
+  }
+}
+
+TEST_F(Verify, ADivergedRunDoesNotPass) {
+  experiment.optimizer.learning_rate = 1e200;
+  const VerifyResult r = run("data", 2, 6);
+  EXPECT_FALSE(r.ok());
+}
+
+TEST_F(Verify, BatchNorm) {
+  experiment.model_name = "cifar-resnet18";
+  experiment.model_options = {{"width", 4}};
+  struct Images final : Dataset {
+    int64_t size() const override { return 24; }
+    Shape sample_shape() const override { return {3, 16, 16}; }
+    int64_t classes() const override { return 4; }
+    Samples get(std::span<const int64_t> indices, const Draw&) const override {
+      const auto n = int64_t(indices.size());
+      Samples s{at::empty({n, 3, 16, 16}), at::empty({n}, at::kLong)};
+      Philox random(7);
+      for (int64_t i = 0; i < n; ++i) {
+        for (int64_t k = 0; k < 768; ++k) s.data.data_ptr<float>()[i * 768 + k] = float(random.normal(uint64_t(indices[size_t(i)] * 768 + k)));
+        s.target.data_ptr<int64_t>()[i] = indices[size_t(i)] % 4;
+      }
+      s.data = s.data.contiguous(at::MemoryFormat::ChannelsLast);
+      return s;
+    }
+  };
+  data.train = data.test = std::make_shared<Images>();
+  expect_error(Blame::user, {"tiny.toml", "batch_norm = \"local\"", "--set batch_norm=global"}, [&] { run("data", 2, 1); });
+  experiment.batch_norm = BatchNormScope::global;
+  EXPECT_TRUE(run("data", 2, 2).ok());
+  experiment.micro_batches = 3;
+  const VerifyResult piped = run("pipeline", 2, 2);
+  EXPECT_TRUE(piped.ok());
+  EXPECT_NE(piped.note.find("same 3 micro-batches"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace trireme::testing
