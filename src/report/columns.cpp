@@ -177,7 +177,8 @@ const RunResult* best(const ExperimentResult& result, const std::function<Value(
 
 std::string in_unit(double value, const Scale& scale) { return fmt::format("{} {}", significant(value / scale.size), scale.unit); }
 
-std::string caution(const RunResult& row) { return row.warnings.empty() ? "" : " (mind the warning: " + row.warnings[0] + ")"; }
+/// Times of rows with more workers than cores are no times to be compared.
+Value fair_time(const RunResult& row, const Value& seconds) { return row.oversubscribed ? std::nullopt : seconds; }
 
 std::string what_ran(const ExperimentResult& result) {
   auto ok = std::count_if(result.rows.begin(), result.rows.end(), [](const RunResult& r) { return r.status == RunStatus::ok; });
@@ -193,14 +194,16 @@ std::string what_ran(const ExperimentResult& result) {
 
 }  // namespace
 
+std::string variant_name(const RunResult& row) { return row.name.empty() ? row.strategy : row.name; }
+
 std::string row_name(const RunResult& row) {
-  return fmt::format("{} on {} device{}", row.strategy, row.devices, row.devices == 1 ? "" : "s");
+  return fmt::format("{} on {} device{}", variant_name(row), row.devices, row.devices == 1 ? "" : "s");
 }
 
 std::vector<Column> comparison_columns(const ExperimentResult& result) {
   std::vector<std::string> warnings = distinct_warnings(result);
   Builder table(result.rows);
-  table.add("strategy", "", [](const RunResult& row) { return row.strategy; }, false);
+  table.add("strategy", "", variant_name, false);
   table.add("devices", "", [](const RunResult& row) { return fmt::format("{}", row.devices); });
   table.add("plan", "", [](const RunResult& row) { return row.plan; }, false);
   table.add("status", "", [&](const RunResult& row) { return status_cell(row, warnings); }, false);
@@ -221,7 +224,7 @@ std::vector<Column> memory_columns(const ExperimentResult& result) {
   for (const RunResult& row : result.rows)
     for (size_t device = 0; device < row.memory.size(); ++device) {
       size_t i = 0;
-      columns[i++].cells.push_back(row.strategy);
+      columns[i++].cells.push_back(variant_name(row));
       columns[i++].cells.push_back(fmt::format("{}", row.devices));
       columns[i++].cells.push_back(fmt::format("{}", device));
       for (int64_t bytes : row.memory[device].at_peak)
@@ -249,20 +252,20 @@ std::vector<std::string> failures(const ExperimentResult& result) {
 std::vector<std::string> summary(const ExperimentResult& result) {
   std::vector<std::string> sentences = {what_ran(result)};
   if (result.generated_data) sentences.emplace_back("The data are generated: accuracies say nothing about the real set.");
-  auto step = [](const RunResult& row) { return row.step_seconds ? Value(row.step_seconds->median) : std::nullopt; };
+  auto step = [](const RunResult& row) { return fair_time(row, row.step_seconds ? Value(row.step_seconds->median) : std::nullopt); };
   if (const RunResult* row = best(result, step)) {
     std::string text = fmt::format("Fastest: {}, {} per step", row_name(*row), in_unit(*step(*row), scale_for(kTimes, *step(*row))));
     auto single = std::find_if(result.rows.begin(), result.rows.end(),
                                [](const RunResult& r) { return r.strategy == "single" && r.status == RunStatus::ok; });
     if (single != result.rows.end() && &*single != row && step(*single) && *step(*row) > 0)
       text += fmt::format(", {:.2f} times as fast as one device", *step(*single) / *step(*row));
-    sentences.push_back(text + caution(*row) + ".");
+    sentences.push_back(text + ".");
   }
-  auto target = [](const RunResult& row) { return row.to_target ? Value(row.to_target->seconds) : std::nullopt; };
+  auto target = [](const RunResult& row) { return fair_time(row, row.to_target ? Value(row.to_target->seconds) : std::nullopt); };
   if (const RunResult* row = best(result, target))
-    sentences.push_back(fmt::format("First at {}% test accuracy: {}, after {}{}.",
+    sentences.push_back(fmt::format("First at {}% test accuracy: {}, after {}.",
                                     row->target_accuracy ? percent(*row->target_accuracy) + " " : "the target ", row_name(*row),
-                                    in_unit(*target(*row), scale_for(kTimes, *target(*row))), caution(*row)));
+                                    in_unit(*target(*row), scale_for(kTimes, *target(*row)))));
   if (const RunResult* row = best(result, peak_memory); row && result.rows.size() > 1)
     sentences.push_back(fmt::format("Least memory per device: {}, {} at its peak.", row_name(*row),
                                     in_unit(*peak_memory(*row), scale_for(kBytes, *peak_memory(*row)))));

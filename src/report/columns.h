@@ -32,6 +32,9 @@ std::vector<std::string> failures(const ExperimentResult& result);
 /// What ran, on what, and which strategy did best, in sentences.
 std::vector<std::string> summary(const ExperimentResult& result);
 
+/// "hybrid:tensor": the plan's name where the row has one, else its strategy.
+std::string variant_name(const RunResult& row);
+
 /// "data on 2 devices"
 std::string row_name(const RunResult& row);
 

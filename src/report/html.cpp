@@ -69,7 +69,8 @@ json report_data(const ExperimentResult& result) {
   for (size_t i = 0; i < result.rows.size(); ++i) {
     const RunResult& row = result.rows[i];
     json& out = data["rows"][i];
-    out["name"] = row_name(row);
+    out["label"] = row_name(row);
+    out["short_label"] = fmt::format("{}, {}", variant_name(row), row.devices);
     out["curve"] = curve_json(row.curve);
     out["timeline"] = row.timeline ? timeline_of(*row.timeline) : json(nullptr);
   }

@@ -174,11 +174,13 @@ json measured_json(const RunResult& row) {
 json row_json(const RunResult& row) {
   json j = measured_json(row);
   j["strategy"] = row.strategy;
+  j["name"] = row.name;
   j["plan"] = row.plan;
   j["status"] = name_of(row.status);
   j["reason"] = row.reason.empty() ? json(nullptr) : json(row.reason);
   j["warnings"] = warnings_of(row);
   j["devices"] = row.devices;
+  j["oversubscribed"] = row.oversubscribed;
   j["curve"] = json::array();
   for (const CurvePoint& p : row.curve)
     j["curve"].push_back({{"step", p.step},
@@ -221,6 +223,8 @@ RunResult read_row(const json& j) {
   row.status = enum_of(kStatuses, j.at("status").get<std::string>(), "status of a run");
   if (has(j, "reason")) row.reason = j.at("reason").get<std::string>();
   row.warnings = j.value("warnings", std::vector<std::string>{});
+  row.name = j.value("name", "");
+  row.oversubscribed = j.value("oversubscribed", false);
   row.devices = j.at("devices").get<int>();
   read_measured(j, row);
   for (const json& p : j.at("curve"))

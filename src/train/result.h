@@ -43,11 +43,13 @@ struct ToTarget {
 /// One row. Quantities that were not measured (failed before, never reached) are nullopt, never zero.
 struct RunResult {
   std::string strategy;    ///< "single", "data", "tensor", "pipeline", "hybrid"
+  std::string name;        ///< of the plan, tells variants of a strategy apart: "hybrid:tensor"
   std::string plan;        ///< in short: "data 2 x tensor 2"
   RunStatus status = RunStatus::ok;
   std::string reason;      ///< why not ok; one line
   std::vector<std::string> warnings;  ///< "4 workers share 2 cores: times mean nothing, curves do"
   int devices = 1;
+  bool oversubscribed = false;  ///< more workers than cores: the row's times mean nothing
   std::optional<StepSeconds> step_seconds;
   std::optional<double> epoch_seconds;
   std::optional<double> samples_per_second;

@@ -164,7 +164,8 @@ void describe_ending(const Ending& ending, const Experiment& experiment, RunResu
 
 void add_warnings(const Plan& plan, const Model& model, const Experiment& experiment, RunResult& result) {
   const int cores = inspect_machine(false).cores;
-  if (plan.devices > cores)
+  result.oversubscribed = plan.devices > cores;
+  if (result.oversubscribed)
     result.warnings.push_back(
         fmt::format("{} workers share {} cores: their times mean nothing, their curves do", plan.devices, cores));
   bool has_batch_norm = false;
@@ -186,6 +187,7 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   install_memory_accounting();
   RunResult result;
   result.strategy = plan.name.substr(0, plan.name.find(':'));
+  result.name = plan.name;
   result.plan = plan.in_short(model);
   result.devices = plan.devices;
   add_warnings(plan, model, experiment, result);

@@ -56,7 +56,7 @@ void expect_same(const std::vector<Snapshot>& actual, const std::vector<Snapshot
 /// Runs `plan` with two passes and with one and compares both with one device.
 void expect_equivalent(const Model& model, const Plan& plan, const Recipe& recipe, const Comparison& comparison);
 
-/// Degrees of a uniform plan for `devices_of(text)` devices: "data=2,pipeline=2,micro_batches=3".
+/// A uniform plan on as many devices as its degrees multiply to: "data=2,pipeline=2,micro_batches=3".
 Plan plan_of(const std::string& degrees, const Model& model);
 
 /// The whole matrix of degrees.

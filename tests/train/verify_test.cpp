@@ -32,6 +32,24 @@ TEST(RelativeDifference, NothingIsProvenByNaNs) {
   }
 }
 
+/// Noise of four classes.
+struct Images final : Dataset {
+  int64_t size() const override { return 24; }
+  Shape sample_shape() const override { return {3, 16, 16}; }
+  int64_t classes() const override { return 4; }
+  Samples get(std::span<const int64_t> indices, const Draw&) const override {
+    const auto n = int64_t(indices.size());
+    Samples s{at::empty({n, 3, 16, 16}), at::empty({n}, at::kLong)};
+    Philox random(7);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t k = 0; k < 768; ++k) s.data.data_ptr<float>()[i * 768 + k] = float(random.normal(uint64_t(indices[size_t(i)] * 768 + k)));
+      s.target.data_ptr<int64_t>()[i] = indices[size_t(i)] % 4;
+    }
+    s.data = s.data.contiguous(at::MemoryFormat::ChannelsLast);
+    return s;
+  }
+};
+
 class Verify : public ::testing::Test {
  protected:
   Verify() {
@@ -73,22 +91,6 @@ TEST_F(Verify, ADivergedRunDoesNotPass) {
 TEST_F(Verify, BatchNorm) {
   experiment.model_name = "cifar-resnet18";
   experiment.model_options = {{"width", 4}};
-  struct Images final : Dataset {
-    int64_t size() const override { return 24; }
-    Shape sample_shape() const override { return {3, 16, 16}; }
-    int64_t classes() const override { return 4; }
-    Samples get(std::span<const int64_t> indices, const Draw&) const override {
-      const auto n = int64_t(indices.size());
-      Samples s{at::empty({n, 3, 16, 16}), at::empty({n}, at::kLong)};
-      Philox random(7);
-      for (int64_t i = 0; i < n; ++i) {
-        for (int64_t k = 0; k < 768; ++k) s.data.data_ptr<float>()[i * 768 + k] = float(random.normal(uint64_t(indices[size_t(i)] * 768 + k)));
-        s.target.data_ptr<int64_t>()[i] = indices[size_t(i)] % 4;
-      }
-      s.data = s.data.contiguous(at::MemoryFormat::ChannelsLast);
-      return s;
-    }
-  };
   data.train = data.test = std::make_shared<Images>();
   expect_error(Blame::user, {"tiny.toml", "batch_norm = \"local\"", "--set batch_norm=global"}, [&] { run("data", 2, 1); });
   experiment.batch_norm = BatchNormScope::global;
@@ -97,6 +99,35 @@ TEST_F(Verify, BatchNorm) {
   const VerifyResult piped = run("pipeline", 2, 2);
   EXPECT_TRUE(piped.ok());
   EXPECT_NE(piped.note.find("same 3 micro-batches"), std::string::npos);
+}
+
+/// Running statistics, too, are one device's under global batch norm; under local the evaluation takes one worker's, and the
+/// result says that the curve differs.
+TEST_F(Verify, BatchNormInEvaluation) {
+  experiment.model_name = "cifar-resnet18";
+  experiment.model_options = {{"width", 4}};
+  experiment.batch_norm = BatchNormScope::global;
+  experiment.length = {4, Length::Unit::steps};
+  data.train = data.test = std::make_shared<Images>();
+  const Model model = build_model(experiment, data);
+  TrainObserver observer;
+  const std::atomic<bool> interrupted{false};
+  auto run_plan = [&](const std::string& plan, int devices) {
+    return train(experiment, model, data, make_plan(plan, experiment, model, devices), observer, interrupted);
+  };
+  const RunResult single = run_plan("single", 1);
+  for (const char* plan : {"data", "tensor", "hybrid:tensor"}) {
+    const RunResult other = run_plan(plan, 4);
+    ASSERT_EQ(other.status, RunStatus::ok) << other.reason;
+    EXPECT_NEAR(other.test->loss, single.test->loss, 1e-9 * single.test->loss) << plan;
+    for (const std::string& warning : other.warnings) EXPECT_EQ(warning.find("batch_norm"), std::string::npos) << warning;
+  }
+  experiment.batch_norm = BatchNormScope::local;
+  const RunResult local = run_plan("data", 4);
+  EXPECT_EQ(local.status, RunStatus::ok) << local.reason;
+  EXPECT_TRUE(std::isfinite(local.test->loss));
+  EXPECT_TRUE(std::any_of(local.warnings.begin(), local.warnings.end(),
+                          [](const std::string& w) { return w.find("per data shard") != std::string::npos; }));
 }
 
 }  // namespace

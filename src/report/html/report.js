@@ -35,7 +35,7 @@ function timeUnit(largest) {
   return { name, size };
 }
 function colourOf(row) { return PALETTE[result.rows.indexOf(row) % PALETTE.length]; }
-function shortName(row) { return `${row.strategy}, ${row.devices}`; }
+function shortName(row) { return row.short_label; }
 
 /// A chart in the box `id`; a sentence where there is nothing to draw.
 function draw(id, any, label, config, height) {
@@ -68,7 +68,7 @@ function drawTimes() {
   const rows = result.rows.filter((r) => r.step_seconds && r.step_seconds.median !== null);
   const unit = timeUnit(Math.max(...rows.map((r) => r.step_seconds.p90 ?? r.step_seconds.median)));
   const scaled = (v) => v / unit.size;
-  draw("time", rows.length, `Median time per step: ${rows.map((r) => `${r.name} ${formatNumber(scaled(r.step_seconds.median))} ${unit.name}`).join(", ")}`, {
+  draw("time", rows.length, `Median time per step: ${rows.map((r) => `${r.label} ${formatNumber(scaled(r.step_seconds.median))} ${unit.name}`).join(", ")}`, {
     type: "bar",
     data: { labels: rows.map(shortName), datasets: [
       { label: "10th to 90th percentile", data: rows.map((r) => [scaled(r.step_seconds.p10), scaled(r.step_seconds.p90)]),
@@ -90,7 +90,7 @@ function drawSplit() {
     return [busy - hidden, hidden, exposed, Math.max(0, 1 - busy - exposed)].map((v) => 100 * v);
   });
   const parts = [["computing", "#0072b2"], ["computing, communication hidden", "#56b4e9"], ["communication exposed", "#d55e00"], ["idle", cssColour("--line")]];
-  draw("split", rows.length, `Share of step time: ${rows.map((r, i) => `${r.name} ${parts.map(([n], k) => `${n} ${formatNumber(percents[i][k])} %`).join(", ")}`).join("; ")}`, {
+  draw("split", rows.length, `Share of step time: ${rows.map((r, i) => `${r.label} ${parts.map(([n], k) => `${n} ${formatNumber(percents[i][k])} %`).join(", ")}`).join("; ")}`, {
     type: "bar",
     data: { labels: rows.map(shortName), datasets: parts.map(([label, backgroundColor], k) => ({ label, backgroundColor, data: percents.map((p) => p[k]), barPercentage: 0.7 })) },
     options: { ...barOptions("share of step time (%)", true, (item) => `${item.dataset.label}: ${formatNumber(item.raw)} %`) },
@@ -102,7 +102,7 @@ function drawSplit() {
 function lineSets(rows, points, coincide) {
   const step = coincide ? Math.min(1.6, 6 / Math.max(rows.length - 1, 1)) : 0;
   return rows.map((row, i) => ({
-    label: row.name, data: points(row), borderColor: colourOf(row), backgroundColor: colourOf(row), order: rows.length - i,
+    label: row.label, data: points(row), borderColor: colourOf(row), backgroundColor: colourOf(row), order: rows.length - i,
     borderWidth: 1.8 + step * (rows.length - 1 - i), borderDash: coincide ? [] : DASHES[i % DASHES.length], borderJoinStyle: "round",
     pointRadius: 0, pointHitRadius: 8, spanGaps: false,
   }));
@@ -122,7 +122,7 @@ function drawLoss(id, xTitle, column) {
   const rows = result.rows.filter((r) => r.curve.length);
   const logarithmic = document.getElementById("logarithmic").checked;
   const points = (row) => row.curve.filter((p) => p[column] !== null).map((p) => ({ x: p[column], y: p[2] === null ? NaN : p[2] }));
-  draw(id, rows.length, `Training loss against ${xTitle} for ${rows.map((r) => r.name).join(", ")}; the last values are in the table`, {
+  draw(id, rows.length, `Training loss against ${xTitle} for ${rows.map((r) => r.label).join(", ")}; the last values are in the table`, {
     type: "line", data: { datasets: lineSets(rows, points, column === 0) },
     options: lineOptions(xTitle, "training loss", logarithmic ? { type: "logarithmic", beginAtZero: false } : {}),
   });
@@ -132,7 +132,7 @@ function drawAccuracy() {
   const rows = result.rows.filter((r) => r.evaluations.length);
   const points = (row) => row.evaluations.filter((e) => e.seconds !== null && e.accuracy !== null).map((e) => ({ x: e.seconds, y: 100 * e.accuracy }));
   const sets = lineSets(rows, points, false).map((set) => ({ ...set, pointRadius: 3 }));
-  draw("accuracy", rows.length, `Test accuracy against training time for ${rows.map((r) => r.name).join(", ")}`, {
+  draw("accuracy", rows.length, `Test accuracy against training time for ${rows.map((r) => r.label).join(", ")}`, {
     type: "line", data: { datasets: sets }, options: lineOptions("training time (s)", "test accuracy (%)", { beginAtZero: false }),
   });
 }

@@ -44,13 +44,13 @@ function drawTimeline(row, holder) {
   const unit = end < 1e-3 ? { name: "µs", perSecond: 1e6 } : end < 1 ? { name: "ms", perSecond: 1e3 } : { name: "s", perSecond: 1 };
   const lanes = timelineLanes(events);
   const strip = element("div", "strip"), title = element("h3"), buttons = element("div"), box = element("div", "canvas");
-  title.textContent = `${row.name}, step ${row.timeline.step}`;
+  title.textContent = `${row.label}, step ${row.timeline.step}`;
   strip.append(title, buttons);
   box.style.height = `${AXIS_HEIGHT + ROW_HEIGHT * lanes.length}px`;
   box.tabIndex = 0;
   const canvas = element("canvas");
   canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", `Timeline of one step of ${row.name}: ${events.length} events on ${lanes.length} lanes in ${formatNumber(end * unit.perSecond)} ${unit.name}`);
+  canvas.setAttribute("aria-label", `Timeline of one step of ${row.label}: ${events.length} events on ${lanes.length} lanes in ${formatNumber(end * unit.perSecond)} ${unit.name}`);
   box.append(canvas);
   holder.append(strip, box);
   const chart = new Chart(canvas, {
