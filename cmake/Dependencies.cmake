@@ -12,6 +12,9 @@ macro(trireme_find package debian)
   endif()
 endmacro()
 
+# a project that adds this one with add_subdirectory links its libraries from a folder above
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
+
 trireme_find(Threads libc6-dev)
 trireme_find(Torch libtorch-dev)
 trireme_find(nlohmann_json nlohmann-json3-dev)
@@ -37,7 +40,7 @@ separate_arguments(torch_flags NATIVE_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(trireme_torch INTERFACE ${torch_flags})
 
 # glibc's malloc returns a step's memory to the system and faults it in again each step (5-25 % of a step).
-pkg_check_modules(tcmalloc QUIET IMPORTED_TARGET libtcmalloc_minimal)
+pkg_check_modules(tcmalloc QUIET IMPORTED_TARGET GLOBAL libtcmalloc_minimal)
 add_library(trireme_malloc INTERFACE)
 if(tcmalloc_FOUND AND NOT TRIREME_SANITIZE)
   target_link_libraries(trireme_malloc INTERFACE -Wl,--no-as-needed PkgConfig::tcmalloc -Wl,--as-needed)

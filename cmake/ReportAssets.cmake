@@ -15,21 +15,21 @@ function(trireme_embed target symbol file)
   set(output "${CMAKE_CURRENT_BINARY_DIR}/embedded/${symbol}.cpp")
   add_custom_command(
     OUTPUT "${output}"
-    COMMAND ${CMAKE_COMMAND} -DINPUT=${file} -DOUTPUT=${output} -DSYMBOL=${symbol} -P "${CMAKE_SOURCE_DIR}/cmake/Embed.cmake"
-    DEPENDS "${file}" "${CMAKE_SOURCE_DIR}/cmake/Embed.cmake"
+    COMMAND ${CMAKE_COMMAND} -DINPUT=${file} -DOUTPUT=${output} -DSYMBOL=${symbol} -P "${PROJECT_SOURCE_DIR}/cmake/Embed.cmake"
+    DEPENDS "${file}" "${PROJECT_SOURCE_DIR}/cmake/Embed.cmake"
     COMMENT "Embedding ${symbol}" VERBATIM)
   target_sources(${target} PRIVATE "${output}")
   set_source_files_properties("${output}" PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
 function(trireme_report_assets target)
-  protobuf_generate_cpp(proto_sources proto_headers "${CMAKE_SOURCE_DIR}/src/report/tensorboard_event.proto")
+  protobuf_generate_cpp(proto_sources proto_headers "${PROJECT_SOURCE_DIR}/src/report/tensorboard_event.proto")
   target_sources(${target} PRIVATE ${proto_sources} ${proto_headers})
   set_source_files_properties(${proto_sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   target_include_directories(${target} SYSTEM PUBLIC "${CMAKE_CURRENT_BINARY_DIR}")
-  trireme_embed(${target} report_html "${CMAKE_SOURCE_DIR}/src/report/html/report.html")
-  trireme_embed(${target} report_css "${CMAKE_SOURCE_DIR}/src/report/html/report.css")
-  trireme_embed(${target} report_js "${CMAKE_SOURCE_DIR}/src/report/html/report.js")
-  trireme_embed(${target} timeline_js "${CMAKE_SOURCE_DIR}/src/report/html/timeline.js")
+  trireme_embed(${target} report_html "${PROJECT_SOURCE_DIR}/src/report/html/report.html")
+  trireme_embed(${target} report_css "${PROJECT_SOURCE_DIR}/src/report/html/report.css")
+  trireme_embed(${target} report_js "${PROJECT_SOURCE_DIR}/src/report/html/report.js")
+  trireme_embed(${target} timeline_js "${PROJECT_SOURCE_DIR}/src/report/html/timeline.js")
   trireme_embed(${target} chart_js "${TRIREME_CHART_JS}")
 endfunction()

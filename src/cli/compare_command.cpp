@@ -44,6 +44,7 @@ std::string row_strategy(const Job& job) {
 RunResult row_without_run(const Job& job, RunStatus status, std::string reason) {
   RunResult row;
   row.strategy = row_strategy(job);
+  row.name = is_plan_file(job.strategy) ? row.strategy : job.strategy;
   row.plan = job.label;
   row.devices = job.devices;
   row.status = status;

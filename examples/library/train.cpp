@@ -1,0 +1,30 @@
+// Trireme as a library: a model of one's own, trained under a plan.
+#include <cstdio>
+
+#include "data/open.h"
+#include "model/layers/linear.h"
+#include "model/layers/relu.h"
+#include "model/layers/flatten.h"
+#include "model/layers/softmax_cross_entropy.h"
+#include "plan/named.h"
+#include "train/trainer.h"
+
+using namespace trireme;
+
+int main() {
+  TaskData data = open_data({.name = "digits", .train_limit = 4000, .test_limit = 1000});
+  ModelBuilder builder("my-mlp");
+  NodeId image = builder.input("data", {1, 28, 28}), target = builder.input("target", {});
+  NodeId x = builder.layer<Linear>({builder.layer<Flatten>({image}, "flatten")}, "hidden", 784, 128);
+  NodeId logits = builder.layer<Linear>({builder.layer<Relu>({x}, "relu")}, "out", 128, 10);
+  Model model = builder.finish(logits, builder.layer<SoftmaxCrossEntropy>({logits, target}, "loss"));
+
+  Experiment experiment;
+  experiment.batch = 64;
+  experiment.optimizer = {.learning_rate = 0.1, .momentum = 0.9};
+  Plan plan = named_plan("data", model, Cluster::uniform(2), experiment.batch, {});
+  TrainObserver nobody;
+  RunResult result = train(experiment, model, data, plan, nobody, {false});
+  std::printf("%s: accuracy %.3f\n", name_of(result.status), result.test ? result.test->accuracy : 0.0);
+  return result.status == RunStatus::ok ? 0 : 1;
+}
