@@ -161,8 +161,9 @@ void validate(const Plan& plan, const Model& model, int64_t batch, const std::st
     used.insert(layer.stage);
     if (layer.data > batch / plan.micro_batches)
       fail_user({where, fmt::format("layer {}: data degree {}", model.node(id).name, layer.data),
-                 fmt::format("a batch of {} in {} micro-batches has only {} samples for them", batch, plan.micro_batches,
-                             batch / plan.micro_batches),
+                 plan.micro_batches == 1 ? fmt::format("batch = {} has fewer samples", batch)
+                                         : fmt::format("batch = {} in {} micro-batches leaves {} samples each", batch,
+                                                       plan.micro_batches, batch / plan.micro_batches),
                  "use a larger batch, fewer micro-batches or a smaller data degree"});
   }
   for (size_t s = 0; s < plan.stages.size(); ++s)

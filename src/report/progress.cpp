@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kDefaultColumns = 80;
 constexpr int kMinBar = 8, kMaxBar = 30;
-constexpr int kNameColumns = 12;
+constexpr int kLeastNameColumns = 12;
 
 void write_standard_output(std::string_view text) {
   while (!text.empty()) {
@@ -46,11 +46,11 @@ std::string numbers_of(const StepReport& report, bool reported) {
   return text;
 }
 
-std::string finished_line(const std::string& name, const RunResult& result) {
+std::string finished_line(const std::string& name, int name_columns, const RunResult& result) {
   if (result.status != RunStatus::ok)
-    return fmt::format("{}  {}{}", pad_to(name, kNameColumns), name_of(result.status),
+    return fmt::format("{}  {}{}", pad_to(name, name_columns), name_of(result.status),
                        result.reason.empty() ? "" : ": " + result.reason);
-  std::string text = pad_to(name, kNameColumns) + "  done";
+  std::string text = pad_to(name, name_columns) + "  done";
   if (result.step_seconds) text += fmt::format("  {}/step", format_seconds(result.step_seconds->median));
   if (result.samples_per_second) text += fmt::format("  {} samples/s", format_count(*result.samples_per_second));
   if (result.test) text += fmt::format("  test accuracy {:.2f} %", 100 * result.test->accuracy);
@@ -66,7 +66,7 @@ ProgressOptions standard_output_progress() {
   return options;
 }
 
-Progress::Progress(ProgressOptions options) : options_(std::move(options)) {
+Progress::Progress(ProgressOptions options) : options_(std::move(options)), name_columns_(kLeastNameColumns) {
   if (!options_.write) options_.write = write_standard_output;
   if (!options_.now) options_.now = steady_seconds;
 }
@@ -85,6 +85,7 @@ int Progress::columns() const {
 Progress::Bar& Progress::find(const std::string& name) {
   auto it = std::find_if(running_.begin(), running_.end(), [&](const Bar& b) { return b.name == name; });
   if (it != running_.end()) return *it;
+  name_columns_ = std::max(name_columns_, columns_of(name));
   running_.push_back({.name = name, .total = 0, .report = {}, .reported = false, .last_log = options_.now()});
   return running_.back();
 }
@@ -115,7 +116,7 @@ void Progress::update(const std::string& name, const StepReport& report) {
 void Progress::end(const std::string& name, const RunResult& result) {
   std::lock_guard lock(mutex_);
   std::erase_if(running_, [&](const Bar& b) { return b.name == name; });
-  std::string line = finished_line(name, result);
+  std::string line = finished_line(name, name_columns_, result);
   if (options_.terminal)
     redraw(cut_to(line, columns() - 1), true);
   else
@@ -142,7 +143,7 @@ void Progress::redraw(std::string_view above, bool force) {
   if (!above.empty()) out += std::string(above) + "\n";
   int width = columns() - 1;
   for (const Bar& bar : running_) {
-    std::string head = pad_to(cut_to(bar.name, kNameColumns), kNameColumns) + "  ";
+    std::string head = pad_to(bar.name, name_columns_) + "  ";
     std::string tail = bar.total > 0 ? fmt::format("  {}/{}  ", bar.report.point.step, bar.total)
                                      : fmt::format("  {}  ", bar.report.point.step);
     tail += numbers_of(bar.report, bar.reported);

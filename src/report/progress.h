@@ -57,6 +57,7 @@ class Progress {
   ProgressOptions options_;
   std::mutex mutex_;
   // guarded by mutex_
+  int name_columns_;  ///< the widest name so far
   std::vector<Bar> running_;
   int drawn_ = 0;  ///< lines on the screen that the next redraw replaces
   double last_draw_ = -1e9;

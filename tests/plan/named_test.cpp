@@ -57,7 +57,7 @@ TEST(NamedPlan, Errors) {
   expect_error(Blame::user, {"strategy hybrid:pipeline", "2 devices", "--devices"}, [] { make("hybrid:pipeline", 2); });
   expect_error(Blame::user, {"tensor degree 5", "divides no layer of model mlp", "another degree"}, [] { make("tensor", 5); });
   expect_error(Blame::user, {"7 pipeline stages", "only 6 layers", "fewer stages"}, [] { make("pipeline", 7); });
-  expect_error(Blame::user, {"strategy data", "data degree 4", "a batch of 3"}, [] { make("data", 4, 3); });
+  expect_error(Blame::user, {"strategy data", "data degree 4", "batch = 3 has fewer samples"}, [] { make("data", 4, 3); });
 }
 
 TEST(NamedPlan, HybridIsTwoStrategies) {

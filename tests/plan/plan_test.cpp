@@ -63,7 +63,7 @@ TEST(Validate, Stages) {
 TEST(Validate, MicroBatches) {
   refuse({"micro_batches = 0", "at least one"}, [](Plan& p, const Model&) { p.micro_batches = 0; });
   refuse({"micro_batches = 13", "the batch has only 12 samples"}, [](Plan& p, const Model&) { p.micro_batches = 13; });
-  refuse({"data degree 2", "12 in 12 micro-batches has only 1 samples"}, [](Plan& p, const Model&) { p.micro_batches = 12; });
+  refuse({"data degree 2", "batch = 12 in 12 micro-batches leaves 1 samples each"}, [](Plan& p, const Model&) { p.micro_batches = 12; });
 }
 
 TEST(Validate, Layers) {
