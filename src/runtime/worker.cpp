@@ -15,8 +15,6 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-bool holds(const std::vector<int>& ranks, int rank) { return std::binary_search(ranks.begin(), ranks.end(), rank); }
-
 EventKind event_kind(OpCode code) {
   switch (code) {
     case OpCode::load_batch: return EventKind::load;

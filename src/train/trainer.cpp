@@ -143,7 +143,10 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, const std::
   }
 }
 
-void describe_ending(const Ending& ending, const Experiment& experiment, RunResult& result) {
+/// `steps`: of a whole run. One that got there is ok, even if the user or the clock said stop a moment later.
+void describe_ending(const Ending& ending, const Experiment& experiment, int64_t steps, RunResult& result) {
+  const bool whole = !result.evaluations.empty() && result.evaluations.back().step == steps;
+  if (whole && (!ending.error || ending.interrupted)) return;
   try {
     if (ending.error) std::rethrow_exception(ending.error);
   } catch (const MemoryLimitError& error) {
@@ -166,17 +169,17 @@ void add_warnings(const Plan& plan, const Model& model, const Experiment& experi
   const int cores = inspect_machine(false).cores;
   result.oversubscribed = plan.devices > cores;
   if (result.oversubscribed)
-    result.warnings.push_back(
+    result.warnings.emplace_back(
         fmt::format("{} workers share {} cores: their times mean nothing, their curves do", plan.devices, cores));
   bool has_batch_norm = false;
   for (const Node& node : model.nodes()) has_batch_norm = has_batch_norm || (node.layer && node.layer->kind() == "batch_norm");
   if (!has_batch_norm) return;
   if (plan.micro_batches > 1)
-    result.warnings.push_back("batch norm takes its statistics per micro-batch: the curve differs from a single device's");
+    result.warnings.emplace_back("batch norm takes its statistics per micro-batch: the curve differs from a single device's");
   bool shards = false;
   for (const LayerPlan& layer : plan.layers) shards = shards || layer.data > 1;
   if (shards && experiment.batch_norm == BatchNormScope::local)
-    result.warnings.push_back("batch_norm = \"local\" takes statistics per data shard: the curve differs from a single device's");
+    result.warnings.emplace_back("batch_norm = \"local\" takes statistics per data shard: the curve differs from a single device's");
 }
 
 }  // namespace
@@ -212,7 +215,7 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   coordinate(run, summary, observer, interrupted, ending);
   crew.join();
   summary.write(result);
-  describe_ending(ending, experiment, result);
+  describe_ending(ending, experiment, run.steps, result);
   for (int d = 0; d < plan.devices; ++d) set_memory_limit(d, 0);
   return result;
 }

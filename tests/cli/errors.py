@@ -143,7 +143,7 @@ class Plans(CliTest):
     def test_plans_that_do_not_fit(self):
         self.all_refused((["train", "e.toml", *arguments], says) for arguments, says in (
                 (["--plan", "pipeline", "--devices", "9"], ["9 pipeline stages", "layers", "fewer stages"]),
-                (["--plan", "data", "--devices", "8", "--set", "batch=4"], ["data degree 8", "batch of 4"]),
+                (["--plan", "data", "--devices", "8", "--set", "batch=4"], ["data degree 8", "batch = 4"]),
                 (["--plan", "tensor", "--devices", "3", "--set", "model.options.hidden=31"], ["tensor degree 3", "divides no layer"]),
                 (["--plan", "data=2,tensor=2", "--devices", "2"], ["data 2 x tensor 2", "= 4", "2 devices"]),
                 (["--plan", "data=2,tensro=2"], ["tensro=2", "degree"]),
