@@ -26,6 +26,7 @@ int run_compare(const CompareOptions& options);
 struct VerifyOptions {
   ExperimentOptions experiment;
   std::string plan = "data";
+  std::string precision = "fp64";  ///< other precisions differ by rounding, which training amplifies
   int64_t steps = 3;
 };
 int run_verify(const VerifyOptions& options);

@@ -75,6 +75,9 @@ std::vector<Job> jobs_of(const std::string& written, const Experiment& experimen
       for (int n : experiment.devices) jobs.push_back({strategy, n, fmt::format("{} x{}", strategy, n), ""});
     }
   }
+  // "hybrid" on too few devices: one row says so for both its forms
+  if (written == "hybrid")
+    std::erase_if(jobs, [](const Job& job) { return job.devices < 4 && job.strategy == "hybrid:pipeline"; });
   return jobs;
 }
 
@@ -112,13 +115,21 @@ class Comparison {
     RunResult row = row_without_run(job, RunStatus::failed, "");
     progress_.begin(job.label, 0);
     std::optional<RunResult> reported;
+    std::vector<CurvePoint> seen;
     ChildEnd end = run_child(arguments(job), experiment_.time_limit > 0 ? experiment_.time_limit + kGraceSeconds : 0,
                              interrupted_by_user(), [&](const nlohmann::json& message) {
-                               if (message.value("type", "") == "step") progress_.update(job.label, step_report_from(message));
+                               if (message.value("type", "") == "step") {
+                                 const StepReport step = step_report_from(message);
+                                 progress_.update(job.label, step);
+                                 seen.push_back(step.point);
+                               }
                                if (message.value("type", "") == "result") reported = row_from_json(message.at("row"), job.label);
                              });
     if (reported) row = *reported;
-    else describe(end, row);
+    else {
+      describe(end, row);
+      row.curve = seen;  // the points that it told of: at most ten a second
+    }
     progress_.end(job.label, row);
     return row;
   }
@@ -184,7 +195,6 @@ void run_jobs(const std::vector<Job>& jobs, const std::vector<std::optional<RunR
   Comparison comparison(options, experiment, progress, folder);
   for (size_t j = 0; j < jobs.size(); ++j) {
     const bool stopped = interrupted_by_user();
-    if (stopped && !result.rows.empty() && result.rows.back().status == RunStatus::interrupted) break;
     if (stopped) result.rows.push_back(row_without_run(jobs[j], RunStatus::interrupted, "stopped by the user before it began"));
     else result.rows.push_back(known[j] ? *known[j] : comparison.run(jobs[j]));
     if (stopped || known[j]) progress.end(jobs[j].label, result.rows.back());
@@ -210,10 +220,10 @@ int run_compare(const CompareOptions& options) {
                    options.experiment.out ? IfExists::refuse : IfExists::pick_another);
   run_jobs(jobs, known, options, experiment, folder, result);
   folder.finish(result);
-  if (!options.json.empty()) write_json_file(options.json, to_json(result));
   std::cout << "\n" << comparison_table(result, standard_output_style());
   std::cout << "run folder: " << folder.path().string() << "\nreport: " << (folder.path() / "report.html").string() << "\n"
             << std::flush;
+  if (!options.json.empty()) write_json_file(options.json, to_json(result));
   auto any = [&](auto... statuses) {
     return std::any_of(result.rows.begin(), result.rows.end(), [&](const RunResult& r) { return ((r.status == statuses) || ...); });
   };

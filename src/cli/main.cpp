@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <csignal>
+#include <cstdlib>
 #include <iostream>
 
 #include "base/error.h"
@@ -43,6 +45,8 @@ void add_verify(CLI::App& app, trireme::VerifyOptions& o) {
   o.experiment.add_common(*verb);
   o.experiment.add_devices(*verb, false);
   verb->add_option("--plan", o.plan, kPlanHelp)->capture_default_str();
+  verb->add_option("--precision", o.precision, "fp64 shows errors of the plan; fp32 and bf16 add rounding, which grows step by step")
+      ->capture_default_str();
   verb->add_option("--steps", o.steps, "steps to compare")->capture_default_str()->check(trireme::whole_number(1));
 }
 
@@ -130,10 +134,18 @@ int main(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
     return report_usage_error(app, error);
   }
+  // a reader that went away (head, a closed terminal) ends the output, not the training
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     trireme::set_up_logging();
     if (app.got_subcommand("compare")) return run_compare(compare);
-    if (app.got_subcommand("train")) return run_train(train);
+    if (app.got_subcommand("train")) {
+      const int code = run_train(train);
+      if (!trireme::interrupted_by_user()) return code;
+      // workers may still be in the middle of a layer: everything is written, nothing of theirs is waited for
+      std::cout.flush();
+      std::_Exit(code);
+    }
     if (app.got_subcommand("verify")) return run_verify(verify);
     if (app.got_subcommand("plan")) return run_plan(plan);
     if (app.got_subcommand("report")) return trireme::run_report(run_folder);

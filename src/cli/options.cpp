@@ -5,6 +5,8 @@
 
 #include <cerrno>
 #include <charconv>
+#include <unistd.h>
+
 #include <csignal>
 #include <system_error>
 
@@ -17,7 +19,14 @@ namespace {
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
 
-void on_signal(int) { interrupted = true; }
+constexpr unsigned kLastSeconds = 4;  // a program that did not come to its end by then is ended
+
+void on_signal(int) {
+  if (interrupted) ::_exit(1);  // asked twice
+  interrupted = true;
+  ::alarm(kLastSeconds);
+}
+void on_alarm(int) { ::_exit(1); }
 
 }  // namespace
 
@@ -83,6 +92,8 @@ const std::atomic<bool>& interrupted_by_user() {
     action.sa_handler = on_signal;
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
+    action.sa_handler = on_alarm;
+    sigaction(SIGALRM, &action, nullptr);
     return true;
   }();
   (void)installed;

@@ -34,7 +34,7 @@ bool is_known(const std::string& name) {
 
 bool is_plan_file(const std::string& name) {
   std::error_code ignored;
-  return fs::is_regular_file(name, ignored);
+  return !is_known(name) && fs::is_regular_file(name, ignored);
 }
 
 void check_plan_name(const std::string& name, const std::string& where) {

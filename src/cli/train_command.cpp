@@ -98,12 +98,12 @@ int run_train(const TrainOptions& options) {
   result.rows.push_back(train_and_show(experiment, model, data, plan, options.messages, folder));
   const RunResult& row = result.rows.front();
   folder.finish(result);
-  if (!options.json.empty()) write_json_file(options.json, to_json(result));
   if (options.messages) {
     send({{"type", "result"}, {"row", row_to_json(row)}});
     return 0;  // the row carries the status
   }
   std::cout << comparison_table(result, standard_output_style()) << "run folder: " << folder.path().string() << "\n";
+  if (!options.json.empty()) write_json_file(options.json, to_json(result));
   return row.status == RunStatus::ok || row.status == RunStatus::timed_out ? 0 : 1;
 }
 

@@ -11,7 +11,8 @@
 namespace trireme {
 
 int run_verify(const VerifyOptions& options) {
-  const Experiment experiment = options.experiment.read();
+  Experiment experiment = options.experiment.read();
+  experiment.precision = parse_precision(options.precision, "--precision");
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
   install_memory_accounting();

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "base/text.h"
 #include "base/memory.h"
 
 namespace trireme {
@@ -19,12 +20,26 @@ constexpr int kPlanFormat = 1;
 
 std::string join(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
 
-/// A whole number below `key`; JSON's own conversion would cut off fractions.
-int whole_number(const nlohmann::json& json, const char* key, const std::string& where) {
-  const auto& value = json.at(key);
-  if (!value.is_number_integer() || value.get<int64_t>() < INT32_MIN || value.get<int64_t>() > INT32_MAX)
-    fail_user({where, fmt::format("{} = {}", key, value.dump()), "must be a whole number", "correct it"});
+/// JSON's own conversion would cut off fractions and wrap what is too large.
+int whole_number(const nlohmann::json& value, std::string_view what, const std::string& where) {
+  const bool fits = value.is_number_unsigned()
+                        ? value.get<uint64_t>() <= INT32_MAX
+                        : value.is_number_integer() && value.get<int64_t>() == value.get<int32_t>();
+  if (!fits) fail_user({where, fmt::format("{} = {}", what, value.dump()), "must be a whole number", "correct it"});
   return value.get<int>();
+}
+int whole_number(const nlohmann::json& json, const char* key, const std::string& where) {
+  return whole_number(json.at(key), std::string_view(key), where);
+}
+
+/// A misspelt key would be a silent default.
+void require_known(const nlohmann::json& json, const std::vector<std::string>& known, const std::string& where) {
+  for (const auto& [key, value] : json.items()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const std::string near = closest_match(key, known);
+    fail_user({where, fmt::format("key \"{}\"", key), "is not known in a plan",
+               near.empty() ? "known are " + join(known) : fmt::format("did you mean \"{}\"?", near)});
+  }
 }
 
 /// Runs of consecutive layers with the same degrees, in words: "data 4, then tensor 4 from fc1".
@@ -76,7 +91,7 @@ void validate_layer(const Plan& plan, const Model& model, NodeId id, const std::
     fail_user({where, fmt::format("{}: stage {}", what, layer.stage), fmt::format("the plan has {} stages", plan.stages.size()),
                "stages count from 0"});
   auto workers = int(plan.stages[size_t(layer.stage)].size());
-  if (layer.data < 1 || layer.tensor < 1 || layer.data * layer.tensor != workers)
+  if (layer.data < 1 || layer.tensor < 1 || int64_t(layer.data) * layer.tensor != workers)
     fail_user({where, what, fmt::format("data {} x tensor {} must equal the {} workers of stage {}", layer.data, layer.tensor,
                                         workers, layer.stage),
                "change the degrees or the stage's workers"});
@@ -188,6 +203,8 @@ nlohmann::json to_json(const Plan& plan, const Model& model) {
 Plan plan_from_json(const nlohmann::json& json, const Model& model, const std::string& where) {
   Plan plan;
   try {
+    require_known(json, {"trireme_plan", "name", "model", "model_fingerprint", "devices", "schedule", "micro_batches", "stages", "layers"},
+                  where);
     if (int format = whole_number(json, "trireme_plan", where); format != kPlanFormat)
       fail_user({where, fmt::format("trireme_plan = {}", format), fmt::format("this version reads format {}", kPlanFormat),
                  "make the plan again with this version"});
@@ -197,7 +214,11 @@ Plan plan_from_json(const nlohmann::json& json, const Model& model, const std::s
     plan.devices = whole_number(json, "devices", where);
     plan.schedule = json.at("schedule").get<std::string>();
     plan.micro_batches = whole_number(json, "micro_batches", where);
-    for (const auto& stage : json.at("stages")) plan.stages.push_back(stage.at("workers").get<std::vector<int>>());
+    for (const auto& stage : json.at("stages")) {
+      require_known(stage, {"workers"}, where + ": stages");
+      auto& workers = plan.stages.emplace_back();
+      for (const auto& worker : stage.at("workers")) workers.push_back(whole_number(worker, std::string_view("worker"), where));
+    }
     plan.layers.resize(model.nodes().size());
     if (plan.model_fingerprint != model.fingerprint()) return plan;  // validate() explains; layer names need not match
     std::set<NodeId> seen;
@@ -209,6 +230,7 @@ Plan plan_from_json(const nlohmann::json& json, const Model& model, const std::s
       if (!seen.insert(id).second)
         fail_user({where, fmt::format("layer \"{}\"", name), "is listed twice", "remove one of the entries"});
       const std::string at = fmt::format("{}: layer {}", where, name);
+      require_known(entry, {"layer", "stage", "data", "tensor", "split"}, at);
       plan.layers[size_t(id)] = {whole_number(entry, "stage", at), whole_number(entry, "data", at), whole_number(entry, "tensor", at),
                                  entry.at("split").get<std::string>()};
     }

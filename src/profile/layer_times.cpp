@@ -45,6 +45,7 @@ std::vector<double> profile_layers(const Model& model, Precision precision, int6
     for (int run = 0; run < kRuns; ++run) {
       StepOutcome outcome = worker.train({.step = run, .batch = random_batch(model, samples), .trace = true});
       std::vector<double> seconds(model.nodes().size(), 0.0);
+      std::erase_if(outcome.events, [](const Event& event) { return event.kind == EventKind::wait; });
       for (size_t i = 0; i < outcome.events.size(); ++i) {
         const Instruction& instruction = program.ranks[0][i];
         if (instruction.code != OpCode::forward && instruction.code != OpCode::backward) continue;

@@ -1,10 +1,12 @@
 #include "runtime/crew.h"
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 
 #include <exception>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -31,7 +33,14 @@ void run_crew(LocalWorld& world, const std::function<void(int rank)>& body) {
     }
   };
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < world.size(); ++rank) threads.emplace_back(work, rank);
+  try {
+    for (int rank = 0; rank < world.size(); ++rank) threads.emplace_back(work, rank);
+  } catch (const std::system_error& error) {  // those that run would wait for the rest for ever
+    world.abort("not all worker threads could be started");
+    for (std::thread& thread : threads) thread.join();
+    fail_run({fmt::format("{} workers", world.size()), fmt::format("only {} threads could be started", threads.size()),
+              first_line(error), "use fewer workers or raise the system's limits"});
+  }
   for (std::thread& thread : threads) thread.join();
   if (first) std::rethrow_exception(first);
 }

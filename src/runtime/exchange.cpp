@@ -91,7 +91,10 @@ void Worker::State::update(Prepared& prepared, BucketId id) {
   world.advance(shared.done);
 
   if (holders == 1) return;
-  outcome.hidden_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  // of the pass's streams through memory, those that read other workers' gradients; every state and the weights are read and written
+  const double remote = double(work.gradients.size()) - 1, own = 1 + 2 + 2 * double(work.state.size());
+  const double pass = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  outcome.hidden_seconds += pass * remote / (remote + own);
   // a reduce-scatter of gradients and an all-gather of weights, by formula: each sends (n-1)/n of the bucket, twice
   const int64_t gradient_bytes = shared.gradients.empty() ? 0 : bucket.elements * shared.gradients[0].element_size();
   const int64_t weight_bytes = bucket.elements * shared.compute.element_size();

@@ -41,7 +41,7 @@ TRIREME_INLINE float widen(uint16_t bits) {
   return value;
 }
 
-TRIREME_INLINE uint16_t narrow(float value) {  // round to nearest even; weights are finite
+TRIREME_INLINE uint16_t narrow(float value) {  // round to nearest even; a loss that is not finite ends a run before its weights matter
   uint32_t word;
   std::memcpy(&word, &value, sizeof word);
   return uint16_t((word + 0x7FFF + ((word >> 16) & 1)) >> 16);

@@ -13,6 +13,8 @@
 namespace trireme {
 namespace {
 
+constexpr double kShownWaitSeconds = 5e-6;  // shorter waits get no event of their own
+
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 EventKind event_kind(OpCode code) {
@@ -156,6 +158,14 @@ void Worker::State::execute(Prepared& prepared, const Instruction& i) {
   }
 }
 
+void Worker::State::record(const Instruction& i, EventKind kind, double begin, double end, double waited, int64_t bytes) {
+  const std::string name = (is_training ? training : evaluation).program->describe(i, model);
+  // what waits for others does so first; layers that talk wait in between and are shown as one piece
+  const bool waits_first = kind != EventKind::forward && kind != EventKind::backward && waited > kShownWaitSeconds;
+  if (waits_first) outcome.events.push_back({rank, EventKind::wait, "wait: " + name, i.micro_batch, begin, begin + waited, 0});
+  outcome.events.push_back({rank, kind, name, i.micro_batch, waits_first ? begin + waited : begin, end, bytes});
+}
+
 StepOutcome Worker::State::run(Prepared& prepared, const StepInput& step_input, bool training_run) {
   check_internal(prepared.program != nullptr, "a worker runs only programs that it was given");
   c10::InferenceMode inference;
@@ -171,8 +181,8 @@ StepOutcome Worker::State::run(Prepared& prepared, const StepInput& step_input, 
   double waited_before = 0;
   // counts of sub-groups are included
   auto waits = [this] { return communicator->count().wait_seconds + bucket_wait; };
-  auto bytes = [this] { return communicator->count().bytes_sent; };
-  const int64_t bytes_before = bytes();
+  const int64_t bytes_before = communicator->count().bytes_sent;
+  auto bytes = [&] { return outcome.bytes_sent + communicator->count().bytes_sent - bytes_before; };
   outcome.begin = now();
   double clock = outcome.begin;
   for (const Instruction& i : program.ranks[size_t(rank)]) {
@@ -182,18 +192,13 @@ StepOutcome Worker::State::run(Prepared& prepared, const StepInput& step_input, 
     execute(prepared, i);
     const double end = now(), waited = waits() - waited_before;
     const EventKind kind = event_kind(i.code);
-    if (computes(kind)) {
-      outcome.compute_seconds += end - clock - waited;
-      outcome.exposed_seconds += waited;
-    } else {
-      outcome.exposed_seconds += end - clock;
-    }
-    if (step_input.trace)
-      outcome.events.push_back({rank, kind, program.describe(i, model), i.micro_batch, clock, end, bytes() - bytes_at});
+    (computes(kind) ? outcome.compute_seconds : outcome.exposed_seconds) += end - clock - waited;
+    outcome.waiting_seconds += waited;
+    if (step_input.trace) record(i, kind, clock, end, waited, bytes() - bytes_at);
     clock = end;
   }
   outcome.end = clock;
-  outcome.bytes_sent += bytes() - bytes_before;
+  outcome.bytes_sent = bytes();
   micro_batches.clear();
   if (training_run) ++steps_done;
   return std::move(outcome);

@@ -36,8 +36,10 @@ struct StepOutcome {
   std::map<std::string, double> metrics;  ///< sums, like loss_sum
   double begin = 0, end = 0;              ///< seconds on the steady clock
   double compute_seconds = 0;             ///< load, forward, backward, update
-  double exposed_seconds = 0;             ///< waiting for others, and moving tensors while computing nothing
-  double hidden_seconds = 0;              ///< reading others' gradients within the one-pass update (part of compute_seconds)
+  double exposed_seconds = 0;             ///< moving tensors while computing nothing
+  double waiting_seconds = 0;             ///< blocked until another worker was ready: bubbles and imbalance
+  double hidden_seconds = 0;              ///< estimate, by bytes: reading others' gradients within the one-pass update, which
+                                          ///< the update's own reading and arithmetic overlap (part of compute_seconds)
   int64_t bytes_sent = 0;
   std::vector<Event> events;              ///< when traced
 };

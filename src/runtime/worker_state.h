@@ -37,6 +37,7 @@ struct Worker::State {
   void prepare(const Program& program, Prepared& prepared);
   void bind(const Program& program, OpId id, OpBinding& binding);
   Communicator* group(const std::vector<int>& ranks);
+  void record(const Instruction& instruction, EventKind kind, double begin, double end, double waited, int64_t bytes);
   StepOutcome run(Prepared& prepared, const StepInput& input, bool training);
   void execute(Prepared& prepared, const Instruction& instruction);
   void stop_if_aborted() const;  ///< ends long segments soon after another worker failed or the user interrupted

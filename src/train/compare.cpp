@@ -22,8 +22,10 @@ void complete_comparison(ExperimentResult& result) {
   int64_t samples = std::numeric_limits<int64_t>::max();
   double seconds = std::numeric_limits<double>::infinity();
   for (const RunResult& row : result.rows) {
-    if (row.status != RunStatus::ok || row.evaluations.empty()) continue;
-    if (row.devices == 1 && row.strategy == "single") single = row.samples_per_second;
+    // rows that a time limit ended count too: otherwise "equal" would not be equal where nothing reached its end
+    const bool ended_fairly = row.status == RunStatus::ok || row.status == RunStatus::timed_out;
+    if (ended_fairly && row.devices == 1 && row.strategy == "single") single = row.samples_per_second;
+    if (!ended_fairly || row.evaluations.empty()) continue;
     samples = std::min(samples, row.evaluations.back().samples);
     seconds = std::min(seconds, row.evaluations.back().seconds);
   }

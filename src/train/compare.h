@@ -6,7 +6,7 @@
 namespace trireme {
 
 /// Fills in, for all rows: scaling efficiency against the `single` row, and the test results after equal samples (the most that
-/// every ok row reached) and after equal time (the shortest ok row's training time). Idempotent.
+/// every row that is ok or timed out reached) and after equal time (the shortest such row's training time). Idempotent.
 void complete_comparison(ExperimentResult& result);
 
 }  // namespace trireme

@@ -36,7 +36,9 @@ void read_training(const ConfigTable& file, Experiment& e) {
   if (e.devices.empty()) file.fail("devices", "no number of workers", "name at least one, for example [2]");
   e.time_limit = file.get_seconds("time_limit", 0);
   e.device_memory = file.get_bytes("device_memory", 0);
-  e.micro_batches = int(file.get_int("micro_batches", 0, 0));
+  const int64_t micro_batches = file.get_int("micro_batches", 0, 0);
+  if (micro_batches > e.batch) file.fail("micro_batches", fmt::format("batch = {} has fewer samples", e.batch), "use fewer");
+  e.micro_batches = int(micro_batches);
 }
 
 void read_optimizer(const ConfigTable& table, Experiment& e) {
@@ -44,6 +46,7 @@ void read_optimizer(const ConfigTable& table, Experiment& e) {
   o.kind = parse_optimizer(table.get_choice("kind", "sgd", {"sgd", "adam", "adamw"}), table.where("kind"));
   const bool sgd = o.kind == OptimizerConfig::Kind::sgd;
   o.learning_rate = table.get_double("learning_rate", sgd ? 0.05 : 1e-3, 0);
+  if (!std::isfinite(o.learning_rate)) table.fail("learning_rate", "must be finite", "0.1 is a usual start for sgd, 0.001 for adam");
   if (sgd) {
     o.momentum = table.get_double("momentum", 0.9, 0);
     o.nesterov = table.get_bool("nesterov", false);

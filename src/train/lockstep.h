@@ -23,6 +23,7 @@ struct LockstepOptions {
   Precision precision = Precision::fp32;
   WorkerOptions worker;
   double learning_rate = 0.01;
+  std::function<double(int64_t step)> learning_rate_of;  ///< wins over learning_rate where set
   double clip_norm = 0;
   bool one_pass = false;  ///< reduce and update in one pass as in training; gradients are then not in the snapshots
 };

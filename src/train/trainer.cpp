@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <thread>
 
@@ -22,27 +23,33 @@ namespace trireme {
 namespace {
 
 constexpr double kPollSeconds = 0.05;
+constexpr double kPatienceSeconds = 1;   // after an interrupt, for workers to finish the layer they are in
 constexpr int64_t kTracedStep = 10;  // or the last one of a shorter run
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// Everything that the workers of a run share.
+/// Everything that the workers of a run share. Owns what it needs: workers in the middle of a long layer may outlive train()
+/// after an interrupt.
 struct Run {
-  const Experiment& experiment;
-  const Model& model;
-  const TaskData& data;
-  const Plan& plan;
+  const Experiment experiment;
+  const Model model;
+  const TaskData data;
+  const Plan plan;
   Program training, evaluation;
   BatchSampler sampler;
   int64_t steps, evaluate_every;
   Ledger ledger;
   StepGate gate;
   LocalWorld world;
+  std::vector<MemoryUse> memory;  ///< by rank, when the rank was through
+  std::exception_ptr error;       ///< of the first worker that failed; read after the ledger is closed
 
   Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& p)
-      : experiment(e), model(m), data(d), plan(p), training(compile(m, p, options(true))), evaluation(compile(m, p, options(false))),
+      : experiment(e), model(m), data(d), plan(p), training(compile(model, plan, options(true))),
+        evaluation(compile(model, plan, options(false))),
         sampler(d.train->size(), e.batch, e.seed), steps(steps_of(e.length, sampler.steps_per_epoch())),
-        evaluate_every(steps_of(e.evaluate_every, sampler.steps_per_epoch())), ledger(p.devices), world(p.devices) {}
+        evaluate_every(steps_of(e.evaluate_every, sampler.steps_per_epoch())), ledger(p.devices), world(p.devices),
+        memory(size_t(p.devices)) {}
 
   CompileOptions options(bool train) const {
     return {.training = train, .clip_gradients = experiment.clip_norm > 0,
@@ -97,13 +104,25 @@ struct Run {
       ledger.post(rank, step + 1, false, worker.train(input));
       if (evaluates_after(step)) ledger.post(rank, step + 1, true, evaluate(worker));
     }
+    memory[size_t(rank)] = memory_use(rank);
+  }
+
+  void work_all() {
+    try {
+      ParameterStore store(training, experiment.precision);
+      run_crew(world, [&](int rank) { work(rank, store); });
+    } catch (...) {
+      error = std::current_exception();
+    }
+    ledger.close();
   }
 };
 
-/// How the workers ended.
+/// Why a run ended before its length.
 struct Ending {
-  std::exception_ptr error;
   bool timed_out = false, interrupted = false;
+  bool abandoned = false;     ///< workers were still busy when the user's patience ended
+  int64_t diverged_step = 0;  ///< 0: never
 };
 
 StepReport step_report(const CurvePoint& point, const Summary& summary, const Run& run, double started) {
@@ -117,10 +136,11 @@ StepReport step_report(const CurvePoint& point, const Summary& summary, const Ru
   return report;
 }
 
-/// Reads the ledger until the workers are through, telling the observer, and ends them when time is up or the user asks.
+/// Reads the ledger until the workers are through, telling the observer, and ends them when time is up, the loss is no number any
+/// more, or the user asks.
 void coordinate(Run& run, Summary& summary, TrainObserver& observer, const std::atomic<bool>& interrupted, Ending& ending) {
   const double started = now();
-  bool stopping = false;
+  double interrupted_at = 0;
   while (true) {
     bool timed_out_waiting = false;
     auto entry = run.ledger.next(kPollSeconds, timed_out_waiting);
@@ -129,26 +149,36 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, const std::
     } else if (entry) {
       CurvePoint point = summary.add_step(*entry, run.samples_in(entry->step - 1));
       observer.on_step(step_report(point, summary, run, started));
+      if (!std::isfinite(point.loss) && ending.diverged_step == 0) {
+        ending.diverged_step = point.step;
+        run.gate.stop();
+      }
     } else if (!timed_out_waiting) {
       return;
     }
     if (interrupted && !ending.interrupted) {
       ending.interrupted = true;
+      interrupted_at = now();
       run.world.abort("interrupted");
     }
-    if (!stopping && run.experiment.time_limit > 0 && now() - started > run.experiment.time_limit) {
-      stopping = ending.timed_out = true;
+    if (ending.interrupted && now() - interrupted_at > kPatienceSeconds) {
+      ending.abandoned = true;
+      return;
+    }
+    if (!ending.timed_out && run.experiment.time_limit > 0 && now() - started > run.experiment.time_limit) {
+      ending.timed_out = true;
       run.gate.stop();
     }
   }
 }
 
 /// `steps`: of a whole run. One that got there is ok, even if the user or the clock said stop a moment later.
-void describe_ending(const Ending& ending, const Experiment& experiment, int64_t steps, RunResult& result) {
+void describe_ending(const Ending& ending, const std::exception_ptr& error, const Experiment& experiment, int64_t steps,
+                     RunResult& result) {
   const bool whole = !result.evaluations.empty() && result.evaluations.back().step == steps;
-  if (whole && (!ending.error || ending.interrupted)) return;
+  if (whole && (!error || ending.interrupted) && ending.diverged_step == 0) return;
   try {
-    if (ending.error) std::rethrow_exception(ending.error);
+    if (error) std::rethrow_exception(error);
   } catch (const MemoryLimitError& error) {
     result.status = RunStatus::does_not_fit;
     result.reason = first_line(error);
@@ -159,6 +189,10 @@ void describe_ending(const Ending& ending, const Experiment& experiment, int64_t
   if (ending.interrupted) {
     result.status = RunStatus::interrupted;
     result.reason = "stopped by the user";
+  } else if (ending.diverged_step > 0) {
+    result.status = RunStatus::failed;
+    result.reason = fmt::format("diverged: the loss of step {} is not finite; lower the learning rate or set clip_norm",
+                                ending.diverged_step);
   } else if (ending.timed_out && result.status == RunStatus::ok) {
     result.status = RunStatus::timed_out;
     result.reason = fmt::format("time_limit = {} reached", format_seconds(experiment.time_limit));
@@ -195,33 +229,36 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   result.devices = plan.devices;
   add_warnings(plan, model, experiment, result);
 
-  Run run(experiment, model, data, plan);
+  auto run = std::make_shared<Run>(experiment, model, data, plan);
   for (int d = 0; d < plan.devices; ++d) {
     set_memory_limit(d, experiment.device_memory);
     reset_memory_peak(d);
   }
-  Summary summary(experiment, plan.devices, data.train->size(), data.test->size(), run.steps);
+  Summary summary(run->experiment, plan.devices, data.train->size(), data.test->size(), run->steps);
   Ending ending;
-  std::thread crew([&] {
-    try {
-      ParameterStore store(run.training, experiment.precision);
-      run_crew(run.world, [&](int rank) { run.work(rank, store); });
-    } catch (...) {
-      ending.error = std::current_exception();
-    }
-    for (int d = 0; d < plan.devices; ++d) result.memory.push_back(memory_use(d));
-    run.ledger.close();
-  });
-  coordinate(run, summary, observer, interrupted, ending);
-  crew.join();
+  std::thread crew([run] { run->work_all(); });
+  try {
+    coordinate(*run, summary, observer, interrupted, ending);
+  } catch (...) {  // an observer that cannot go on (disk full) ends the run
+    run->world.abort("the run's observer failed");
+    crew.join();
+    throw;
+  }
+  if (ending.abandoned) crew.detach();
+  else crew.join();
+  for (int d = 0; d < plan.devices; ++d) {
+    result.memory.push_back(memory_use(d));
+    if (!ending.abandoned) result.memory.back().current = run->memory[size_t(d)].current;
+    set_memory_limit(d, 0);
+  }
   summary.write(result);
-  describe_ending(ending, experiment, run.steps, result);
-  for (int d = 0; d < plan.devices; ++d) set_memory_limit(d, 0);
+  describe_ending(ending, ending.abandoned ? nullptr : run->error, experiment, run->steps, result);
   return result;
 }
 
 Plan make_plan(const std::string& name, const Experiment& experiment, const Model& model, int devices) {
-  if (std::filesystem::is_regular_file(name)) {
+  const auto known = known_strategies();
+  if (std::find(known.begin(), known.end(), name) == known.end() && std::filesystem::is_regular_file(name)) {
     Plan plan = read_plan(name, model);
     validate(plan, model, experiment.batch, name);
     return plan;

@@ -62,7 +62,11 @@ VerifyResult verify(const Experiment& experiment, const Model& model, const Task
   };
   LockstepOptions options{.steps = steps, .precision = experiment.precision,
                           .worker = {.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer},
-                          .learning_rate = experiment.optimizer.learning_rate, .clip_norm = experiment.clip_norm};
+                          .clip_norm = experiment.clip_norm};
+  const int64_t total = steps_of(experiment.length, sampler.steps_per_epoch());
+  options.learning_rate_of = [&, total](int64_t step) {
+    return learning_rate_at(experiment, step, total, sampler.steps_per_epoch());
+  };
   Plan single = named_plan(fmt::format("data=1,micro_batches={}", reference_micro_batches), model, Cluster::uniform(1),
                            experiment.batch, {});
   auto expected = run_lockstep(model, single, batch_of, options);

@@ -169,5 +169,25 @@ TEST(InShort, SaysWhatDiffers) {
   EXPECT_EQ(edited.in_short(model), "data 4, then tensor 4 from fc2");
 }
 
+TEST(PlanFile, DegreesWhoseProductOverflowsAreRefused) {
+  // 6 * 715827883 is 2 modulo 2^32
+  refuse({"data 6 x tensor 715827883 must equal"}, [](Plan& p, const Model& m) { fc1(p, m).data = 6, fc1(p, m).tensor = 715827883; });
+}
+
+TEST(PlanFile, UnknownKeysAndBrokenNumbersAreRefused) {
+  const Model model = mlp();
+  const nlohmann::json good = to_json(hybrid(model), model);
+  auto refuse_json = [&](const std::vector<std::string>& parts, const std::function<void(nlohmann::json&)>& edit) {
+    nlohmann::json json = good;
+    edit(json);
+    expect_error(Blame::user, parts, [&] { plan_from_json(json, model, "p.json"); });
+  };
+  refuse_json({"p.json", "micro_batchs", "did you mean \"micro_batches\""}, [](auto& j) { j["micro_batchs"] = 4; });
+  refuse_json({"p.json", "slpit", "did you mean \"split\""}, [](auto& j) { j["layers"][0]["slpit"] = "rows"; });
+  refuse_json({"worker = 1.5", "whole number"}, [](auto& j) { j["stages"][0]["workers"][1] = 1.5; });
+  refuse_json({"worker = 99999999999999", "whole number"}, [](auto& j) { j["stages"][0]["workers"][1] = 99999999999999; });
+  refuse_json({"devices = 18446744073709551615"}, [](auto& j) { j["devices"] = UINT64_MAX; });
+}
+
 }  // namespace
 }  // namespace trireme

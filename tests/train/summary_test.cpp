@@ -256,7 +256,7 @@ TEST(CompleteComparison, EqualSamplesEqualTimeAndEfficiency) {
     EXPECT_DOUBLE_EQ(*result.rows[1].scaling_efficiency, 0.9);
     EXPECT_DOUBLE_EQ(*result.rows[2].scaling_efficiency, 0.125);
     EXPECT_FALSE(result.rows[3].scaling_efficiency);
-    EXPECT_EQ(result.rows[0].test_at_equal_samples->samples, 30);
+    EXPECT_EQ(result.rows[0].test_at_equal_samples->samples, 10);  // the timed-out row got no further
     EXPECT_EQ(result.rows[0].test_at_equal_time->samples, 10);  // data was through after 1.5 s
     EXPECT_EQ(result.rows[1].test_at_equal_time->samples, 30);
     EXPECT_EQ(result.rows[2].test_at_equal_samples->samples, 10);

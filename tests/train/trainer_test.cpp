@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "../base/expect_error.h"
+#include "base/error.h"
 #include "memory_data.h"
 #include "plan/named.h"
 
@@ -160,6 +161,25 @@ TEST_F(Training, Failed) {
   EXPECT_GE(r.curve.size(), 10u);
   EXPECT_TRUE(r.step_seconds);
   EXPECT_FALSE(r.timeline && r.timeline->events.empty());
+}
+
+TEST_F(Training, DivergedEndsAndFails) {
+  experiment.optimizer.learning_rate = 1e30;
+  const RunResult r = run();
+  EXPECT_EQ(r.status, RunStatus::failed);
+  EXPECT_THAT(r.reason, HasSubstr("diverged: the loss of step "));
+  EXPECT_LT(r.curve.size(), 66u) << "nothing is gained by going on";
+}
+
+TEST_F(Training, AnObserverThatThrowsEndsTheWorkers) {
+  struct Full : TrainObserver {
+    void on_step(const StepReport& report) override {
+      if (report.point.step == 2) fail_run({"metrics.jsonl", "cannot be written", "no space", "free some"});
+    }
+  } full;
+  const Model model = build_model(experiment, data);
+  const Plan plan = make_plan("data", experiment, model, 2);
+  expect_error(Blame::run, {"metrics.jsonl", "no space"}, [&] { train(experiment, model, data, plan, full, interrupted); });
 }
 
 TEST_F(Training, FailedInEvaluation) {
