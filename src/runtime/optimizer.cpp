@@ -7,14 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
-
-// Kernels are compiled for several instruction sets and chosen when the program starts; sanitizers do not like that.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define TRIREME_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define TRIREME_CLONES
-#endif
-#define TRIREME_INLINE inline __attribute__((always_inline))
+#include "base/vector_code.h"
 
 namespace trireme {
 namespace {
@@ -32,19 +25,6 @@ TRIREME_INLINE void add_into(T* __restrict sum, const T* __restrict x, int64_t n
   if (first) std::memcpy(sum, x, size_t(n) * sizeof(T));
   else
     for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
-}
-
-TRIREME_INLINE float widen(uint16_t bits) {
-  uint32_t word = uint32_t(bits) << 16;
-  float value;
-  std::memcpy(&value, &word, sizeof value);
-  return value;
-}
-
-TRIREME_INLINE uint16_t narrow(float value) {  // round to nearest even; a loss that is not finite ends a run before its weights matter
-  uint32_t word;
-  std::memcpy(&word, &value, sizeof word);
-  return uint16_t((word + 0x7FFF + ((word >> 16) & 1)) >> 16);
 }
 
 template <class T>
@@ -84,9 +64,9 @@ TRIREME_CLONES void add_float(float* sum, const float* x, int64_t n, bool first)
 TRIREME_CLONES void add_double(double* sum, const double* x, int64_t n, bool first) { add_into(sum, x, n, first); }
 TRIREME_CLONES void add_bfloat16(float* __restrict sum, const uint16_t* __restrict x, int64_t n, bool first) {
   if (first)
-    for (int64_t i = 0; i < n; ++i) sum[i] = widen(x[i]);
+    for (int64_t i = 0; i < n; ++i) sum[i] = float_of_bfloat16(x[i]);
   else
-    for (int64_t i = 0; i < n; ++i) sum[i] += widen(x[i]);
+    for (int64_t i = 0; i < n; ++i) sum[i] += float_of_bfloat16(x[i]);
 }
 TRIREME_CLONES void sgd_float(float* w, const float* g, float* m, int64_t n, float s, const Rates& r) { sgd(w, g, m, n, s, r); }
 TRIREME_CLONES void sgd_double(double* w, const double* g, double* m, int64_t n, double s, const Rates& r) { sgd(w, g, m, n, s, r); }
@@ -97,7 +77,7 @@ TRIREME_CLONES void adam_double(double* w, const double* g, double* m, double* v
   adam(w, g, m, v, n, s, r);
 }
 TRIREME_CLONES void narrow_all(uint16_t* __restrict out, const float* __restrict in, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) out[i] = narrow(in[i]);
+  for (int64_t i = 0; i < n; ++i) out[i] = bfloat16_of_float(in[i]);
 }
 
 /// Adds `count` elements of a gradient, from element `offset`, to a block.

@@ -1,19 +1,11 @@
 #include "comm/local/reduce_kernels.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <string>
 
 #include "base/error.h"
-
-// One clone per instruction set, chosen when the program is loaded. Not under the thread sanitizer: it is not yet up then.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
-#define TRIREME_VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define TRIREME_VECTOR_CLONES
-#endif
-#define TRIREME_INLINE inline __attribute__((always_inline))
+#include "base/vector_code.h"
 
 namespace trireme {
 namespace {
@@ -25,18 +17,13 @@ struct Bits16 {
   uint16_t bits;
 };
 
-TRIREME_INLINE float load(Bits16 value) { return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16); }
+TRIREME_INLINE float load(Bits16 value) { return float_of_bfloat16(value.bits); }
 template <class T>
 TRIREME_INLINE T load(T value) {
   return value;
 }
 
-/// Round to nearest even, NaN stays NaN.
-TRIREME_INLINE void store(Bits16& out, float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  out.bits = static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
-}
+TRIREME_INLINE void store(Bits16& out, float value) { out.bits = bfloat16_of_float(value); }
 template <class T>
 TRIREME_INLINE void store(T& out, T value) {
   out = value;
@@ -113,19 +100,19 @@ TRIREME_INLINE void reduce_as(ReduceOp op, Inputs inputs, Outputs outputs, int64
   }
 }
 
-TRIREME_VECTOR_CLONES void reduce_float(ReduceOp op, Inputs inputs, Outputs outputs, int64_t count) {
+TRIREME_CLONES void reduce_float(ReduceOp op, Inputs inputs, Outputs outputs, int64_t count) {
   reduce_as<float>(op, inputs, outputs, count);
 }
-TRIREME_VECTOR_CLONES void reduce_double(ReduceOp op, Inputs inputs, Outputs outputs, int64_t count) {
+TRIREME_CLONES void reduce_double(ReduceOp op, Inputs inputs, Outputs outputs, int64_t count) {
   reduce_as<double>(op, inputs, outputs, count);
 }
-TRIREME_VECTOR_CLONES void reduce_bfloat16(ReduceOp op, Inputs inputs, Outputs outputs, int64_t count) {
+TRIREME_CLONES void reduce_bfloat16(ReduceOp op, Inputs inputs, Outputs outputs, int64_t count) {
   reduce_as<Bits16>(op, inputs, outputs, count);
 }
-TRIREME_VECTOR_CLONES void reduce_int64(ReduceOp op, Inputs inputs, Outputs outputs, int64_t count) {
+TRIREME_CLONES void reduce_int64(ReduceOp op, Inputs inputs, Outputs outputs, int64_t count) {
   reduce_as<int64_t>(op, inputs, outputs, count);
 }
-TRIREME_VECTOR_CLONES void reduce_int32(ReduceOp op, Inputs inputs, Outputs outputs, int64_t count) {
+TRIREME_CLONES void reduce_int32(ReduceOp op, Inputs inputs, Outputs outputs, int64_t count) {
   reduce_as<int32_t>(op, inputs, outputs, count);
 }
 

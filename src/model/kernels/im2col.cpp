@@ -4,11 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define TRIREME_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define TRIREME_CLONES
-#endif
+#include "base/vector_code.h"
 
 namespace trireme::kernels {
 namespace {
@@ -20,19 +16,10 @@ TRIREME_CLONES void add_double(double* __restrict sum, const double* __restrict 
   for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
 }
 TRIREME_CLONES void add_bfloat16(float* __restrict sum, const uint16_t* __restrict x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    const uint32_t word = uint32_t(x[i]) << 16;
-    float value;
-    std::memcpy(&value, &word, sizeof value);
-    sum[i] += value;
-  }
+  for (int64_t i = 0; i < n; ++i) sum[i] += float_of_bfloat16(x[i]);
 }
 TRIREME_CLONES void narrow(uint16_t* __restrict out, const float* __restrict in, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    uint32_t word;
-    std::memcpy(&word, &in[i], sizeof word);
-    out[i] = uint16_t((word + 0x7FFF + ((word >> 16) & 1)) >> 16);
-  }
+  for (int64_t i = 0; i < n; ++i) out[i] = bfloat16_of_float(in[i]);
 }
 
 void add(float* sum, const float* x, int64_t n) { add_float(sum, x, n); }
