@@ -32,11 +32,6 @@ bool is_known(const std::string& name) {
 
 }  // namespace
 
-bool is_plan_file(const std::string& name) {
-  std::error_code ignored;
-  return !is_known(name) && fs::is_regular_file(name, ignored);
-}
-
 void check_plan_name(const std::string& name, const std::string& where) {
   if (is_known(name) || is_plan_file(name)) return;
   if (name.find('=') != name.npos && !looks_like_file(name)) return;  // degrees: named_plan checks each of them

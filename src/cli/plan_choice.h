@@ -10,9 +10,6 @@
 
 namespace trireme {
 
-/// A regular file of that name is there.
-bool is_plan_file(const std::string& name);
-
 /// Throws a user error, naming `where` (a flag or key), for what is neither a known plan, nor degrees, nor a file that is there.
 void check_plan_name(const std::string& name, const std::string& where);
 

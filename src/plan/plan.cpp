@@ -10,15 +10,13 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
-#include "base/text.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 namespace trireme {
 namespace {
 
 constexpr int kPlanFormat = 1;
-
-std::string join(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
 
 /// JSON's own conversion would cut off fractions and wrap what is too large.
 int whole_number(const nlohmann::json& value, std::string_view what, const std::string& where) {

@@ -36,8 +36,8 @@ std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan, const s
     Worker worker(rank, model, &program, nullptr, store, world, options.worker);
     for (int64_t step = 0; step < options.steps; ++step) {
       Batch batch = batch_of(step);
-      StepOutcome outcome = worker.train(
-          {.step = step, .batch = batch, .learning_rate = options.learning_rate_of ? options.learning_rate_of(step) : options.learning_rate, .clip_norm = options.clip_norm});
+      const double rate = options.learning_rate_of ? options.learning_rate_of(step) : options.learning_rate;
+      StepOutcome outcome = worker.train({.step = step, .batch = batch, .learning_rate = rate, .clip_norm = options.clip_norm});
       losses[size_t(step)][size_t(rank)] = outcome.loss_sum / double(batch.samples);
       worker.settle();
       worker.barrier();

@@ -5,19 +5,22 @@
 
 #include <chrono>
 #include <cmath>
+#include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <thread>
 
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/memory.h"
-#include "data/sampler.h"
 #include "plan/named.h"
 #include "profile/layer_times.h"
 #include "program/compile.h"
 #include "runtime/crew.h"
+#include "train/batches.h"
 #include "train/ledger.h"
 #include "train/summary.h"
+#include "train/verify.h"
 
 namespace trireme {
 namespace {
@@ -56,32 +59,21 @@ struct Run {
             .mixed_precision = experiment.precision == Precision::bf16, .batch_norm = experiment.batch_norm};
   }
 
-  int64_t epoch_of(int64_t step) const { return step / sampler.steps_per_epoch(); }
   int64_t samples_in(int64_t step) const { return sampler.batch_size_at(step % sampler.steps_per_epoch()); }
   bool evaluates_after(int64_t step) const { return (step + 1) % evaluate_every == 0 || step + 1 == steps; }
 
   StepInput training_input(int64_t step) {
-    auto indices = std::make_shared<std::vector<int64_t>>(sampler.batch(epoch_of(step), step % sampler.steps_per_epoch()));
-    Draw draw{experiment.seed, epoch_of(step), experiment.data.augment};
-    auto load = [this, indices, draw](Range range) {
-      Samples s = data.train->get(std::span(*indices).subspan(size_t(range.begin), size_t(range.size())), draw);
-      return std::vector<at::Tensor>{s.data, s.target};
-    };
     return {.step = step,
-            .batch = {int64_t(indices->size()), load},
+            .batch = training_batch(experiment, data, sampler, step),
             .learning_rate = learning_rate_at(experiment, step, steps, sampler.steps_per_epoch()),
             .clip_norm = experiment.clip_norm,
             .trace = step == std::min(kTracedStep, steps - 1)};
   }
 
   StepInput evaluation_input(int64_t first) {
-    auto load = [this, first](Range range) {
-      std::vector<int64_t> indices(size_t(range.size()));
-      for (size_t i = 0; i < indices.size(); ++i) indices[i] = first + range.begin + int64_t(i);
-      Samples s = data.test->get(indices, Draw{});
-      return std::vector<at::Tensor>{s.data, s.target};
-    };
-    return {.batch = {std::min(experiment.batch, data.test->size() - first), load}};
+    std::vector<int64_t> indices(size_t(std::min(experiment.batch, data.test->size() - first)));
+    std::iota(indices.begin(), indices.end(), first);
+    return {.batch = batch_from(data.test, std::move(indices), Draw{})};
   }
 
   StepOutcome evaluate(Worker& worker) {
@@ -205,14 +197,10 @@ void add_warnings(const Plan& plan, const Model& model, const Experiment& experi
   if (result.oversubscribed)
     result.warnings.emplace_back(
         fmt::format("{} workers share {} cores: their times mean nothing, their curves do", plan.devices, cores));
-  bool has_batch_norm = false;
-  for (const Node& node : model.nodes()) has_batch_norm = has_batch_norm || (node.layer && node.layer->kind() == "batch_norm");
-  if (!has_batch_norm) return;
+  if (!has_batch_norm(model)) return;
   if (plan.micro_batches > 1)
     result.warnings.emplace_back("batch norm takes its statistics per micro-batch: the curve differs from a single device's");
-  bool shards = false;
-  for (const LayerPlan& layer : plan.layers) shards = shards || layer.data > 1;
-  if (shards && experiment.batch_norm == BatchNormScope::local)
+  if (has_data_shards(plan) && experiment.batch_norm == BatchNormScope::local)
     result.warnings.emplace_back("batch_norm = \"local\" takes statistics per data shard: the curve differs from a single device's");
 }
 
@@ -256,9 +244,14 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   return result;
 }
 
-Plan make_plan(const std::string& name, const Experiment& experiment, const Model& model, int devices) {
+bool is_plan_file(const std::string& name) {
   const auto known = known_strategies();
-  if (std::find(known.begin(), known.end(), name) == known.end() && std::filesystem::is_regular_file(name)) {
+  std::error_code ignored;
+  return std::find(known.begin(), known.end(), name) == known.end() && std::filesystem::is_regular_file(name, ignored);
+}
+
+Plan make_plan(const std::string& name, const Experiment& experiment, const Model& model, int devices) {
+  if (is_plan_file(name)) {
     Plan plan = read_plan(name, model);
     validate(plan, model, experiment.batch, name);
     return plan;

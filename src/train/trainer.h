@@ -15,6 +15,9 @@ namespace trireme {
 RunResult train(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
                 const std::atomic<bool>& interrupted);
 
+/// Whether `name` is a file and not a named strategy: a file called "data" does not hide the strategy.
+bool is_plan_file(const std::string& name);
+
 /// The plan called `name` ("data", "hybrid:pipeline", "data=2,tensor=2") or the one in the file of that name. Plans with a
 /// pipeline are balanced by a quick profile of the layers.
 Plan make_plan(const std::string& name, const Experiment& experiment, const Model& model, int devices);

@@ -8,13 +8,11 @@
 #include <limits>
 
 #include "base/error.h"
-#include "data/sampler.h"
 #include "plan/named.h"
+#include "train/batches.h"
 #include "train/lockstep.h"
 
 namespace trireme {
-namespace {
-
 bool has_batch_norm(const Model& model) {
   return std::any_of(model.nodes().begin(), model.nodes().end(),
                      [](const Node& node) { return node.layer && node.layer->kind() == "batch_norm"; });
@@ -23,8 +21,6 @@ bool has_batch_norm(const Model& model) {
 bool has_data_shards(const Plan& plan) {
   return std::any_of(plan.layers.begin(), plan.layers.end(), [](const LayerPlan& layer) { return layer.data > 1; });
 }
-
-}  // namespace
 
 bool VerifyResult::ok() const {
   return loss_difference <= tolerance && std::all_of(rows.begin(), rows.end(), [&](const VerifyRow& row) {
@@ -51,15 +47,7 @@ VerifyResult verify(const Experiment& experiment, const Model& model, const Task
                                 plan.micro_batches);
   }
   BatchSampler sampler(data.train->size(), experiment.batch, experiment.seed);
-  auto batch_of = [&](int64_t step) {
-    auto indices = sampler.batch(step / sampler.steps_per_epoch(), step % sampler.steps_per_epoch());
-    Draw draw{experiment.seed, step / sampler.steps_per_epoch(), experiment.data.augment};
-    auto load = [&data, indices, draw](Range range) {
-      Samples s = data.train->get(std::span(indices).subspan(size_t(range.begin), size_t(range.size())), draw);
-      return std::vector<at::Tensor>{s.data, s.target};
-    };
-    return Batch{int64_t(indices.size()), load};
-  };
+  auto batch_of = [&](int64_t step) { return training_batch(experiment, data, sampler, step); };
   LockstepOptions options{.steps = steps, .precision = experiment.precision,
                           .worker = {.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer},
                           .clip_norm = experiment.clip_norm};

@@ -9,6 +9,10 @@
 
 namespace trireme {
 
+/// What makes a run differ from one device's by design: batch norm, under micro-batches or under data shards.
+bool has_batch_norm(const Model& model);
+bool has_data_shards(const Plan& plan);
+
 struct VerifyRow {
   std::string parameter;
   double parameter_difference = 0;  ///< largest over the steps, relative to the tensor's largest magnitude

@@ -4,10 +4,10 @@
 #include <ATen/ATen.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <sstream>
 
+#include "../support/raw_tensor.h"
 #include "plan/named.h"
 #include "train/lockstep.h"
 #include "zoo/zoo.h"
@@ -22,19 +22,6 @@ std::vector<int64_t> numbers(const std::string& text) {
   return list;
 }
 
-at::Tensor read(const std::string& path, at::IntArrayRef sizes, at::ScalarType type) {
-  at::Tensor t = at::empty(sizes, type);
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(static_cast<char*>(t.data_ptr()), std::streamsize(t.nbytes())) || file.peek() != EOF)
-    throw std::runtime_error(path + " has not " + std::to_string(t.nbytes()) + " bytes");
-  return t;
-}
-
-void write(const std::string& path, const at::Tensor& tensor) {
-  at::Tensor t = tensor.contiguous();
-  std::ofstream(path, std::ios::binary).write(static_cast<const char*>(t.data_ptr()), std::streamsize(t.nbytes()));
-}
-
 void train(char** args) {
   const std::string folder = std::string(args[1]) + "/";
   const std::vector<int64_t> sizes = numbers(args[5]), shape = numbers(args[12]);
@@ -45,7 +32,7 @@ void train(char** args) {
     Shape full = shape;
     full.insert(full.begin(), n);
     const std::string number = std::to_string(step) + ".bin";
-    std::vector<at::Tensor> inputs{read(folder + "data" + number, full, at::kDouble), read(folder + "target" + number, {n}, at::kLong)};
+    std::vector<at::Tensor> inputs{testing::read_raw(folder + "data" + number, full, at::kDouble), testing::read_raw(folder + "target" + number, {n}, at::kLong)};
     return Batch{n, [inputs](Range r) {
                    return std::vector<at::Tensor>{inputs[0].narrow(0, r.begin, r.size()), inputs[1].narrow(0, r.begin, r.size())};
                  }};
@@ -56,7 +43,7 @@ void train(char** args) {
   options.learning_rate = 0;  // one step without effect shows the initial values
   options.steps = 1;
   const Snapshot initial = run_lockstep(model, plan, batch_of, options)[0];
-  for (size_t p = 0; p < initial.names.size(); ++p) write(folder + initial.names[p] + ".initial", initial.parameters[p]);
+  for (size_t p = 0; p < initial.names.size(); ++p) testing::write_raw(folder + initial.names[p] + ".initial", initial.parameters[p]);
 
   options.steps = std::atoi(args[4]);
   options.worker.optimizer.kind = parse_optimizer(args[6], "kind");
@@ -69,8 +56,8 @@ void train(char** args) {
   auto snapshots = run_lockstep(model, plan, batch_of, options);
   for (size_t s = 0; s < snapshots.size(); ++s) {
     const std::string step = "." + std::to_string(s);
-    write(folder + "loss" + step, at::full({1}, snapshots[s].loss, at::kDouble));
-    for (size_t p = 0; p < snapshots[s].names.size(); ++p) write(folder + snapshots[s].names[p] + step, snapshots[s].parameters[p]);
+    testing::write_raw(folder + "loss" + step, at::full({1}, snapshots[s].loss, at::kDouble));
+    for (size_t p = 0; p < snapshots[s].names.size(); ++p) testing::write_raw(folder + snapshots[s].names[p] + step, snapshots[s].parameters[p]);
   }
 }
 

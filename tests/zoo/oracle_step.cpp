@@ -2,27 +2,14 @@
 // oracle_resnet.py. FOLDER holds <parameter or buffer>.bin, data.bin (double) and target.bin (int64), all contiguous; the
 // step adds losses.bin, <parameter>.gradient and <buffer>.after.
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 
+#include "../support/raw_tensor.h"
 #include "run_model.h"
 #include "zoo/zoo.h"
 
 namespace trireme::testing {
 namespace {
-
-at::Tensor read(const std::string& path, at::IntArrayRef sizes, at::ScalarType type) {
-  at::Tensor t = at::empty(sizes, type);
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(static_cast<char*>(t.data_ptr()), std::streamsize(t.nbytes())) || file.peek() != EOF)
-    throw std::runtime_error(path + " has not " + std::to_string(t.nbytes()) + " bytes");
-  return t;
-}
-
-void write(const std::string& path, const at::Tensor& tensor) {
-  at::Tensor t = tensor.contiguous();
-  std::ofstream(path, std::ios::binary).write(static_cast<const char*>(t.data_ptr()), std::streamsize(t.nbytes()));
-}
 
 void step(char** args) {
   const std::string folder = std::string(args[1]) + "/";
@@ -32,18 +19,18 @@ void step(char** args) {
   std::map<std::string, at::Tensor> state;
   std::vector<std::string> buffers;
   for (const ParameterSpec& spec : model.parameters())
-    state[spec.name] = channels_last(read(folder + spec.name + ".bin", spec.shape, at::kDouble));
+    state[spec.name] = channels_last(testing::read_raw(folder + spec.name + ".bin", spec.shape, at::kDouble));
   for (const Node& node : model.nodes())
     if (node.layer)
       for (const BufferSpec& spec : node.layer->buffers()) {
-        state[spec.name] = read(folder + spec.name + ".bin", spec.shape, at::kDouble);
+        state[spec.name] = testing::read_raw(folder + spec.name + ".bin", spec.shape, at::kDouble);
         buffers.push_back(spec.name);
       }
   PlainRun run(model, state);
-  write(folder + "losses.bin", run.forward(read(folder + "data.bin", {batch, channels, size, size}, at::kDouble),
-                                           read(folder + "target.bin", {batch}, at::kLong)));
-  for (auto& [name, gradient] : run.backward()) write(folder + name + ".gradient", gradient);
-  for (const std::string& name : buffers) write(folder + name + ".after", state[name]);
+  testing::write_raw(folder + "losses.bin", run.forward(testing::read_raw(folder + "data.bin", {batch, channels, size, size}, at::kDouble),
+                                           testing::read_raw(folder + "target.bin", {batch}, at::kLong)));
+  for (auto& [name, gradient] : run.backward()) testing::write_raw(folder + name + ".gradient", gradient);
+  for (const std::string& name : buffers) testing::write_raw(folder + name + ".after", state[name]);
 }
 
 }  // namespace

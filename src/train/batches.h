@@ -1,0 +1,19 @@
+// Global batches of an experiment, as workers load them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/sampler.h"
+#include "runtime/worker.h"
+#include "train/experiment.h"
+
+namespace trireme {
+
+/// The samples `indices` of a set, in this order. The batch keeps what it needs alive; its load is safe from many threads.
+Batch batch_from(std::shared_ptr<const Dataset> set, std::vector<int64_t> indices, const Draw& draw);
+
+/// The global batch of 0-based training step `step`: keyed by seed and epoch, never by plan.
+Batch training_batch(const Experiment& experiment, const TaskData& data, const BatchSampler& sampler, int64_t step);
+
+}  // namespace trireme
