@@ -5,9 +5,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <numeric>
 
 #include "base/error.h"
 #include "plan/named.h"
+#include "profile/layer_times.h"
 #include "program/compile.h"
 #include "runtime/crew.h"
 #include "runtime/worker.h"
@@ -20,15 +22,44 @@ struct Options {
   std::string model = "cifar-resnet18", precision = "fp32", plan = "data";
   int devices = 2, steps = 6, warmup = 2;
   int64_t batch = 128, classes = 10;
-  bool events = false;
+  std::string cut;                   ///< first layer of the second stage, where the plan has two
+  std::vector<std::string> settings; ///< model options, "hidden=4096"
+  std::vector<int64_t> sample{3, 32, 32};
+  bool events = false, shares = false;
 };
+
+ModelSpec spec_of(const Options& o) {
+  ModelSpec spec{o.model, o.sample, o.classes, {}};
+  for (const std::string& setting : o.settings) {
+    const size_t equals = setting.find('=');
+    if (equals == setting.npos) fail_user({"--set " + setting, "has no value", "write it as name=value", ""});
+    spec.options[setting.substr(0, equals)] = std::stod(setting.substr(equals + 1));
+  }
+  return spec;
+}
+
+Plan plan_for(const Options& o, const Model& model, Precision precision) {
+  const Cluster cluster = Cluster::uniform(o.plan.starts_with("single") ? 1 : o.devices);
+  Plan plan = named_plan(o.plan, model, cluster, o.batch, {});
+  if (o.cut.empty()) {
+    if (plan.stages.size() == 1) return plan;
+    return named_plan(o.plan, model, cluster, o.batch, profile_layers(model, precision, std::max<int64_t>(1, o.batch / plan.micro_batches), 0));
+  }
+  const NodeId first = model.find(o.cut);
+  if (plan.stages.size() != 2 || first < 0) fail_user({"--cut " + o.cut, "needs a plan of two stages and a layer of the model", "", ""});
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) plan.layers[size_t(id)].stage = id >= first;
+  return plan;
+}
 
 double images_per_second(const Options& o) {
   const Precision precision = parse_precision(o.precision, "--precision");
-  const Model model = make_model({o.model, {3, 32, 32}, o.classes, {}});
-  const Plan plan = named_plan(o.plan, model, Cluster::uniform(o.plan == "single" ? 1 : o.devices), o.batch, {});
+  const Model model = make_model(spec_of(o));
+  const Plan plan = plan_for(o, model, precision);
   const Program program = compile(model, plan, {.segment_per_layer = o.events, .mixed_precision = precision == Precision::bf16});
-  const at::Tensor images = at::rand({o.batch, 3, 32, 32}).contiguous(at::MemoryFormat::ChannelsLast);
+  Shape shape = o.sample;
+  shape.insert(shape.begin(), o.batch);
+  at::Tensor images = at::rand(shape);
+  if (images.dim() == 4) images = images.contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor targets = at::randint(o.classes, {o.batch}, at::kLong);
   auto load = [&](Range range) {
     return std::vector<at::Tensor>{images.narrow(0, range.begin, range.size()), targets.narrow(0, range.begin, range.size())};
@@ -36,7 +67,7 @@ double images_per_second(const Options& o) {
   OptimizerConfig optimizer{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 5e-4};
   LocalWorld world(plan.devices);
   ParameterStore store(program, precision);
-  std::vector<double> begin(static_cast<size_t>(plan.devices)), end(begin);
+  std::vector<double> begin(static_cast<size_t>(plan.devices)), end(begin), waiting(begin), exposed(begin);
   run_crew(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, {.optimizer = optimizer});
     std::map<std::string, double> seconds;
@@ -45,6 +76,10 @@ double images_per_second(const Options& o) {
           worker.train({.step = step, .batch = {o.batch, load}, .learning_rate = 0.1, .trace = o.events && step >= o.warmup});
       if (step == o.warmup) begin[size_t(rank)] = outcome.begin;
       end[size_t(rank)] = outcome.end;
+      if (step >= o.warmup) {
+        waiting[size_t(rank)] += outcome.waiting_seconds;
+        exposed[size_t(rank)] += outcome.exposed_seconds;
+      }
       for (const Event& event : outcome.events) seconds[event.name] += (event.end - event.begin) / o.steps;
     }
     if (rank != 0) return;
@@ -54,6 +89,11 @@ double images_per_second(const Options& o) {
     for (const auto& [value, name] : sorted) std::cout << fmt::format("{:8.3f} ms  {}\n", value * 1e3, name);
   });
   const double elapsed = *std::max_element(end.begin(), end.end()) - *std::min_element(begin.begin(), begin.end());
+  if (o.shares) {
+    const double all = elapsed * plan.devices;
+    std::cout << fmt::format("{:.4f} {:.4f} ", std::accumulate(waiting.begin(), waiting.end(), 0.0) / all,
+                             std::accumulate(exposed.begin(), exposed.end(), 0.0) / all);
+  }
   return double(o.batch * o.steps) / elapsed;
 }
 
@@ -71,6 +111,10 @@ int main(int argc, char** argv) {
   app.add_option("--classes", o.classes);
   app.add_option("--steps", o.steps);
   app.add_option("--warmup", o.warmup);
+  app.add_option("--cut", o.cut, "first layer of the second of two stages");
+  app.add_option("--set", o.settings, "model options, name=value");
+  app.add_option("--sample", o.sample, "sample shape");
+  app.add_flag("--shares", o.shares, "print the shares of waiting and of exposed communication in the workers' time before the rate");
   app.add_flag("--events", o.events, "print seconds per layer and direction");
   CLI11_PARSE(app, argc, argv);
   try {

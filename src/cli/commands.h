@@ -38,6 +38,17 @@ struct PlanOptions {
 /// Prints the plan as JSON, to be edited and given back with --plan FILE.
 int run_plan(const PlanOptions& options);
 
+struct PlanShowOptions {
+  ExperimentOptions experiment;  ///< the file may be left out
+  std::string plan;
+  std::string model;             ///< of the zoo, where there is no experiment
+  bool program = false;          ///< draw the schedule too
+  int worker = -1;               ///< and list what this worker does; -1: none
+  int columns = 0;               ///< of the drawing; 0: as wide as the terminal
+};
+/// Prints a plan in words.
+int run_plan_show(const PlanShowOptions& options);
+
 /// Prints the table of a run folder and writes its report.html anew from run.json and trace.json.
 int run_report(const std::filesystem::path& folder);
 

@@ -15,6 +15,7 @@
 #include "cli/experiment_header.h"
 #include "cli/plan_choice.h"
 #include "plan/named.h"
+#include "plan/strategy.h"
 #include "report/progress.h"
 #include "report/run_folder.h"
 #include "report/run_json.h"
@@ -38,7 +39,7 @@ struct Job {
 /// The strategy as rows name it: "hybrid" for both its forms, a plan file by its stem.
 std::string row_strategy(const Job& job) {
   return is_plan_file(job.strategy) ? std::filesystem::path(job.strategy).stem().string()
-                                    : job.strategy.substr(0, job.strategy.find(':'));
+                                    : family_of(job.strategy);
 }
 
 RunResult row_without_run(const Job& job, RunStatus status, std::string reason) {
@@ -76,15 +77,15 @@ std::vector<Job> jobs_of(const std::string& written, const Experiment& experimen
     }
   }
   // "hybrid" on too few devices: one row says so for both its forms
-  if (written == "hybrid")
-    std::erase_if(jobs, [](const Job& job) { return job.devices < 4 && job.strategy == "hybrid:pipeline"; });
+  if (family_of(written) == "hybrid" && expand_strategy(written).size() > 1)
+    std::erase_if(jobs, [](const Job& job) { return job.devices < 4 && job.strategy.starts_with("hybrid:pipeline"); });
   return jobs;
 }
 
 std::vector<Job> list_jobs(const Experiment& experiment, const Model& model) {
   std::vector<Job> jobs;
   std::set<std::string> folders;
-  for (const std::string& written : join_degrees(experiment.strategies)) {
+  for (const std::string& written : experiment.strategies) {
     for (Job& job : jobs_of(written, experiment, model)) {
       // the same strategy twice measures its spread; two plan files may share a name
       const std::string label = job.label;
@@ -168,12 +169,13 @@ class Comparison {
   RunFolder& folder_;
 };
 
-/// A row for a strategy that cannot use so many devices (or so small a batch), known before anything runs.
+/// A row for a strategy that cannot use so many devices, so small a batch or so many micro-batches, known before anything runs.
 std::optional<RunResult> ruled_out(const Job& job, const Experiment& experiment, const Model& model) {
   if (is_plan_file(job.strategy)) return std::nullopt;  // validated already
   try {
-    const Cluster cluster = Cluster::uniform(job.devices, experiment.device_memory);
-    named_plan(job.strategy, model, cluster, experiment.batch, {}, experiment.micro_batches);
+    const Cluster cluster = cluster_of(experiment, job.devices);
+    check_compiles(named_plan(job.strategy, model, cluster, experiment.batch, {}, experiment.micro_batches), experiment, model,
+                   fmt::format("strategy {}", job.strategy));
     return std::nullopt;
   } catch (const Error& error) {
     return row_without_run(job, RunStatus::skipped, first_line(error));

@@ -89,8 +89,8 @@ class ProgressPrinter {
 }  // namespace
 
 int data_get(const std::string& name, const std::optional<std::filesystem::path>& data_dir, std::ostream& out) {
-  if (name == "digits") {
-    out << "digits: generated when needed, nothing to download\n";
+  if (name == "digits" || name == "generated-text") {
+    out << name << ": generated when needed, nothing to download\n";
     return 0;
   }
   const KnownSet& set = known_set(name);
@@ -111,6 +111,7 @@ int data_list(std::ostream& out, const std::optional<std::filesystem::path>& dat
                                  format_bytes(set.download_bytes())));
   }
   out << fmt::format("{:<8} {}\n         always there\n", "digits", "digits drawn by trireme, 28x28 grey, 60,000 + 10,000");
+  out << fmt::format("{}\n         always there: text of 64 different words written by trireme, 200,000 + 20,000\n", "generated-text");
   out << "searched:";
   for (const auto& folder : searched) out << ' ' << folder.string();
   out << '\n';

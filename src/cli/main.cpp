@@ -12,12 +12,13 @@
 #include "cli/commands.h"
 #include "cli/data_command.h"
 #include "cli/doctor.h"
+#include "plan/strategy.h"
 
 namespace {
 
 constexpr int kRunFailed = 1, kUserError = 2;
-constexpr const char* kPlanHelp =
-    "single, data, tensor, pipeline, hybrid:tensor, hybrid:pipeline, degrees such as data=2,tensor=2, or a plan file";
+
+std::string plan_help() { return "a plan file, or " + trireme::strategy_syntax(); }
 
 void add_compare(CLI::App& app, trireme::CompareOptions& o) {
   auto* verb = app.add_subcommand("compare", "train under every strategy and compare them");
@@ -25,7 +26,8 @@ void add_compare(CLI::App& app, trireme::CompareOptions& o) {
   o.experiment.add_run(*verb);
   o.experiment.add_devices(*verb, true);
   verb->add_option("--strategies", o.experiment.strategies,
-                   "strategies, degrees or plan files, for example data,tensor,data=2,tensor=2,my-plan.json (default: the experiment's)")
+                   "strategies, degrees or plan files, for example data,1f1b,recompute=all,data=2,tensor=2,my-plan.json; keys belong to what "
+                   "stands before them (default: the experiment's). Each is " + plan_help())
       ->delimiter(',');
   verb->add_option("--json", o.json, "also write run.json's content to this file");
 }
@@ -35,7 +37,7 @@ void add_train(CLI::App& app, trireme::TrainOptions& o) {
   o.experiment.add_common(*verb);
   o.experiment.add_run(*verb);
   o.experiment.add_devices(*verb, false);
-  verb->add_option("--plan", o.plan, kPlanHelp)->capture_default_str();
+  verb->add_option("--plan", o.plan, plan_help())->capture_default_str();
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   verb->add_flag("--messages", o.messages, "write JSON lines instead of a progress bar");
 }
@@ -44,18 +46,38 @@ void add_verify(CLI::App& app, trireme::VerifyOptions& o) {
   auto* verb = app.add_subcommand("verify", "check that a plan trains exactly as one device does");
   o.experiment.add_common(*verb);
   o.experiment.add_devices(*verb, false);
-  verb->add_option("--plan", o.plan, kPlanHelp)->capture_default_str();
+  verb->add_option("--plan", o.plan, plan_help())->capture_default_str();
   verb->add_option("--precision", o.precision, "fp64 shows errors of the plan; fp32 and bf16 add rounding, which grows step by step")
       ->capture_default_str();
   verb->add_option("--steps", o.steps, "steps to compare")->capture_default_str()->check(trireme::whole_number(1));
 }
 
-void add_plan(CLI::App& app, trireme::PlanOptions& o) {
-  auto* verb = app.add_subcommand("plan", "print a plan as JSON, to be edited and given back with --plan FILE");
-  o.experiment.add_common(*verb);
-  o.experiment.add_devices(*verb, false);
-  verb->add_option("--plan", o.plan, kPlanHelp)->capture_default_str();
-}
+/// `trireme plan` prints JSON, `trireme plan show` words and a picture.
+struct PlanVerbs {
+  trireme::PlanOptions json;
+  trireme::PlanShowOptions words;
+  CLI::App* show = nullptr;
+
+  explicit PlanVerbs(CLI::App& app) {
+    auto* plan = app.add_subcommand("plan", "print a plan as JSON, to be edited and given back with --plan FILE");
+    json.experiment.add_common(*plan);
+    json.experiment.add_devices(*plan, false);
+    plan->add_option("--plan", json.plan, plan_help())->capture_default_str();
+    show = plan->add_subcommand("show", "print a plan in words, with --program its schedule as a picture");
+    show->add_option("plan", words.plan, plan_help())->required();
+    words.experiment.add_common(*show);
+    words.experiment.add_devices(*show, false);
+    for (auto* verb : {plan, show}) verb->get_option("experiment")->required(false);  // `show` can do without
+    plan->callback([this] {
+      if (!show->parsed() && json.experiment.experiment.empty()) throw CLI::RequiredError("experiment");
+    });
+    show->add_option("--model", words.model, "a named model with its usual options, where there is no experiment");
+    show->add_flag("--program", words.program, "draw what every worker does when");
+    show->add_option("--worker", words.worker, "list the instructions of this worker")->check(trireme::whole_number(0, trireme::kMaxPlanDevices));
+    show->add_option("--columns", words.columns, "width of the picture (default: the terminal's)")->check(trireme::whole_number(20, 10'000));
+  }
+  int run() { return show->parsed() ? run_plan_show(words) : run_plan(json); }
+};
 
 /// `trireme data` has verbs of its own.
 struct DataVerbs {
@@ -116,11 +138,10 @@ int main(int argc, char** argv) {
   trireme::CompareOptions compare;
   trireme::TrainOptions train;
   trireme::VerifyOptions verify;
-  trireme::PlanOptions plan;
   add_compare(app, compare);
   add_train(app, train);
   add_verify(app, verify);
-  add_plan(app, plan);
+  PlanVerbs plan(app);
   std::filesystem::path run_folder;
   app.add_subcommand("report", "print a run folder's table and write its report.html anew")
       ->add_option("folder", run_folder, "run folder")
@@ -147,7 +168,7 @@ int main(int argc, char** argv) {
       std::_Exit(code);
     }
     if (app.got_subcommand("verify")) return run_verify(verify);
-    if (app.got_subcommand("plan")) return run_plan(plan);
+    if (app.got_subcommand("plan")) return plan.run();
     if (app.got_subcommand("report")) return trireme::run_report(run_folder);
     if (app.got_subcommand("doctor")) return trireme::run_doctor(std::cout);
     return data.run();

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "plan/strategy.h"
 
 namespace trireme {
 namespace {
@@ -51,7 +52,9 @@ void ExperimentOptions::add_run(CLI::App& app) {
   app.add_option("--out", out, "run folder to create (default: runs/<name>-<time>)");
 }
 
-ExperimentOverrides ExperimentOptions::overrides() const { return {set, data_dir, seed, steps, strategies, devices}; }
+ExperimentOverrides ExperimentOptions::overrides() const { 
+  return {set, data_dir, seed, steps, join_strategies(strategies), devices};
+}
 
 std::vector<std::string> ExperimentOptions::forwarded() const {
   std::vector<std::string> flags{experiment.string()};

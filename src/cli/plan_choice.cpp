@@ -3,16 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "plan/named.h"
+#include "plan/strategy.h"
 #include "program/compile.h"
 #include "train/trainer.h"
 
@@ -25,81 +24,52 @@ bool looks_like_file(const std::string& name) {
   return name.find('/') != name.npos || fs::path(name).extension() == ".json";
 }
 
-bool is_known(const std::string& name) {
-  const auto known = known_strategies();
-  return std::find(known.begin(), known.end(), name) != known.end();
-}
-
 }  // namespace
 
 void check_plan_name(const std::string& name, const std::string& where) {
-  if (is_known(name) || is_plan_file(name)) return;
-  if (name.find('=') != name.npos && !looks_like_file(name)) return;  // degrees: named_plan checks each of them
+  if (is_plan_file(name)) return;
+  const std::string first = name.substr(0, name.find(','));
   if (looks_like_file(name))
     fail_user({where, name, "there is no such file", "check the path; trireme plan EXPERIMENT > FILE writes a plan"});
-  if (name == "hybrid")
+  if (first != name && is_plan_file(first))
+    fail_user({where, name, "a file says all about its plan: no keys may follow", "edit the file"});
+  if (first == "hybrid")
     fail_user({where, "hybrid", "stands for two plans", "choose hybrid:tensor or hybrid:pipeline"});
-  auto candidates = known_strategies();
-  const std::string near = closest_match(name, candidates);
-  fail_user({where, "\"" + name + "\"", "is neither a known plan nor a file that is there",
-             near.empty() ? fmt::format("known are {}, and degrees such as data=2,tensor=2", join(candidates))
-                          : fmt::format("did you mean \"{}\"?", near)});
+  const auto known = known_strategies();
+  if (first.find('=') != first.npos || std::find(known.begin(), known.end(), first) != known.end()) {
+    parse_strategy(name, where);
+    return;
+  }
+  const std::string near = closest_match(first, known);
+  fail_user({where, "\"" + first + "\"", "is neither a known plan nor a file that is there",
+             near.empty() ? fmt::format("known are {}", strategy_syntax()) : fmt::format("did you mean \"{}\"?", near)});
 }
 
 std::optional<int> devices_of_degrees(const std::string& name) {
-  int64_t product = 1;
-  std::string_view rest = name;
-  while (!rest.empty()) {
-    const std::string_view item = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
-    const size_t equals = item.find('=');
-    if (equals == item.npos) return std::nullopt;
-    const std::string_view key = item.substr(0, equals), number = item.substr(equals + 1);
-    int value = 0;
-    auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    if (error != std::errc() || end != number.data() + number.size() || value < 1) return std::nullopt;
-    if (key == "data" || key == "tensor" || key == "pipeline") product *= value;
-    else if (key != "micro_batches") return std::nullopt;
-    if (product > kMaxDevices) return std::nullopt;
-  }
-  return int(product);
+  const std::optional<int> devices = parse_strategy(name, "--plan").devices();
+  if (devices && *devices > kMaxDevices)
+    fail_user({"--plan", name, fmt::format("at most {} devices can work on this machine", kMaxDevices), "use smaller degrees"});
+  return devices;
 }
 
-std::vector<std::string> join_degrees(const std::vector<std::string>& items) {
-  std::vector<std::string> joined;
-  std::vector<std::string> keys;  // of the degrees that the last of `joined` holds
-  for (const std::string& item : items) {
-    const size_t equals = item.find('=');
-    if (equals == item.npos) {
-      keys.clear();
-      joined.push_back(item);
-      continue;
-    }
-    const std::string key = item.substr(0, equals);
-    const bool next_plan = keys.empty() || std::find(keys.begin(), keys.end(), key) != keys.end();
-    if (next_plan) {
-      keys.clear();
-      joined.push_back(item);
-    } else {
-      joined.back() += "," + item;
-    }
-    keys.push_back(key);
+void check_compiles(const Plan& plan, const Experiment& experiment, const Model& model, const std::string& where) {
+  if (plan.devices > kMaxDevices)
+    fail_user({where, fmt::format("{} devices", plan.devices), fmt::format("at most {} can work on this machine", kMaxDevices),
+               "use fewer"});
+  try {
+    compile(model, plan, compile_options(experiment, true));
+  } catch (const Error& error) {  // an unknown schedule, a deadlock: of this plan
+    Diagnosis diagnosis = error.diagnosis();
+    if (diagnosis.where.starts_with("plan")) diagnosis.where = where;
+    throw Error(error.blame(), std::move(diagnosis));
   }
-  return joined;
 }
 
 Plan load_plan_file(const std::string& file, const Experiment& experiment, const Model& model) {
   Plan plan = read_plan(file, model);
   validate(plan, model, experiment.batch, file);
   plan.name = fs::path(file).stem().string();  // `trireme plan` wrote "data" into it; edited, it is not that any more
-  try {
-    compile(model, plan, {.clip_gradients = experiment.clip_norm > 0,
-                          .mixed_precision = experiment.precision == Precision::bf16, .batch_norm = experiment.batch_norm});
-  } catch (const Error& error) {  // an unknown schedule, a deadlock: of this file
-    Diagnosis diagnosis = error.diagnosis();
-    if (diagnosis.where.starts_with("plan")) diagnosis.where = file;
-    throw Error(error.blame(), std::move(diagnosis));
-  }
+  check_compiles(plan, experiment, model, file);
   return plan;
 }
 
@@ -118,20 +88,23 @@ Plan choose_plan(const std::string& name, const std::vector<int>& devices, const
 
 std::string plan_text(const Plan& plan, const Model& model) {
   const nlohmann::json json = to_json(plan, model);
-  auto line = [](const nlohmann::json& object, std::initializer_list<const char*> keys) {
+  // JSON of the library sorts by name; these are in the order in which a reader asks. Usual values are not there
+  const auto line = [](const nlohmann::json& object, std::initializer_list<const char*> keys) {
     std::vector<std::string> pairs;
-    for (const char* key : keys) pairs.push_back(fmt::format("\"{}\": {}", key, object.at(key).dump()));
+    for (const char* key : keys)
+      if (object.contains(key)) pairs.push_back(fmt::format("\"{}\": {}", key, object.at(key).dump()));
     return join(pairs);
   };
   std::string text = "{\n";
-  for (const auto* key : {"trireme_plan", "name", "model", "model_fingerprint", "devices", "schedule", "micro_batches"})
-    text += fmt::format("  {},\n", line(json, {key}));
-  auto list = [&](const char* name, std::initializer_list<const char*> keys) {
+  for (const auto* key : {"trireme_plan", "name", "model", "model_fingerprint", "devices", "speeds", "schedule", "vertical_sync",
+                          "micro_batches", "recompute_last", "optimizer_sharding", "compression"})
+    if (json.contains(key)) text += fmt::format("  {},\n", line(json, {key}));
+  const auto list = [&](const char* name, std::initializer_list<const char*> keys) {
     std::vector<std::string> lines;
     for (const auto& entry : json.at(name)) lines.push_back("    {" + line(entry, keys) + "}");
     return fmt::format("  \"{}\": [\n{}\n  ]", name, join(lines, ",\n"));
   };
-  return text + list("stages", {"workers"}) + ",\n" + list("layers", {"layer", "stage", "data", "tensor", "split"}) + "\n}\n";
+  return text + list("stages", {"workers"}) + ",\n" + list("layers", {"layer", "stage", "data", "tensor", "split", "recompute"}) + "\n}\n";
 }
 
 }  // namespace trireme

@@ -10,15 +10,16 @@
 
 namespace trireme {
 
-/// Throws a user error, naming `where` (a flag or key), for what is neither a known plan, nor degrees, nor a file that is there.
+/// Throws a user error, naming `where` (a flag or key), for what is neither a strategy (plan/strategy.h has the syntax) nor a file
+/// that is there.
 void check_plan_name(const std::string& name, const std::string& where);
 
-/// The product of degrees such as "data=2,tensor=2"; nullopt for any other name.
+/// The product of degrees such as "data=2,tensor=2"; nullopt for any other name. Errors (user): more than a run can have.
 std::optional<int> devices_of_degrees(const std::string& name);
 
-/// --strategies is cut at commas, and so are degrees: puts "data=2", "tensor=2" together again. A degree that occurs for the
-/// second time begins the next plan.
-std::vector<std::string> join_degrees(const std::vector<std::string>& items);
+/// Throws the error of a valid plan whose program cannot run as the experiment says, naming `where`: a schedule that does not fit
+/// its stages and micro-batches, a deadlock, more workers than a process can have.
+void check_compiles(const Plan& plan, const Experiment& experiment, const Model& model, const std::string& where);
 
 /// The plan of a file, named after the file: its own name may still be that of the plan it was edited from. It is valid and its
 /// program passes the checker, or else a user error names the file.

@@ -14,12 +14,8 @@ namespace trireme {
 namespace {
 
 constexpr double kMicro = 1e-6;
-constexpr EventKind kKinds[] = {EventKind::load, EventKind::forward, EventKind::backward, EventKind::redistribute,
-                                EventKind::send, EventKind::receive, EventKind::reduce,   EventKind::update,
-                                EventKind::wait, EventKind::other};
-
 EventKind kind_of(const std::string& name) {
-  for (EventKind kind : kKinds)
+  for (EventKind kind : all_event_kinds())
     if (name == name_of(kind)) return kind;
   return EventKind::other;
 }

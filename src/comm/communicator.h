@@ -72,6 +72,8 @@ class Communicator {
 
   /// Ends every pending and later operation of every rank with an error that carries `reason`. Any thread may call it.
   virtual void abort(const std::string& reason) = 0;
+  /// Why the world was aborted; empty while it was not.
+  virtual std::string abort_reason() const = 0;
 };
 
 }  // namespace trireme

@@ -14,8 +14,8 @@ namespace trireme {
 
 /// Samples stacked along dim 0.
 struct Samples {
-  at::Tensor data;    ///< float32, [n, ...sample shape], NCHW and channels_last for images
-  at::Tensor target;  ///< int64 [n] for classification
+  at::Tensor data;    ///< [n, ...sample shape]: float32, NCHW and channels_last for images; int64 token ids for text
+  at::Tensor target;  ///< int64 [n, ...target shape]: [n] for classification
 };
 
 /// Which draw of the random augmentation: keyed by seed, epoch and sample index, never by worker.
@@ -31,7 +31,10 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
   virtual Shape sample_shape() const = 0;
+  virtual Shape target_shape() const { return {}; }  ///< of one sample: a class index, or one per token
   virtual int64_t classes() const = 0;
+  /// Whether sample i + 1 goes on where sample i ends (windows of one text), so that batches go in SampleOrder::stream.
+  virtual bool is_stream() const { return false; }
   virtual Samples get(std::span<const int64_t> indices, const Draw& draw) const = 0;
 };
 

@@ -11,8 +11,11 @@
 #include "data/catalogue.h"
 #include "data/cifar10.h"
 #include "data/generated_digits.h"
+#include "data/generated_text.h"
 #include "data/idx.h"
 #include "data/image_dataset.h"
+#include "data/text_stream.h"
+#include "data/words.h"
 
 namespace trireme {
 namespace {
@@ -29,17 +32,17 @@ std::optional<std::filesystem::path> environment_path(const char* name) {
 /// 20000 -> "20,000"
 std::string with_commas(int64_t n) {
   std::string digits = std::to_string(n);
-  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
+  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), 1, ',');
   return digits;
 }
 
 /// "", or what part of the whole set is used.
-std::string used_part(int64_t train, int64_t whole_train, int64_t test, int64_t whole_test) {
+std::string used_part(int64_t train, int64_t whole_train, int64_t test, int64_t whole_test, const char* unit = "images") {
   if (train == whole_train && test == whole_test) return "";
   auto count = [](int64_t n, int64_t whole) {
     return n == whole ? with_commas(n) : with_commas(n) + " of " + with_commas(whole);
   };
-  return fmt::format(", {} training images, {} test images", count(train, whole_train), count(test, whole_test));
+  return fmt::format(", {} training {}, {} test {}", count(train, whole_train), unit, count(test, whole_test), unit);
 }
 
 TaskData make_task(Images train, Images test, int64_t classes, const Normalization& normalization,
@@ -101,10 +104,52 @@ TaskData open_digits(const DataSpec& spec, const std::string& reason) {
   return task;
 }
 
+/// `title` tells where the text is from.
+TaskData make_text_task(const DataSpec& spec, std::vector<int32_t> train_tokens, std::vector<int32_t> test_tokens,
+                        int64_t vocabulary, const std::string& title) {
+  const int64_t window = spec.sequence > 0 ? spec.sequence : kDefaultSequence;
+  auto train = std::make_shared<TextStream>(std::move(train_tokens), vocabulary, window);
+  auto test = std::make_shared<TextStream>(std::move(test_tokens), vocabulary, window);
+  const int64_t whole_train = train->size(), whole_test = test->size();
+  train->keep_first(spec.train_limit);
+  test->keep_first(spec.test_limit);
+  TaskData task;
+  task.source = fmt::format("{}, {} different tokens, sequences of {}{}", title, with_commas(vocabulary), window,
+                            used_part(train->size(), whole_train, test->size(), whole_test, "sequences"));
+  task.train = std::move(train);
+  task.test = std::move(test);
+  return task;
+}
+
+TaskData open_ptb(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
+  const std::string next = "delete the file and get the set again: trireme data get ptb";
+  Vocabulary vocabulary;
+  std::vector<int32_t> train = read_training_text(folder / "ptb.train.txt", vocabulary, next);
+  std::vector<int32_t> test = read_text(folder / "ptb.test.txt", vocabulary, next);
+  return make_text_task(spec, std::move(train), std::move(test), vocabulary.size(), fmt::format("{}, {}", set.title, folder.string()));
+}
+
+TaskData open_generated_text(const DataSpec& spec) {
+  TaskData task = make_text_task(spec, generate_text(TextSplit::train, kTextTrain, spec.seed),
+                                 generate_text(TextSplit::test, kTextTest, spec.seed), kTextVocabulary, "generated text");
+  task.generated = true;
+  return task;
+}
+
+TaskData open_found(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
+  if (spec.name == "mnist") return open_mnist(spec, set, folder);
+  return spec.name == "ptb" ? open_ptb(spec, set, folder) : open_cifar10(spec, set, folder);
+}
+
 void check_spec(const DataSpec& spec) {
-  if (spec.name != "mnist" && spec.name != "cifar10" && spec.name != "digits")
+  const auto& names = data_names();
+  if (std::find(names.begin(), names.end(), spec.name) == names.end())
     fail_user({.where = "data.name", .what = "\"" + spec.name + "\"", .why = "no data set has this name",
-               .next = "choose one of mnist, cifar10, digits"});
+               .next = fmt::format("choose one of {}", fmt::join(names, ", "))});
+  if (spec.sequence < 0 || (spec.sequence > 0 && !is_text(spec.name)))
+    fail_user({.where = "data.sequence", .what = std::to_string(spec.sequence),
+               .why = is_text(spec.name) ? "a sample holds at least one token" : spec.name + " is no text",
+               .next = is_text(spec.name) ? "set a positive number" : "leave it out"});
   if (spec.augment && spec.name != "cifar10")
     fail_user({.where = "data.augment", .what = "true", .why = spec.name + " has no standard augmentation",
                .next = "set augment = false"});
@@ -119,6 +164,13 @@ void check_spec(const DataSpec& spec) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& data_names() {
+  static const std::vector<std::string> names{"mnist", "cifar10", "digits", "ptb", "generated-text"};
+  return names;
+}
+
+bool is_text(const std::string& name) { return name == "ptb" || name == "generated-text"; }
 
 std::filesystem::path cache_folder() {
   if (auto own = environment_path("TRIREME_CACHE")) return *own;
@@ -138,10 +190,10 @@ std::vector<std::filesystem::path> data_search_path(const std::optional<std::fil
 TaskData open_data(const DataSpec& spec) {
   check_spec(spec);
   if (spec.name == "digits") return open_digits(spec, "");
+  if (spec.name == "generated-text") return open_generated_text(spec);
   const KnownSet& set = known_set(spec.name);
   const auto searched = data_search_path(spec.data_dir);
-  if (auto folder = find_set(set, searched))
-    return spec.name == "mnist" ? open_mnist(spec, set, *folder) : open_cifar10(spec, set, *folder);
+  if (auto folder = find_set(set, searched)) return open_found(spec, set, *folder);
   if (spec.name == "mnist")
     return open_digits(spec, ": no MNIST was found (trireme data get mnist downloads it)");
   std::vector<std::string> names;

@@ -12,13 +12,21 @@ namespace trireme {
 
 /// What the `[data]` table of an experiment says.
 struct DataSpec {
-  std::string name;                               ///< "mnist", "cifar10", "digits" (generated)
+  std::string name;                               ///< one of data_names()
   std::optional<std::filesystem::path> data_dir = {};  ///< --data-dir
   bool augment = false;                           ///< the set's standard augmentation (CIFAR: pad-4 crop and flip)
   int64_t train_limit = 0;                        ///< first k samples only; 0: all
   int64_t test_limit = 0;
   uint64_t seed = 0;                              ///< of generated data
+  int64_t sequence = 0;                           ///< text: tokens per sample; 0: kDefaultSequence
 };
+
+inline constexpr int64_t kDefaultSequence = 35;  ///< the usual one for Penn Treebank (Zaremba et al., 2014)
+
+/// "mnist", "cifar10", "digits" (generated images), "ptb" (words), "generated-text".
+const std::vector<std::string>& data_names();
+/// Whether a set of this name is text: takes DataSpec::sequence.
+bool is_text(const std::string& name);
 
 /// Folders that are searched, in order: --data-dir, TRIREME_DATA, the cache folder
 /// (TRIREME_CACHE, else XDG_CACHE_HOME/trireme, else ~/.cache/trireme), ../shared/data. Each is tried with and without

@@ -12,17 +12,17 @@ std::vector<int64_t> sample_order(int64_t n, uint64_t seed, int64_t epoch) {
   return random_permutation(n, random_key(seed, "order/epoch/" + std::to_string(epoch)));
 }
 
-BatchSampler::BatchSampler(int64_t n, int64_t batch, uint64_t seed, bool drop_last)
-    : n_(n), batch_(batch), seed_(seed), drop_last_(drop_last) {
+BatchSampler::BatchSampler(int64_t n, int64_t batch, uint64_t seed, bool drop_last, SampleOrder order)
+    : n_(n), batch_(batch), seed_(seed), drop_last_(drop_last || order == SampleOrder::stream), order_(order) {
   if (n < 1)
     fail_user({.where = "data", .what = std::to_string(n) + " training samples", .why = "at least one is needed",
                .next = "check the data set and train_limit"});
   if (batch < 1)
     fail_user({.where = "batch", .what = std::to_string(batch), .why = "a batch holds at least one sample",
                .next = "set a positive number"});
-  if (drop_last && batch > n)
+  if (drop_last_ && batch > n)
     fail_user({.where = "batch", .what = std::to_string(batch),
-               .why = "larger than the " + std::to_string(n) + " training samples, and short batches are dropped",
+               .why = "larger than the " + std::to_string(n) + " samples, and short batches are left out",
                .next = "set a batch of at most the number of samples"});
 }
 
@@ -35,12 +35,17 @@ int64_t BatchSampler::batch_size_at(int64_t k) const {
 
 std::vector<int64_t> BatchSampler::batch(int64_t epoch, int64_t k) const {
   const int64_t size = batch_size_at(k);
-  Order all = order(epoch);
+  if (order_ == SampleOrder::stream) {
+    std::vector<int64_t> indices;
+    for (int64_t row = 0; row < batch_; ++row) indices.push_back(row * steps_per_epoch() + k);
+    return indices;
+  }
+  Order all = shuffled(epoch);
   auto first = all->begin() + k * batch_;
   return {first, first + size};
 }
 
-BatchSampler::Order BatchSampler::order(int64_t epoch) const {
+BatchSampler::Order BatchSampler::shuffled(int64_t epoch) const {
   check_internal(epoch >= 0, "epochs count from 0");
   std::lock_guard lock(mutex_);
   Kept& kept = kept_[static_cast<size_t>(epoch % 2)];

@@ -13,16 +13,25 @@ namespace trireme {
 /// A permutation of 0..n-1, another one for each epoch.
 std::vector<int64_t> sample_order(int64_t n, uint64_t seed, int64_t epoch);
 
+/// shuffled: another permutation in each epoch.
+/// stream: for samples that continue each other. The samples are cut into `batch` rows of equal length; step k takes the k-th
+/// sample of every row, so row r of one batch goes on in row r of the next, up to the end of the epoch. Equal in all epochs.
+enum class SampleOrder { shuffled, stream };
+
 /// Cuts an epoch's order into global batches. Thread-safe; one sampler may serve all workers.
 class BatchSampler {
  public:
-  /// The last batch of an epoch is short when `batch` does not divide `n`, or left out with `drop_last`.
-  /// User errors: n or batch below 1, and a batch larger than n with `drop_last` (no step would be left).
-  BatchSampler(int64_t n, int64_t batch, uint64_t seed, bool drop_last = false);
+  /// Shuffled, the last batch of an epoch is short when `batch` does not divide `n`, or left out with `drop_last`. In stream
+  /// order all batches are full and the last n % batch samples are left out.
+  /// User errors: n or batch below 1, and a batch larger than n where short ones are left out (no step would be left).
+  BatchSampler(int64_t n, int64_t batch, uint64_t seed, bool drop_last = false, SampleOrder order = SampleOrder::shuffled);
 
   int64_t size() const { return n_; }
   int64_t batch_size() const { return batch_; }
   int64_t steps_per_epoch() const;
+  int64_t samples_per_epoch() const { return drop_last_ ? steps_per_epoch() * batch_ : n_; }
+  /// Whether the rows of step `k` start anew, rather than going on from the step before: state carried so far ends there.
+  bool starts_anew(int64_t k) const { return order_ == SampleOrder::shuffled || k == 0; }
 
   /// Samples of step `k` of `epoch`; k in [0, steps_per_epoch()).
   int64_t batch_size_at(int64_t k) const;
@@ -30,12 +39,13 @@ class BatchSampler {
 
  private:
   using Order = std::shared_ptr<const std::vector<int64_t>>;
-  Order order(int64_t epoch) const;
+  Order shuffled(int64_t epoch) const;
 
   int64_t n_;
   int64_t batch_;
   uint64_t seed_;
   bool drop_last_;
+  SampleOrder order_;
 
   struct Kept {
     int64_t epoch = -1;

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "comm/communicator.h"
 #include "tensor/placement.h"
 
@@ -44,6 +45,13 @@ struct BufferSpec {
   double initial = 0;
 };
 
+/// A tensor that a stateful layer carries from one step to the next for every row of the batch (an LSTM over a stream: row r of
+/// the next batch goes on where row r of this one ended). Zero at first.
+struct StateSpec {
+  std::string name;
+  Shape sample_shape;
+};
+
 /// One way to run a layer on a tensor axis of degree t. All placements are over the tensor axis; along the data axis every
 /// activation is Shard(0) and every parameter Replicate.
 ///
@@ -55,14 +63,17 @@ struct ShardingOption {
   Placement output = {};                          ///< given
   std::vector<Placement> input_gradients = {};    ///< given: Shard as the input, else Replicate or Partial
   std::vector<Placement> parameters = {};         ///< of each parameter: Replicate or Shard
-  std::vector<Placement> parameter_gradients = {};  ///< as the parameter; Replicate = every worker computes the full gradient
+  std::vector<Placement> parameter_gradients = {};  ///< Shard as the parameter; of a Replicate parameter: Replicate = every worker computes
+                                                    ///< the full gradient, Partial = each a summand
   std::vector<Placement> buffers = {};            ///< of each buffer: Replicate or Shard
+  std::vector<Placement> states = {};             ///< of each state, with the batch as dim 0: Replicate or Shard
   bool divides_work = false;                      ///< each worker does 1/t of the multiplications
   bool talks_over_tensor_axis = false;            ///< forward and backward call the tensor group themselves
 };
 
-/// Whether batch norm's statistics are those of the data shard or of the whole micro-batch.
-enum class BatchNormScope { local, global };
+/// Over what batch norm takes its statistics. local: the data shard of a micro-batch; global: the whole micro-batch;
+/// deferred: as local, but the running statistics take in a whole mini-batch at once (Kim et al., "torchgpipe", 2020).
+enum class BatchNormScope { local, global, deferred };
 
 /// What the runtime hands to one call of one layer on one worker. Lives for the forward call and, with its saved tensors,
 /// until the backward call of the same micro-batch has returned. Used by one thread.
@@ -77,6 +88,10 @@ class LayerCall {
   int64_t batch_samples = 0;   ///< samples of the whole global batch of this step: the loss divisor
   int64_t first_sample = 0;    ///< index within the global batch of the local batch's first sample
   int64_t micro_batch_samples = 0;  ///< samples of this micro-batch over all data shards
+  int micro_batch = 0;         ///< forwards of one step come in this order, 0 first
+  int micro_batches = 1;
+  bool recomputing = false;    ///< a second forward of the same samples: must leave buffers as they are
+  bool defer_parameters = false;  ///< backward leaves the parameters' gradients to backward_parameters
   const ShardingOption* option = nullptr;
   Box output_box;              ///< region of the global output (of this micro-batch) that this worker computes
   int tensor_index = 0;        ///< position on the tensor axis
@@ -98,6 +113,17 @@ class LayerCall {
   virtual GradientTarget gradient_target(int index) = 0;
   /// False where nobody needs the gradient of that input (data, integer targets).
   virtual bool wants_input_gradient(int index) = 0;
+
+  // -- state carried over steps: this worker's rows, as the option places them
+  virtual const at::Tensor& state(int index) = 0;               ///< as the step before left it
+  virtual void set_state(int index, const at::Tensor& next) = 0;  ///< for the next step; taken over, not copied
+
+  /// Undefined at first; what a layer leaves here it finds again in its next call on this worker, of whatever micro-batch or
+  /// step. For sums within a step (deferred batch norm): not part of the model, never saved or compared. Calls of a runtime
+  /// that offers no such place throw.
+  virtual at::Tensor& scratch() {
+    fail_run({"layer call", "no scratch tensor", "this runtime keeps none between calls", "choose another batch norm scope"});
+  }
 
   // -- saved for backward
   std::vector<at::Tensor> saved;
@@ -123,6 +149,7 @@ class Layer {
 
   virtual std::vector<ParameterSpec> parameters() const { return {}; }
   virtual std::vector<BufferSpec> buffers() const { return {}; }
+  virtual std::vector<StateSpec> states() const { return {}; }
 
   /// Sample shape of the output. Errors: user error naming the layer when the inputs do not fit.
   virtual Shape output_shape(std::span<const Shape> inputs) const = 0;
@@ -142,6 +169,11 @@ class Layer {
   /// Gradients of the inputs, undefined where not wanted; adds parameter gradients through the call. The results may share
   /// memory with each other and with `output_gradient` (a sum's inputs): whoever accumulates them must not do so in place.
   virtual std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const = 0;
+
+  /// Whether backward can be split in two (zero-bubble schedules): with call.defer_parameters, backward computes the inputs'
+  /// gradients only and saves in `call` what backward_parameters, called once after it, needs for the parameters'.
+  virtual bool splits_backward() const { return false; }
+  virtual void backward_parameters(LayerCall&) const {}
 
  private:
   std::string name_;

@@ -11,6 +11,11 @@
 
 namespace trireme {
 
+std::string block_of(std::string_view layer_name) {
+  const size_t dot = layer_name.rfind('.');
+  return dot == std::string_view::npos ? "" : std::string(layer_name.substr(0, dot));
+}
+
 NodeId Model::find(std::string_view name) const {
   auto it = std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.name == name; });
   return it == nodes_.end() ? -1 : NodeId(it - nodes_.begin());

@@ -21,6 +21,9 @@ struct Node {
   Shape sample_shape;  ///< of the output, without the batch dim
 };
 
+/// The block that a layer belongs to by its name: all before the last dot ("layer1.0.conv1" -> "layer1.0"); "" without a dot.
+std::string block_of(std::string_view layer_name);
+
 class Model {
  public:
   const std::string& name() const { return name_; }

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-std::vector<int> balance_stages(const Model& model, int stages, const LayerSeconds& seconds) {
+std::vector<int> balance_stages(const Model& model, int stages, const LayerSeconds& seconds, const std::vector<double>& speeds) {
   const int first = model.input_count(), layers = int(model.nodes().size()) - first;
   if (stages > layers)
     fail_user({"plan", fmt::format("{} pipeline stages", stages), fmt::format("model {} has only {} layers", model.name(), layers),
@@ -23,7 +23,8 @@ std::vector<int> balance_stages(const Model& model, int stages, const LayerSecon
   for (int s = 1; s <= stages; ++s)
     for (int i = s; i <= layers; ++i)
       for (int j = s - 1; j < i; ++j) {
-        double value = std::max(best[size_t(s) - 1][size_t(j)], sum[size_t(i)] - sum[size_t(j)]);
+        const double speed = speeds.empty() ? 1 : speeds[size_t(s) - 1];
+        double value = std::max(best[size_t(s) - 1][size_t(j)], (sum[size_t(i)] - sum[size_t(j)]) / speed);
         if (value < best[size_t(s)][size_t(i)]) {
           best[size_t(s)][size_t(i)] = value;
           cut[size_t(s)][size_t(i)] = j;

@@ -27,8 +27,6 @@ double move_seconds(const Placement& from, const Placement& to, int n, double el
   return factor == 0 ? 0 : kSecondsPerMove + factor * elements * kBytesPerElement / kBytesPerSecond;
 }
 
-Placement gradient_needed(const Placement& output) { return output.is_shard() ? output : Placement::replicate(); }
-
 struct Partial {
   double cost = 0;
   std::vector<int> choice;  // option index by node; -1: not yet
@@ -37,10 +35,20 @@ struct Partial {
 
 class SplitSearch {
  public:
-  SplitSearch(const Model& model, int degree, int64_t samples) : model_(model), degree_(degree), samples_(double(samples)) {
+  SplitSearch(const Model& model, int degree, int64_t samples, std::string_view also)
+      : model_(model), degree_(degree), samples_(double(samples)) {
     options_.resize(model.nodes().size());
-    for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
       options_[size_t(id)] = model.node(id).layer->sharding_options(model.input_shapes(id), degree);
+      std::erase_if(options_[size_t(id)], [&](const ShardingOption& option) {
+        return option.name != also && holds_weights_whole(*model.node(id).layer, option);
+      });
+    }
+    for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+      for (const ParameterSpec& p : model.node(id).layer->parameters()) ++users_[p.name];
+    tied_.resize(model.nodes().size());
+    for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+      for (const ParameterSpec& p : model.node(id).layer->parameters()) tied_[size_t(id)] = tied_[size_t(id)] || users_[p.name] > 1;
   }
 
   std::vector<std::string> run() {
@@ -56,6 +64,14 @@ class SplitSearch {
   }
 
  private:
+  /// Splits activations only; the small parameters of norms do not count.
+  static bool holds_weights_whole(const Layer& layer, const ShardingOption& option) {
+    const auto parameters = layer.parameters();
+    for (size_t i = 0; i < parameters.size(); ++i)
+      if (option.parameter_gradients[i].is_partial() && !parameters[i].full_precision) return true;
+    return false;
+  }
+
   static bool cheaper(const Partial& a, const Partial& b) { return a.cost < b.cost; }
 
   /// Two partial choices that agree on every node still to be consumed have the same future: the cheaper one stays.
@@ -98,6 +114,11 @@ class SplitSearch {
     double cost = flops / kFlopsPerSecond / (option.divides_work ? degree_ : 1);
     // memory traffic of the output, so that elementwise layers prefer to stay split too
     bool split = option.output.is_shard();
+    // whole parameters of which each worker has a summand of the gradient: an all-reduce over the tensor axis
+    const auto parameters = node.layer->parameters();
+    for (size_t i = 0; i < parameters.size(); ++i)
+      if (option.parameter_gradients[i].is_partial())
+        cost += move_seconds(Placement::partial(), Placement::replicate(), degree_, double(element_count(parameters[i].shape)));
     cost += element_count(node.sample_shape) * samples_ * kBytesPerElement * 3 / kBytesPerSecond / (split ? degree_ : 1);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       NodeId source = node.inputs[i];
@@ -122,22 +143,13 @@ class SplitSearch {
     return key;
   }
 
-  bool has_tied(NodeId id) const {
-    for (const ParameterSpec& p : model_.node(id).layer->parameters())
-      if (users(p.name) > 1) return true;
-    return false;
-  }
-
-  int users(const std::string& parameter) const {
-    int count = 0;
-    for (NodeId n = model_.input_count(); n < NodeId(model_.nodes().size()); ++n)
-      for (const ParameterSpec& p : model_.node(n).layer->parameters()) count += p.name == parameter;
-    return count;
-  }
+  bool has_tied(NodeId id) const { return tied_[size_t(id)]; }
 
   bool agrees_with_tied(const Partial& partial, NodeId id, const ShardingOption& option) const {
+    if (!has_tied(id)) return true;
     auto parameters = model_.node(id).layer->parameters();
     for (NodeId n = model_.input_count(); n < id; ++n) {
+      if (!has_tied(n)) continue;
       auto earlier = model_.node(n).layer->parameters();
       for (size_t a = 0; a < earlier.size(); ++a)
         for (size_t b = 0; b < parameters.size(); ++b)
@@ -149,6 +161,8 @@ class SplitSearch {
   }
 
   const Model& model_;
+  std::map<std::string, int> users_;  // layers that use a parameter
+  std::vector<bool> tied_;            // by node: shares a parameter with another
   int degree_;
   double samples_;
   std::vector<std::vector<ShardingOption>> options_;
@@ -156,8 +170,8 @@ class SplitSearch {
 
 }  // namespace
 
-std::vector<std::string> choose_splits(const Model& model, int degree, int64_t samples) {
-  return SplitSearch(model, degree, samples).run();
+std::vector<std::string> choose_splits(const Model& model, int degree, int64_t samples, std::string_view also) {
+  return SplitSearch(model, degree, samples, also).run();
 }
 
 }  // namespace trireme

@@ -8,6 +8,7 @@ namespace trireme {
 
 struct Device {
   int64_t memory = 0;  ///< bytes for tensors; 0: no limit
+  double speed = 1;    ///< relative to the others
 };
 
 struct Cluster {
@@ -15,7 +16,7 @@ struct Cluster {
 
   int size() const { return int(devices.size()); }
   static Cluster uniform(int devices, int64_t memory = 0) {
-    return {std::vector<Device>(size_t(devices), Device{memory})};
+    return {std::vector<Device>(size_t(devices), Device{.memory = memory})};
   }
 };
 

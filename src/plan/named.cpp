@@ -3,19 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
-#include <set>
 
 #include "base/error.h"
+#include "plan/branches.h"
+#include "plan/strategy.h"
 
 namespace trireme {
 namespace {
 
 constexpr int kMicroBatchesPerStage = 4;  // bubble (p-1)/(m+p-1) below 20 % (METHODS: negligible from m >= 4p)
-constexpr int kMaxDegree = 1'000'000;      // so that no product of degrees overflows
-constexpr const char* kKnown =
-    "single, data, tensor, pipeline, hybrid:tensor, hybrid:pipeline, or degrees such as \"data=2,tensor=2,pipeline=1\"";
+constexpr int kChunks = 2;                // of an interleaved schedule that does not say
 
 LayerSeconds seconds_or_flops(const Model& model, const LayerSeconds& seconds) {
   if (!seconds.empty()) return seconds;
@@ -25,48 +23,25 @@ LayerSeconds seconds_or_flops(const Model& model, const LayerSeconds& seconds) {
   return flops;
 }
 
-Degrees parse_degrees(std::string_view text) {
-  Degrees degrees;
-  const std::string whole(text);
-  std::set<std::string_view> seen;
-  for (bool more = true; more;) {
-    std::string_view item = text.substr(0, text.find(','));
-    more = item.size() < text.size();
-    text.remove_prefix(std::min(text.size(), item.size() + 1));
-    size_t equals = item.find('=');
-    std::string_view key = item.substr(0, equals), number = equals == item.npos ? "" : item.substr(equals + 1);
-    int value = 0;
-    auto [end, code] = std::from_chars(number.data(), number.data() + number.size(), value);
-    int* target = key == "data"            ? &degrees.data
-                  : key == "tensor"        ? &degrees.tensor
-                  : key == "pipeline"      ? &degrees.pipeline
-                  : key == "micro_batches" ? &degrees.micro_batches
-                                           : nullptr;
-    if (!target || code != std::errc() || end != number.data() + number.size() || value < 1 || value > kMaxDegree)
-      fail_user({"--plan " + whole, fmt::format("\"{}\"", item), "is neither a known plan nor a degree", fmt::format("known: {}", kKnown)});
-    if (!seen.insert(key).second)
-      fail_user({"--plan " + whole, fmt::format("\"{}\"", item), fmt::format("{} is given twice", key), "give each degree once"});
-    *target = value;
-  }
-  return degrees;
+bool all_equal(const std::vector<double>& values) {
+  return std::all_of(values.begin(), values.end(), [&](double value) { return value == values.front(); });
 }
 
-Degrees degrees_of(std::string_view name, int devices) {
-  Degrees d;
-  if (name == "single") return d;
-  if (name == "data") d.data = devices;
-  else if (name == "tensor") d.tensor = devices;
-  else if (name == "pipeline") d.pipeline = devices;
-  else if (name == "hybrid:tensor" || name == "hybrid:pipeline") {
-    if (devices < 4 || devices % 2)
-      fail_user({fmt::format("strategy {}", name), fmt::format("{} devices", devices),
-                 "a hybrid needs an even number of at least 4 devices", "raise --devices"});
-    d.data = devices / 2;
-    (name == "hybrid:tensor" ? d.tensor : d.pipeline) = 2;
-  } else {
-    d = parse_degrees(name);
-  }
-  return d;
+/// Empty where all devices are equally fast.
+std::vector<double> speeds_of(const Cluster& cluster) {
+  std::vector<double> speeds;
+  for (const Device& device : cluster.devices) speeds.push_back(device.speed);
+  return all_equal(speeds) ? std::vector<double>{} : speeds;
+}
+
+/// What all plans for a cluster have in common.
+Plan empty_plan(const Model& model, const Cluster& cluster) {
+  Plan plan;
+  plan.model = model.name();
+  plan.model_fingerprint = model.fingerprint();
+  plan.devices = cluster.size();
+  plan.speeds = speeds_of(cluster);
+  return plan;
 }
 
 void require_some_split(const Model& model, const std::vector<std::string>& splits, int degree) {
@@ -78,6 +53,119 @@ void require_some_split(const Model& model, const std::vector<std::string>& spli
              "use another degree"});
 }
 
+/// As many micro-batches as hide the bubble, fewer where a data shard would get no sample. Interleaved schedules go through the
+/// positions in rounds: a multiple of them.
+int default_micro_batches(const Plan& plan, const Model& model, const Degrees& degrees, int64_t batch) {
+  if (degrees.pipeline == 1) return 1;
+  const int step = degrees.chunks > 1 ? degrees.pipeline : 1;
+  int count = int(std::min<int64_t>(kMicroBatchesPerStage * degrees.pipeline, std::max<int64_t>(1, batch / degrees.data)));
+  count = std::max(step, count / step * step);
+  if (plan.speeds.empty()) return count;
+  std::vector<Mesh> meshes;  // one per stage
+  for (NodeId id = model.input_count(); id < NodeId(plan.layers.size()); ++id)
+    if (plan.layers[size_t(id)].stage == int(meshes.size())) meshes.push_back(plan.mesh_of(id));
+  const auto fits = [&] {
+    return std::all_of(meshes.begin(), meshes.end(), [&](const Mesh& mesh) { return fills_all_shards(mesh, batch / count); });
+  };
+  while (count > step && !fits()) count -= step;
+  return count;
+}
+
+std::vector<double> stage_speeds(const Plan& plan) {
+  std::vector<double> speeds;
+  if (plan.speeds.empty()) return speeds;
+  for (const auto& workers : plan.stages)
+    speeds.push_back(std::accumulate(workers.begin(), workers.end(), 0.0, [&](double sum, int w) { return sum + plan.speeds[size_t(w)]; }));
+  return all_equal(speeds) ? std::vector<double>{} : speeds;
+}
+
+Degrees hybrid_degrees(const std::string& name, int devices) {
+  if (devices < 4 || devices % 2)
+    fail_user({fmt::format("strategy {}", name), fmt::format("{} devices", devices),
+               "a hybrid needs an even number of at least 4 devices", "raise --devices"});
+  Degrees degrees{.data = devices / 2};
+  (name == "hybrid:tensor" ? degrees.tensor : degrees.pipeline) = 2;
+  return degrees;
+}
+
+Degrees degrees_of(const Strategy& strategy, const NamedStrategy* named, int devices) {
+  if (strategy.name.starts_with("hybrid:")) return hybrid_degrees(strategy.name, devices);
+  const auto degree = [&](const std::string& axis, std::optional<int> spelled) {
+    return named && axis == named->axis ? devices : spelled.value_or(1);
+  };
+  return {.data = degree("data", strategy.data), .tensor = degree("tensor", strategy.tensor),
+          .pipeline = degree("pipeline", strategy.pipeline)};
+}
+
+/// The schedule by its name, or what the other keys ask for.
+std::string schedule_of(const Strategy& strategy, const NamedStrategy* named, const Degrees& degrees) {
+  if (named && *named->schedule) return named->schedule;
+  if (strategy.schedule) return *strategy.schedule;
+  if (strategy.chunks.value_or(1) > 1) return "interleaved";
+  return degrees.pipeline == 1 && strategy.micro_batches.value_or(1) > 1 ? "1f1b" : "gpipe";
+}
+
+int chunks_of(const Strategy& strategy, const std::string& schedule, const Degrees& degrees, const std::string& where) {
+  const int chunks = strategy.chunks.value_or(schedule == "interleaved" ? kChunks : 1);
+  if (chunks == 1) return 1;
+  if (schedule != "interleaved")
+    fail_user({where, fmt::format("chunks={}", chunks), fmt::format("under schedule {} a worker has one stage", schedule),
+               "use schedule=interleaved"});
+  if (degrees.pipeline == 1)
+    fail_user({where, fmt::format("{} chunks per worker", chunks), "a pipeline of at least 2 workers is needed",
+               "use more devices or another schedule"});
+  return chunks;
+}
+
+std::string recompute_label(const std::string& layer) {
+  const std::string block = block_of(layer);
+  return block.empty() ? "top" : block;
+}
+
+/// What does not depend on the degrees.
+void add_extras(const Strategy& strategy, const NamedStrategy* named, const Model& model, Plan& plan) {
+  plan.optimizer_sharding = strategy.sharding.value_or(named ? named->sharding : OptimizerSharding::none);
+  plan.compression = strategy.compression.value_or(Compression{});
+  plan.vertical_sync = strategy.vertical_sync.value_or(false);
+  const auto recompute = strategy.recompute.value_or(Strategy::Recompute::none);
+  plan.recompute_last = recompute != Strategy::Recompute::except_last;
+  if (recompute == Strategy::Recompute::none) return;
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    plan.layers[size_t(id)].recompute = recompute_label(model.node(id).name);
+}
+
+Plan branch_plan(const Strategy& strategy, const Model& model, const Cluster& cluster, const LayerSeconds& seconds,
+                 const std::string& where) {
+  const auto regions = find_branches(model);
+  if (regions.empty())
+    fail_user({where, fmt::format("model {}", model.name()), "no layers of it can run side by side", "use another strategy"});
+  size_t widest = 0;
+  for (const BranchRegion& region : regions) widest = std::max(widest, region.branches.size());
+  if (size_t(cluster.size()) > widest)
+    fail_user({where, fmt::format("{} devices", cluster.size()),
+               fmt::format("the widest block of model {} has {} branches", model.name(), widest),
+               fmt::format("use at most {} devices", widest)});
+  Plan plan = empty_plan(model, cluster);
+  plan.schedule = strategy.schedule.value_or("gpipe");
+  plan.micro_batches = strategy.micro_batches.value_or(1);
+  for (int worker = 0; worker < cluster.size(); ++worker) plan.stages.push_back({worker});
+  for (int worker : place_branches(regions, model, cluster.size(), seconds_or_flops(model, seconds)))
+    plan.layers.push_back({.stage = worker});
+  return plan;
+}
+
+/// The devices that the strategy uses, at the speeds that it says.
+Cluster cluster_for(const Strategy& strategy, const Cluster& cluster, const std::string& where) {
+  Cluster used = cluster;
+  if (strategy.name == "single") used.devices.resize(1);
+  if (strategy.speeds.empty()) return used;
+  if (strategy.speeds.size() != used.devices.size())
+    fail_user({where, fmt::format("{} speeds", strategy.speeds.size()), fmt::format("the plan is for {} devices", used.size()),
+               "give one speed per device"});
+  for (size_t i = 0; i < used.devices.size(); ++i) used.devices[i].speed = strategy.speeds[i];
+  return used;
+}
+
 }  // namespace
 
 Plan uniform_plan(const Model& model, const Cluster& cluster, const Degrees& degrees, int64_t batch,
@@ -86,50 +174,62 @@ Plan uniform_plan(const Model& model, const Cluster& cluster, const Degrees& deg
   if (devices != cluster.size())
     fail_user({"plan", fmt::format("data {} x tensor {} x pipeline {} = {}", degrees.data, degrees.tensor, degrees.pipeline, devices),
                fmt::format("the cluster has {} devices", cluster.size()), "make the product equal the number of devices"});
-  Plan plan;
-  plan.model = model.name();
-  plan.model_fingerprint = model.fingerprint();
-  plan.devices = cluster.size();
-  plan.micro_batches = degrees.micro_batches;
-  if (plan.micro_batches == 0) {
-    const int64_t largest = std::max<int64_t>(1, batch / degrees.data);
-    plan.micro_batches =
-        degrees.pipeline == 1 ? 1 : int(std::min<int64_t>(kMicroBatchesPerStage * degrees.pipeline, largest));
-  }
-  const int per_stage = degrees.data * degrees.tensor;
-  for (int s = 0; s < degrees.pipeline; ++s) {
+  Plan plan = empty_plan(model, cluster);
+  const int per_stage = degrees.data * degrees.tensor, stages = degrees.pipeline * degrees.chunks;
+  for (int s = 0; s < stages; ++s) {
     std::vector<int> workers(static_cast<size_t>(per_stage));
-    std::iota(workers.begin(), workers.end(), s * per_stage);
+    std::iota(workers.begin(), workers.end(), s % degrees.pipeline * per_stage);
     plan.stages.push_back(std::move(workers));
   }
-  auto stage_of = balance_stages(model, degrees.pipeline, seconds_or_flops(model, seconds));
+  for (int stage : balance_stages(model, stages, seconds_or_flops(model, seconds), stage_speeds(plan)))
+    plan.layers.push_back({stage, degrees.data, degrees.tensor});
+  plan.micro_batches = degrees.micro_batches > 0 ? degrees.micro_batches : default_micro_batches(plan, model, degrees, batch);
   auto splits = choose_splits(model, degrees.tensor, std::max<int64_t>(1, batch / degrees.data / plan.micro_batches));
   require_some_split(model, splits, degrees.tensor);
-  for (size_t id = 0; id < model.nodes().size(); ++id)
-    plan.layers.push_back({stage_of[id], degrees.data, degrees.tensor, splits[id]});
+  for (size_t id = 0; id < splits.size(); ++id) plan.layers[id].split = splits[id];
   return plan;
 }
 
 Plan named_plan(std::string_view name, const Model& model, const Cluster& cluster, int64_t batch, const LayerSeconds& seconds,
                 int micro_batches) {
-  Degrees degrees = degrees_of(name, cluster.size());
-  if (micro_batches > 0 && degrees.micro_batches == 0 && degrees.pipeline > 1) degrees.micro_batches = micro_batches;
-  Plan plan = uniform_plan(model, is_single(name) ? Cluster::uniform(1, cluster.devices.at(0).memory) : cluster, degrees, batch,
-                           seconds);
+  const std::string where = fmt::format("strategy {}", name);
+  const Strategy strategy = parse_strategy(name, where);
+  const auto& names = named_strategies();
+  const auto found = std::find_if(names.begin(), names.end(), [&](const NamedStrategy& n) { return n.name == strategy.name; });
+  const NamedStrategy* named = found == names.end() ? nullptr : &*found;
+  const Cluster used = cluster_for(strategy, cluster, where);
+
+  Degrees degrees = degrees_of(strategy, named, used.size());
+  const std::string schedule = schedule_of(strategy, named, degrees);
+  degrees.chunks = chunks_of(strategy, schedule, degrees, where);
+  degrees.micro_batches = strategy.micro_batches.value_or(
+      schedule == "pipedream" ? 1 : degrees.pipeline > 1 ? micro_batches : 0);
+  Plan plan;
+  if (strategy.name == "branches") {
+    plan = branch_plan(strategy, model, used, seconds, where);
+  } else {
+    plan = uniform_plan(model, used, degrees, batch, seconds);
+    plan.schedule = schedule;
+  }
+  add_extras(strategy, named, model, plan);
   plan.name = name;
-  validate(plan, model, batch, fmt::format("strategy {}", name));
+  validate(plan, model, batch, where);
   return plan;
 }
 
 std::vector<std::string> expand_strategy(std::string_view name) {
-  if (name == "hybrid") return {"hybrid:tensor", "hybrid:pipeline"};
-  return {std::string(name)};
+  const std::string_view first = name.substr(0, name.find(','));
+  if (first != "hybrid") return {std::string(name)};
+  const std::string keys(name.substr(first.size()));
+  return {"hybrid:tensor" + keys, "hybrid:pipeline" + keys};
 }
 
 std::vector<std::string> known_strategies() {
-  return {"single", "data", "tensor", "pipeline", "hybrid:tensor", "hybrid:pipeline"};
+  std::vector<std::string> names;
+  for (const NamedStrategy& named : named_strategies()) names.emplace_back(named.name);
+  return names;
 }
 
-bool is_single(std::string_view name) { return name == "single"; }
+bool is_single(std::string_view name) { return name.substr(0, name.find(',')) == "single"; }
 
 }  // namespace trireme

@@ -17,13 +17,16 @@ namespace {
 constexpr int kRuns = 4;  // the first warms up
 
 Batch random_batch(const Model& model, int64_t samples) {
-  auto load = [&model](Range range) {
+  const auto& readers = model.consumers(0);
+  const bool is_embedded = std::any_of(readers.begin(), readers.end(),
+                                       [&](NodeId id) { return model.node(id).layer->kind() == "embedding"; });
+  auto load = [&model, is_embedded](Range range) {
     std::vector<at::Tensor> inputs;
     for (NodeId id = 0; id < model.input_count(); ++id) {
       Shape shape = model.node(id).sample_shape;
       shape.insert(shape.begin(), range.size());
-      // targets are class indices: all of class 0
-      at::Tensor tensor = id == 0 ? at::rand(shape) : at::zeros(shape, at::kLong);
+      // targets are class indices, tokens those of a vocabulary: all 0
+      at::Tensor tensor = id == 0 && !is_embedded ? at::rand(shape) : at::zeros(shape, at::kLong);
       if (tensor.dim() == 4) tensor = tensor.contiguous(at::MemoryFormat::ChannelsLast);
       inputs.push_back(tensor);
     }
@@ -47,7 +50,7 @@ std::vector<double> profile_layers(const Model& model, Precision precision, int6
       std::vector<double> seconds(model.nodes().size(), 0.0);
       std::erase_if(outcome.events, [](const Event& event) { return event.kind == EventKind::wait; });
       for (size_t i = 0; i < outcome.events.size(); ++i) {
-        const Instruction& instruction = program.ranks[0][i];
+        const Instruction& instruction = program.instructions(0)[i];
         if (instruction.code != OpCode::forward && instruction.code != OpCode::backward) continue;
         NodeId node = program.ops[size_t(program.segments[size_t(instruction.index)].ops.front())].node;
         seconds[size_t(node)] += outcome.events[i].end - outcome.events[i].begin;

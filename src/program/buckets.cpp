@@ -14,6 +14,7 @@ struct Draft {
   std::vector<int> holders, contributors;
   OpId first_use = 0;   // the op whose backward completes the gradient
   int position = 0;     // within that op
+  int versions = 1;
 };
 
 void add_sorted(std::vector<int>& set, const std::vector<int>& more) {
@@ -22,35 +23,49 @@ void add_sorted(std::vector<int>& set, const std::vector<int>& more) {
   set.erase(std::unique(set.begin(), set.end()), set.end());
 }
 
-/// Workers whose gradient of this shard counts: with a Replicate gradient every worker of the tensor axis computed the same
-/// one, so only the first does.
-std::vector<int> contributors_of(const Op& op, const Placement& gradient, const std::vector<int>& holders) {
-  if (!gradient.is_replicate()) return holders;
-  std::vector<int> first;
-  for (int worker : holders)
-    if (op.mesh.tensor_index(worker) == 0) first.push_back(worker);
-  return first;
-}
+/// Every distinct shard once, found again by parameter and region.
+class Drafts {
+ public:
+  Draft& of(const ParameterShard& shard, OpId op, int position) {
+    std::vector<int64_t> key{shard.parameter};
+    for (const Range& range : shard.box) key.insert(key.end(), {range.begin, range.end});
+    auto [it, fresh] = index_.emplace(std::move(key), all.size());
+    if (fresh) all.push_back({shard, {}, {}, op, position});
+    return all[it->second];
+  }
+  std::vector<Draft> all;
 
-void add_use(std::vector<Draft>& drafts, const Program& program, OpId id, int position) {
+ private:
+  std::map<std::vector<int64_t>, size_t> index_;
+};
+
+void add_use(Drafts& drafts, const Program& program, OpId id, int position) {
   const Op& op = program.ops[size_t(id)];
   const int parameter = op.parameters[size_t(position)];
-  const Shape& shape = program.parameters[size_t(parameter)].spec.shape;
+  const ProgramParameter& info = program.parameters[size_t(parameter)];
   const Placement& placement = op.option.parameters[size_t(position)];
-  const Placement& gradient = op.option.parameter_gradients[size_t(position)];
-  Layout layout{op.mesh, Placement::replicate(), placement};
+  // with a Replicate gradient every worker of the tensor axis computed the same one: only the first counts
+  const bool all_contribute = !op.option.parameter_gradients[size_t(position)].is_replicate();
   const int shards = placement.is_shard() ? op.mesh.tensor : 1;
   for (int t = 0; t < shards; ++t) {
-    const int sample_worker = op.mesh.workers[size_t(t)];
-    Box box = layout.box_of(sample_worker, shape);
-    std::vector<int> holders = shards > 1 ? op.mesh.data_group(sample_worker) : op.mesh.workers;
-    auto same = [&](const Draft& d) { return d.shard.parameter == parameter && d.shard.box == box; };
-    auto it = std::find_if(drafts.begin(), drafts.end(), same);
-    if (it == drafts.end()) it = drafts.insert(drafts.end(), {{parameter, box, 0}, {}, {}, id, position});
-    add_sorted(it->holders, holders);
-    add_sorted(it->contributors, contributors_of(op, gradient, holders));
+    Box box = whole(info.spec.shape);
+    if (shards > 1) box[size_t(placement.dim)] = share_of(info.spec.shape[size_t(placement.dim)], shards, t);
+    std::vector<int> holders, contributors;
+    for (int w = 0; w < op.mesh.size(); ++w) {
+      const int tensor_index = w % op.mesh.tensor;
+      if (shards > 1 && tensor_index != t) continue;
+      holders.push_back(op.mesh.workers[size_t(w)]);
+      if (info.trainable && (all_contribute || tensor_index == 0)) contributors.push_back(op.mesh.workers[size_t(w)]);
+    }
+    Draft& draft = drafts.of({parameter, box, 0}, id, position);
+    add_sorted(draft.holders, holders);
+    add_sorted(draft.contributors, contributors);
+    draft.versions = std::max(draft.versions, op.delay + 1);
   }
 }
+
+/// What one bucket may hold: same holders, contributors, dtype and, where blocks are gathered one by one, block.
+using Key = std::tuple<std::vector<int>, std::vector<int>, bool, int, std::string>;
 
 }  // namespace
 
@@ -79,32 +94,35 @@ std::vector<int> group_sizes(const std::vector<int64_t>& bytes, int64_t cap, int
 }
 
 void build_buckets(const Model& model, const CompileOptions& options, Program& program) {
-  std::vector<Draft> drafts;
+  Drafts drafts;
   for (OpId id = 0; id < OpId(program.ops.size()); ++id)
     for (int position = 0; position < int(program.ops[size_t(id)].parameters.size()); ++position)
       add_use(drafts, program, id, position);
-  std::stable_sort(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) {
+  std::stable_sort(drafts.all.begin(), drafts.all.end(), [](const Draft& a, const Draft& b) {
     return std::tie(a.first_use, a.position) > std::tie(b.first_use, b.position);
   });
 
-  using Key = std::tuple<std::vector<int>, std::vector<int>, bool>;
-  std::vector<Key> keys;  // in order of readiness
+  const bool by_block = program.optimizer_sharding == OptimizerSharding::zero3;
+  std::vector<const Key*> keys;  // in order of readiness
   std::map<Key, std::vector<const Draft*>> members;
-  for (const Draft& draft : drafts) {
+  for (const Draft& draft : drafts.all) {
     bool full = options.mixed_precision && program.parameters[size_t(draft.shard.parameter)].spec.full_precision;
-    Key key{draft.holders, draft.contributors, full};
-    if (!members.count(key)) keys.push_back(key);
-    members[key].push_back(&draft);
+    Key key{draft.holders, draft.contributors, full, draft.versions,
+            by_block ? block_of(model.node(program.ops[size_t(draft.first_use)].node).name) : ""};
+    auto [it, fresh] = members.try_emplace(std::move(key));
+    if (fresh) keys.push_back(&it->first);
+    it->second.push_back(&draft);
   }
-  for (const Key& key : keys) {
+  for (const Key* key : keys) {
+    const auto& group = members[*key];
     std::vector<int64_t> bytes;
-    for (const Draft* draft : members[key]) bytes.push_back(draft->shard.size() * int64_t(sizeof(float)));
+    for (const Draft* draft : group) bytes.push_back(draft->shard.size() * int64_t(sizeof(float)));
     size_t next = 0;
     for (int count : group_sizes(bytes, options.bucket_bytes, options.first_bucket_bytes)) {
       Bucket bucket;
-      std::tie(bucket.holders, bucket.contributors, bucket.full_precision) = key;
+      std::tie(bucket.holders, bucket.contributors, bucket.full_precision, bucket.versions, std::ignore) = *key;
       for (int i = 0; i < count; ++i) {
-        ParameterShard shard = members[key][next++]->shard;
+        ParameterShard shard = group[next++]->shard;
         shard.offset = bucket.elements;
         bucket.elements += (shard.size() + kBucketAlignment - 1) / kBucketAlignment * kBucketAlignment;
         bucket.shards.push_back(std::move(shard));

@@ -1,136 +1,98 @@
 #include "program/compile.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
+#include <map>
 
 #include "base/error.h"
 #include "program/check.h"
 #include "program/graph.h"
-#include "program/schedules/schedule.h"
+#include "program/pipeline.h"
+#include "program/stage_writer.h"
 
 namespace trireme {
 namespace {
 
-/// Writes the instruction list of every rank of one stage: the schedule's tasks, each spread over the stage's items.
-class StageWriter {
- public:
-  StageWriter(const std::vector<StageItem>& items, const Program& program, int rank)
-      : items_(items), program_(program), rank_(rank) {}
-
-  std::vector<Instruction> run(const std::vector<Task>& tasks) {
-    if (!program_.training) synchronize_buffers();
-    size_t last_backward = tasks.size();
-    for (size_t i = 0; i < tasks.size(); ++i)
-      if (tasks[i].backward) last_backward = i;
-    for (size_t i = 0; i < tasks.size(); ++i) {
-      if (!tasks[i].backward) forward(tasks[i].micro_batch);
-      else if (program_.training) backward(tasks[i].micro_batch, i == last_backward);
-    }
-    if (!program_.training) return std::move(list_);
-    if (program_.keeps_gradients) list_.push_back({OpCode::clip_gradients});
-    for (BucketId b : held_buckets()) list_.push_back({OpCode::optimizer_step, b});
-    return std::move(list_);
+/// Combinations that make no sense together, each with the reason.
+void check_options(const Plan& plan, const CompileOptions& options, const Program& program, const std::string& where) {
+  const bool flushes = find_schedule(plan.schedule, where).flushes;
+  auto refuse = [&](const std::string& what, const char* why, const char* next) { fail_user({where, what, why, next}); };
+  const auto sharding = fmt::format("optimizer_sharding \"{}\"", name_of(plan.optimizer_sharding));
+  const auto compression = fmt::format("compression \"{}\"", name_of(plan.compression.kind));
+  if (!flushes && plan.optimizer_sharding >= OptimizerSharding::zero2)
+    refuse(fmt::format("{} with schedule \"{}\"", sharding, plan.schedule), "a schedule without flush keeps whole old versions of the weights",
+           "use \"zero1\" or a schedule that flushes");
+  if (plan.compression.kind == Compression::Kind::powersgd && plan.optimizer_sharding != OptimizerSharding::none)
+    refuse(fmt::format("{} with {}", compression, sharding), "low-rank factors are summed whole on every worker",
+           "use compression \"bf16\" or no optimizer sharding");
+  if (plan.vertical_sync && plan.schedule != "pipedream")
+    refuse(fmt::format("vertical_sync with schedule \"{}\"", plan.schedule), "only \"pipedream\" keeps a version per mini-batch in flight",
+           "drop vertical_sync or use schedule \"pipedream\"");
+  for (const std::string& pattern : options.frozen) {
+    const bool prefix = pattern.ends_with('*');
+    const std::string stem = pattern.substr(0, pattern.size() - (prefix ? 1 : 0));
+    const bool known = std::any_of(program.parameters.begin(), program.parameters.end(), [&](const ProgramParameter& p) {
+      return prefix ? p.spec.name.starts_with(stem) : p.spec.name == stem;
+    });
+    if (!known) refuse(fmt::format("frozen \"{}\"", pattern), "the model has no such parameter", "names are those that `trireme verify` lists");
   }
+  for (const ProgramParameter& p : program.parameters)
+    if (p.trainable) return;
+  if (program.training && !program.parameters.empty())
+    refuse("every parameter is frozen", "nothing is left to train", "freeze fewer");
+}
 
- private:
-  bool loads(SegmentId segment) const {
-    for (OpId id : program_.segments[size_t(segment)].ops)
-      for (ValueId input : program_.ops[size_t(id)].inputs)
-        if (program_.values[size_t(input)].loaded) return true;
-    return false;
-  }
+/// Buckets that each world rank holds, ascending.
+std::vector<std::vector<BucketId>> held_buckets(const Program& program) {
+  std::vector<std::vector<BucketId>> held(static_cast<size_t>(program.devices));
+  for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b)
+    for (int rank : program.buckets[size_t(b)].holders) held[size_t(rank)].push_back(b);
+  return held;
+}
 
-  void forward(int k) {
-    for (const StageItem& item : items_)
-      if (item.kind == StageItem::Kind::segment && loads(item.index)) {
-        list_.push_back({OpCode::load_batch, -1, k});
-        break;
-      }
-    for (const StageItem& item : items_) {
-      const Move* move = item.kind == StageItem::Kind::segment ? nullptr : &program_.moves[size_t(item.index)];
-      switch (item.kind) {
-        case StageItem::Kind::segment: list_.push_back({OpCode::forward, item.index, k}); break;
-        case StageItem::Kind::move:
-          if (move->forward_moves) list_.push_back({OpCode::redistribute, item.index, k});
-          break;
-        case StageItem::Kind::send: list_.push_back({OpCode::send, item.index, k}); break;
-        case StageItem::Kind::receive: list_.push_back({OpCode::receive, item.index, k}); break;
-      }
-    }
-  }
-
-  void backward(int k, bool last) {
-    for (auto item = items_.rbegin(); item != items_.rend(); ++item) {
-      if (item->kind == StageItem::Kind::segment) {
-        list_.push_back({OpCode::backward, item->index, k});
-        if (last) announce_buckets(item->index);
-        continue;
-      }
-      if (!program_.moves[size_t(item->index)].backward_moves) continue;
-      switch (item->kind) {
-        case StageItem::Kind::move: list_.push_back({OpCode::redistribute, item->index, k, true}); break;
-        case StageItem::Kind::send: list_.push_back({OpCode::receive, item->index, k, true}); break;
-        case StageItem::Kind::receive: list_.push_back({OpCode::send, item->index, k, true}); break;
-        case StageItem::Kind::segment: break;
-      }
+/// Workers of one group that hold the same buckets share one list.
+void write_lists(const Plan& plan, const Schedule& schedule, const std::vector<WorkerGroup>& groups,
+                 const std::vector<std::vector<StageItem>>& stages, Program& program) {
+  const auto held = held_buckets(program);
+  program.list_of_rank.assign(static_cast<size_t>(plan.devices), -1);
+  for (const WorkerGroup& group : groups) {
+    const auto tasks = schedule.tasks(group.place);
+    for (const Task& task : tasks) program.greatest_lag = std::max(program.greatest_lag, program.training ? task.lag : 0);
+    std::map<std::vector<BucketId>, int> lists;
+    for (int rank : group.workers) {
+      auto [it, fresh] = lists.emplace(held[size_t(rank)], int(program.lists.size()));
+      if (fresh) program.lists.push_back(StageWriter(stages, group, it->first, plan.recompute_last, program).run(tasks));
+      program.list_of_rank[size_t(rank)] = it->second;
     }
   }
-
-  /// Buckets that no earlier segment of this stage (later in backward) uses are complete now.
-  void announce_buckets(SegmentId segment) {
-    for (BucketId b : program_.segment_buckets[size_t(segment)]) {
-      const auto& holders = program_.buckets[size_t(b)].holders;
-      if (!std::binary_search(holders.begin(), holders.end(), rank_)) continue;
-      bool used_earlier = false;
-      for (const StageItem& item : items_) {
-        if (item.kind != StageItem::Kind::segment) continue;
-        if (item.index == segment) break;
-        const auto& used = program_.segment_buckets[size_t(item.index)];
-        used_earlier = used_earlier || std::find(used.begin(), used.end(), b) != used.end();
-      }
-      if (!used_earlier) list_.push_back({OpCode::reduce_gradients, b});
-    }
-  }
-
-  std::vector<BucketId> held_buckets() const {
-    std::vector<BucketId> held;
-    for (const Instruction& i : list_)
-      if (i.code == OpCode::reduce_gradients) held.push_back(i.index);
-    return held;
-  }
-
-  void synchronize_buffers() {
-    for (const StageItem& item : items_) {
-      if (item.kind != StageItem::Kind::segment) continue;
-      for (OpId id : program_.segments[size_t(item.index)].ops)
-        if (program_.ops[size_t(id)].mesh.data > 1 && program_.ops[size_t(id)].has_buffers)
-          list_.push_back({OpCode::synchronize_buffers, id});
-    }
-  }
-
-  const std::vector<StageItem>& items_;
-  const Program& program_;
-  int rank_;
-  std::vector<Instruction> list_;
-};
+}
 
 }  // namespace
 
 Program compile(const Model& model, const Plan& plan, const CompileOptions& options) {
+  const std::string where = plan.name.empty() ? "plan" : "plan " + plan.name;
+  const Schedule& schedule = find_schedule(plan.schedule, where);
+  const auto groups = worker_groups(model, plan, where);
+  std::vector<int> delays(plan.stages.size(), 0);
+  for (const WorkerGroup& group : groups)
+    for (int stage : group.stages)
+      delays[size_t(stage)] = schedule.delay ? schedule.delay(group.place, plan.vertical_sync) : 0;
+
   Program program;
   program.training = options.training;
+  program.flushes = schedule.flushes;
   program.keeps_gradients = options.clip_gradients || options.keep_gradients;
+  program.optimizer_sharding = plan.optimizer_sharding;
+  program.compression = plan.compression;
+  program.private_replicas = options.private_replicas || plan.optimizer_sharding != OptimizerSharding::none ||
+                             plan.compression.kind != Compression::Kind::none;
   program.devices = plan.devices;
   program.micro_batches = plan.micro_batches;
-  build_graph(model, plan, options, program);
+  build_graph(model, plan, options, delays, program);
+  check_options(plan, options, program, where);
   build_buckets(model, options, program);
-  auto stages = build_segments(plan, options, program);
-
-  program.ranks.resize(size_t(plan.devices));
-  for (size_t s = 0; s < plan.stages.size(); ++s) {
-    auto tasks = schedule_tasks(plan.schedule, int(s), int(plan.stages.size()), plan.micro_batches);
-    for (int rank : plan.stages[s]) program.ranks[size_t(rank)] = StageWriter(stages[s], program, rank).run(tasks);
-  }
-  check_program(program, model, plan.name.empty() ? "plan" : "plan " + plan.name);
+  write_lists(plan, schedule, groups, build_segments(plan, options, program), program);
+  check_program(program, model, where);
   return program;
 }
 

@@ -17,6 +17,8 @@ struct CompileOptions {
   int64_t bucket_bytes = 25 << 20;  ///< a bucket closes when it reaches this (PyTorch DDP's default)
   int64_t first_bucket_bytes = 1 << 20;
   BatchNormScope batch_norm = BatchNormScope::local;
+  bool private_replicas = false;    ///< implied by optimizer sharding and compression
+  std::vector<std::string> frozen = {};  ///< names of parameters that stay as they are; "layer1.*" for all that begin so
 };
 
 /// DDP's rule for sizes in bytes in the order in which they become ready: a group closes when it reaches its cap; the first

@@ -2,40 +2,59 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/error.h"
+#include "program/schedules/schedule.h"
 
 namespace trireme {
 namespace {
 
-ShardingOption find_option(const Model& model, const Plan& plan, NodeId id) {
-  const LayerPlan& layer = plan.layers[size_t(id)];
-  for (ShardingOption& option : model.node(id).layer->sharding_options(model.input_shapes(id), layer.tensor))
-    if (option.name == layer.split) return option;
-  check_internal(false, "a validated plan names only splits that exist");
-  return {};
-}
-
-/// A gradient lies like its value, but a summand's gradient is needed whole by everyone who summed.
-Placement gradient_needed(const Placement& output) { return output.is_shard() ? output : Placement::replicate(); }
-
 class GraphBuilder {
  public:
-  GraphBuilder(const Model& model, const Plan& plan, const CompileOptions& options, Program& program)
-      : model_(model), plan_(plan), options_(options), program_(program) {}
+  GraphBuilder(const Model& model, const Plan& plan, const CompileOptions& options, const std::vector<int>& delays,
+               Program& program)
+      : model_(model), plan_(plan), options_(options), delays_(delays), program_(program),
+        splits_backward_(find_schedule(plan.schedule, plan.name).splits_backward) {}
 
   void run() {
+    collect_parameters();
     mark_needed_gradients();
     produced_.assign(model_.nodes().size(), -1);
     for (NodeId id = model_.input_count(); id < NodeId(model_.nodes().size()); ++id) add_op(id);
   }
 
  private:
+  /// Parameters that no layer on the way to the loss uses stay as they are, like frozen ones.
+  void collect_parameters() {
+    reaches_loss_.assign(model_.nodes().size(), false);
+    reaches_loss_[size_t(model_.loss())] = true;
+    for (NodeId id = model_.loss(); id >= model_.input_count(); --id)
+      if (reaches_loss_[size_t(id)])
+        for (NodeId input : model_.node(id).inputs) reaches_loss_[size_t(input)] = true;
+    for (NodeId id = model_.input_count(); id < NodeId(model_.nodes().size()); ++id)
+      for (const ParameterSpec& spec : model_.node(id).layer->parameters()) {
+        auto [it, fresh] = parameters_.emplace(spec.name, int(program_.parameters.size()));
+        if (fresh) program_.parameters.push_back({spec, false});
+        ProgramParameter& parameter = program_.parameters[size_t(it->second)];
+        parameter.trainable = parameter.trainable || (reaches_loss_[size_t(id)] && !is_frozen(spec.name));
+      }
+  }
+
+  bool is_frozen(const std::string& name) const {
+    return std::any_of(options_.frozen.begin(), options_.frozen.end(), [&](const std::string& pattern) {
+      return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : name == pattern;
+    });
+  }
+
   void mark_needed_gradients() {
     needs_gradient_.assign(model_.nodes().size(), false);
     for (NodeId id = model_.input_count(); id < NodeId(model_.nodes().size()); ++id) {
-      bool needed = !model_.node(id).layer->parameters().empty();
+      if (!reaches_loss_[size_t(id)]) continue;
+      bool needed = false;
+      for (const ParameterSpec& spec : model_.node(id).layer->parameters())
+        needed = needed || program_.parameters[size_t(parameters_.at(spec.name))].trainable;
       for (NodeId input : model_.node(id).inputs) needed = needed || needs_gradient_[size_t(input)];
       needs_gradient_[size_t(id)] = needed;
     }
@@ -44,10 +63,12 @@ class GraphBuilder {
   void add_op(NodeId id) {
     Op op;
     op.node = id;
-    op.option = find_option(model_, plan_, id);
+    op.option = option_of(plan_, model_, id);
     op.mesh = plan_.mesh_of(id);
     op.stage = plan_.layers[size_t(id)].stage;
     const Layer& layer = *model_.node(id).layer;
+    op.delay = delays_[size_t(op.stage)];
+    op.splits_backward = splits_backward_ && layer.splits_backward();
     op.has_buffers = !layer.buffers().empty();
     op.talks = (op.option.talks_over_tensor_axis && op.mesh.tensor > 1) ||
                (program_.training && op.mesh.data > 1 && layer.talks_over_data_axis(options_.batch_norm));
@@ -57,7 +78,7 @@ class GraphBuilder {
         {id, normalized({op.mesh, Placement::shard(0), op.option.output}),
          normalized({op.mesh, Placement::shard(0), gradient_needed(op.option.output)}), needs_gradient_[size_t(id)], false});
     produced_[size_t(id)] = op.output;
-    for (const ParameterSpec& spec : model_.node(id).layer->parameters()) op.parameters.push_back(parameter_index(spec));
+    for (const ParameterSpec& spec : layer.parameters()) op.parameters.push_back(parameters_.at(spec.name));
     if (id == model_.loss()) program_.loss = int(program_.ops.size());
     program_.ops.push_back(std::move(op));
   }
@@ -97,18 +118,14 @@ class GraphBuilder {
     program_.moves.push_back(std::move(move));
   }
 
-  int parameter_index(const ParameterSpec& spec) {
-    for (size_t i = 0; i < program_.parameters.size(); ++i)
-      if (program_.parameters[i].spec.name == spec.name) return int(i);
-    program_.parameters.push_back({spec});
-    return int(program_.parameters.size()) - 1;
-  }
-
   const Model& model_;
   const Plan& plan_;
   const CompileOptions& options_;
+  const std::vector<int>& delays_;
   Program& program_;
-  std::vector<bool> needs_gradient_;
+  const bool splits_backward_;
+  std::map<std::string, int> parameters_;  // index in Program::parameters by name
+  std::vector<bool> reaches_loss_, needs_gradient_;
   std::vector<ValueId> produced_;
 };
 
@@ -120,8 +137,8 @@ Layout normalized(Layout layout) {
   return layout;
 }
 
-void build_graph(const Model& model, const Plan& plan, const CompileOptions& options, Program& program) {
-  GraphBuilder(model, plan, options, program).run();
+void build_graph(const Model& model, const Plan& plan, const CompileOptions& options, const std::vector<int>& delays, Program& program) {
+  GraphBuilder(model, plan, options, delays, program).run();
 }
 
 }  // namespace trireme

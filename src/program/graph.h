@@ -15,15 +15,17 @@ struct StageItem {
   int index;  ///< segment or move
 };
 
-/// Fills values, moves, ops and parameters of `program`.
-void build_graph(const Model& model, const Plan& plan, const CompileOptions& options, Program& program);
+/// Fills values, moves, ops and parameters of `program`. `delays`: by stage, of the weights.
+void build_graph(const Model& model, const Plan& plan, const CompileOptions& options, const std::vector<int>& delays, Program& program);
 
 /// Groups parameter shards into flat buckets in the order in which their gradients become complete (reverse order of use; a
-/// bucket closes when it reaches its size, shards are never split: PyTorch DDP's rule, with a small first bucket).
+/// bucket closes when it reaches its size, shards are never split: PyTorch DDP's rule, with a small first bucket). Under zero3
+/// a bucket also ends with its block, so that blocks can be gathered one by one.
 void build_buckets(const Model& model, const CompileOptions& options, Program& program);
 
-/// Cuts each stage into segments: at moves, and where a bucket's gradient becomes complete, so that its reduction can begin
-/// while backward goes on. Needs the buckets. Returns each stage's items in forward order.
+/// Cuts each stage into segments: at moves, where a run of recomputed layers begins or ends, and where a bucket's gradient
+/// becomes complete, so that its reduction can begin while backward goes on. Needs the buckets. Returns each stage's items in
+/// forward order.
 std::vector<std::vector<StageItem>> build_segments(const Plan& plan, const CompileOptions& options, Program& program);
 
 /// The same layout written in one way: an axis of degree 1 is Replicate.

@@ -10,10 +10,16 @@ const char* name_of(OpCode code) {
   switch (code) {
     case OpCode::load_batch: return "load batch";
     case OpCode::forward: return "forward";
+    case OpCode::recompute: return "recompute";
     case OpCode::backward: return "backward";
+    case OpCode::backward_input: return "backward of inputs";
+    case OpCode::backward_weight: return "backward of weights";
     case OpCode::redistribute: return "redistribute";
     case OpCode::send: return "send";
     case OpCode::receive: return "receive";
+    case OpCode::prefetch_weights: return "prefetch weights";
+    case OpCode::gather_weights: return "gather weights";
+    case OpCode::release_weights: return "release weights";
     case OpCode::reduce_gradients: return "reduce gradients";
     case OpCode::clip_gradients: return "clip gradients";
     case OpCode::optimizer_step: return "optimizer step";
@@ -31,7 +37,10 @@ std::string Program::describe(const Instruction& instruction, const Model& model
   std::string text = name_of(instruction.code);
   switch (instruction.code) {
     case OpCode::forward:
-    case OpCode::backward: {
+    case OpCode::recompute:
+    case OpCode::backward:
+    case OpCode::backward_input:
+    case OpCode::backward_weight: {
       const auto& list = segments[size_t(instruction.index)].ops;
       text += " " + model.node(ops[size_t(list.front())].node).name;
       if (list.size() > 1) text += ".." + model.node(ops[size_t(list.back())].node).name;
@@ -46,6 +55,9 @@ std::string Program::describe(const Instruction& instruction, const Model& model
       if (instruction.code == OpCode::redistribute) text += fmt::format(" ({})", name_of(classify(ends.from, ends.to)));
       break;
     }
+    case OpCode::prefetch_weights:
+    case OpCode::gather_weights:
+    case OpCode::release_weights:
     case OpCode::reduce_gradients:
     case OpCode::optimizer_step: text += fmt::format(" bucket {}", instruction.index); break;
     case OpCode::synchronize_buffers: text += " " + model.node(ops[size_t(instruction.index)].node).name; break;

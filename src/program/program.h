@@ -48,12 +48,16 @@ struct Op {
   std::vector<int> parameters;  ///< indices into Program::parameters
   bool talks = false;           ///< forward and backward call a group themselves (global batch norm, split loss)
   bool has_buffers = false;
+  bool splits_backward = false; ///< has a backward_weight part under a schedule that splits backward
+  int delay = 0;                ///< batch t is computed with version max(0, t - delay) of the weights
 };
 
 /// Layers of one stage that run without communication between them.
 struct Segment {
   int stage = 0;
   std::vector<OpId> ops;
+  bool recompute = false;       ///< forward keeps only the segment's inputs; `recompute` runs it again before backward
+  bool splits_backward = false; ///< some op does
 };
 
 /// A region of a parameter that the same workers hold: one entry for a replicated parameter, one per slice for a sharded one.
@@ -67,8 +71,9 @@ struct ParameterShard {
 /// Parameter shards that the same workers hold and the same workers contribute gradients to: one flat buffer.
 struct Bucket {
   std::vector<int> holders;       ///< world ranks, ascending; each updates its slice
-  std::vector<int> contributors;  ///< subset whose gradients are summed
+  std::vector<int> contributors;  ///< subset whose gradients are summed; none: frozen, never updated
   bool full_precision = false;
+  int versions = 1;               ///< of the weights that are alive at once: the greatest delay of its layers + 1
   std::vector<ParameterShard> shards;
   int64_t elements = 0;           ///< of the flat buffer: shards start at multiples of kBucketAlignment
   int64_t bytes(int64_t per_element) const { return elements * per_element; }
@@ -77,15 +82,23 @@ struct Bucket {
 constexpr int64_t kBucketAlignment = 16;
 
 enum class OpCode {
-  load_batch,           ///< this worker's share of the inputs of a micro-batch
+  load_batch,           ///< this worker's share of the inputs of a micro-batch that stage `index` reads
   forward,              ///< segment `index`
+  recompute,            ///< forward of segment `index` once more, for the backward that follows
   backward,             ///< segment `index`
+  backward_input,       ///< segment `index`: gradients of the inputs, and of the parameters of layers that cannot split
+  backward_weight,      ///< segment `index`: gradients of the remaining parameters
   redistribute,         ///< move `index` within a stage; `adjoint`: of the gradient
   send,                 ///< this worker's part of move `index` to another stage
   receive,
-  reduce_gradients,     ///< bucket `index` is complete on this worker: others may read it
+  prefetch_weights,     ///< bucket `index` (zero3): this worker's slice is on its way to the others; waits for nobody
+  gather_weights,       ///< bucket `index` (zero3): all slices are here
+  release_weights,      ///< bucket `index` (zero3): back to this worker's slice
+  reduce_gradients,     ///< bucket `index`: this worker's gradient is complete (of the batch; under zero2 and zero3 of the
+                        ///< micro-batch). Shared replicas: others may read it. Private ones: all holders reduce it together
   clip_gradients,       ///< all buckets reduced, norm taken over the full gradient
-  optimizer_step,       ///< bucket `index`: reduce (unless clipped) and update this worker's slice in one pass
+  optimizer_step,       ///< bucket `index`: update. Shared replicas: sum (unless clipped) and update this worker's slice in one
+                        ///< pass. Private ones: under zero1 and zero2 the holders gather each other's slices
   synchronize_buffers,  ///< evaluation under local batch norm: running statistics of the data axis' first worker
 };
 const char* name_of(OpCode code);
@@ -95,19 +108,31 @@ struct Instruction {
   int index = -1;
   int micro_batch = -1;
   bool adjoint = false;
+  int lag = 0;           ///< works on the batch of so many steps ago (schedules without flush); nothing before step `lag`
+  bool keeps = true;     ///< forward: keeps what backward needs (false where it is computed again)
+  bool last = true;      ///< reduce_gradients: of the batch
+  friend bool operator==(const Instruction&, const Instruction&) = default;
 };
 
 /// A distinct parameter (tied ones once), in order of first use.
 struct ProgramParameter {
   ParameterSpec spec;
+  bool trainable = true;  ///< false: frozen, or the loss does not depend on it
 };
 
 /// Immutable once compiled; shared by all workers.
 struct Program {
   bool training = true;
   bool keeps_gradients = false;  ///< reduced gradients stay readable after the step (clipping, verification)
+  /// Each holder of a parameter has a copy in its own memory, as separate devices have; false: workers that share memory share
+  /// one copy of the weights.
+  bool private_replicas = false;
+  OptimizerSharding optimizer_sharding = OptimizerSharding::none;
+  Compression compression;
   int devices = 1;
   int micro_batches = 1;
+  bool flushes = true;           ///< every batch is in the weights before the next begins
+  int greatest_lag = 0;          ///< so many steps after its first forward a batch is through
   std::vector<Value> values;
   std::vector<Move> moves;
   std::vector<Op> ops;
@@ -115,8 +140,11 @@ struct Program {
   std::vector<ProgramParameter> parameters;
   std::vector<Bucket> buckets;
   std::vector<std::vector<BucketId>> segment_buckets;  ///< by segment: buckets its layers read
-  std::vector<std::vector<Instruction>> ranks;         ///< by world rank
+  std::vector<std::vector<Instruction>> lists;         ///< the distinct instruction lists
+  std::vector<int> list_of_rank;                       ///< by world rank: index into `lists`
   OpId loss = -1;
+
+  const std::vector<Instruction>& instructions(int rank) const { return lists[size_t(list_of_rank[size_t(rank)])]; }
 
   /// "forward conv1..relu1", "redistribute fc1 (all_reduce)", for traces and messages.
   std::string describe(const Instruction& instruction, const Model& model) const;

@@ -8,9 +8,30 @@ namespace {
 
 class SegmentBuilder {
  public:
-  SegmentBuilder(const CompileOptions& options, Program& program) : options_(options), program_(program) { find_completing_ops(); }
+  SegmentBuilder(const Plan& plan, const CompileOptions& options, Program& program)
+      : plan_(plan), options_(options), program_(program) {
+    ops_of_parameter_.resize(program.parameters.size());
+    for (OpId id = 0; id < OpId(program.ops.size()); ++id)
+      for (int parameter : program.ops[size_t(id)].parameters) ops_of_parameter_[size_t(parameter)].push_back(id);
+    moves_to_.resize(program.values.size());
+    moves_from_.resize(program.values.size());
+    for (MoveId m = 0; m < MoveId(program.moves.size()); ++m) {
+      moves_to_[size_t(program.moves[size_t(m)].to)].push_back(m);
+      moves_from_[size_t(program.moves[size_t(m)].from)].push_back(m);
+    }
+    find_completing_ops();
+  }
 
-  std::vector<StageItem> run(int stage) {
+  std::vector<std::vector<StageItem>> run() {
+    std::vector<std::vector<StageItem>> stages;
+    segment_of_.assign(program_.ops.size(), -1);
+    for (size_t s = 0; s < plan_.stages.size(); ++s) stages.push_back(run_stage(int(s)));
+    find_segment_buckets();
+    return stages;
+  }
+
+ private:
+  std::vector<StageItem> run_stage(int stage) {
     items_.clear();
     open_ = -1;
     std::set<MoveId> done;
@@ -18,83 +39,90 @@ class SegmentBuilder {
       const Op& op = program_.ops[size_t(id)];
       if (op.stage != stage) continue;
       for (ValueId input : op.inputs) bring_in(input, done);
-      if (options_.segment_per_layer || completes_bucket_[size_t(id)]) open_ = -1;
       append(id);
       send_out(op.output);
     }
     return items_;
   }
 
- private:
   /// The op whose backward is the last of its stage to touch a bucket: the first in forward order.
   void find_completing_ops() {
     completes_bucket_.assign(program_.ops.size(), false);
     if (!program_.training) return;
     for (const Bucket& bucket : program_.buckets) {
       if (bucket.holders.size() == 1) continue;
-      std::set<int> stages_seen;
-      for (OpId id = 0; id < OpId(program_.ops.size()); ++id) {
-        const Op& op = program_.ops[size_t(id)];
-        bool touches = std::any_of(bucket.shards.begin(), bucket.shards.end(), [&](const ParameterShard& shard) {
-          return std::find(op.parameters.begin(), op.parameters.end(), shard.parameter) != op.parameters.end();
-        });
-        if (touches && stages_seen.insert(op.stage).second) completes_bucket_[size_t(id)] = true;
-      }
+      std::map<int, OpId> first_of_stage;
+      for (const ParameterShard& shard : bucket.shards)
+        for (OpId id : ops_of_parameter_[size_t(shard.parameter)]) {
+          auto [it, fresh] = first_of_stage.emplace(program_.ops[size_t(id)].stage, id);
+          it->second = std::min(it->second, id);
+        }
+      for (const auto& [stage, id] : first_of_stage) completes_bucket_[size_t(id)] = true;
     }
   }
 
   void bring_in(ValueId input, std::set<MoveId>& done) {
-    for (MoveId m = 0; m < MoveId(program_.moves.size()); ++m) {
-      const Move& move = program_.moves[size_t(m)];
-      if (move.to != input || !done.insert(m).second) continue;
-      items_.push_back({move.crosses_stages ? StageItem::Kind::receive : StageItem::Kind::move, m});
+    for (MoveId m : moves_to_[size_t(input)]) {
+      if (!done.insert(m).second) continue;
+      items_.push_back({program_.moves[size_t(m)].crosses_stages ? StageItem::Kind::receive : StageItem::Kind::move, m});
       open_ = -1;
     }
   }
 
+  const std::string& recompute_label(OpId id) const {
+    static const std::string kNone;
+    return program_.training ? plan_.layers[size_t(program_.ops[size_t(id)].node)].recompute : kNone;
+  }
+
   void append(OpId id) {
+    const std::string& label = recompute_label(id);
+    // a run that is recomputed stays whole: cut, it would keep what passes between its parts
+    const bool completes = completes_bucket_[size_t(id)] && label.empty();
+    if (options_.segment_per_layer || completes || (open_ >= 0 && label != open_label_)) open_ = -1;
     if (open_ < 0) {
       open_ = SegmentId(program_.segments.size());
-      program_.segments.push_back({program_.ops[size_t(id)].stage, {}});
+      open_label_ = label;
+      program_.segments.push_back({program_.ops[size_t(id)].stage, {}, !label.empty(), false});
       items_.push_back({StageItem::Kind::segment, open_});
     }
-    program_.segments[size_t(open_)].ops.push_back(id);
+    Segment& segment = program_.segments[size_t(open_)];
+    segment.ops.push_back(id);
+    segment.splits_backward = segment.splits_backward || program_.ops[size_t(id)].splits_backward;
+    segment_of_[size_t(id)] = open_;
   }
 
   void send_out(ValueId output) {
-    for (MoveId m = 0; m < MoveId(program_.moves.size()); ++m) {
-      if (program_.moves[size_t(m)].from != output || !program_.moves[size_t(m)].crosses_stages) continue;
+    for (MoveId m : moves_from_[size_t(output)]) {
+      if (!program_.moves[size_t(m)].crosses_stages) continue;
       items_.push_back({StageItem::Kind::send, m});
       open_ = -1;
     }
   }
 
+  void find_segment_buckets() {
+    std::vector<std::set<BucketId>> found(program_.segments.size());
+    for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b)
+      for (const ParameterShard& shard : program_.buckets[size_t(b)].shards)
+        for (OpId id : ops_of_parameter_[size_t(shard.parameter)]) found[size_t(segment_of_[size_t(id)])].insert(b);
+    for (const auto& buckets : found) program_.segment_buckets.emplace_back(buckets.begin(), buckets.end());
+  }
+
+  const Plan& plan_;
   const CompileOptions& options_;
   Program& program_;
+  std::vector<std::vector<OpId>> ops_of_parameter_;
+  std::vector<std::vector<MoveId>> moves_to_, moves_from_;  // by value
   std::vector<bool> completes_bucket_;
+  std::vector<SegmentId> segment_of_;  // by op
   std::vector<StageItem> items_;
   SegmentId open_ = -1;
+  std::string open_label_;
 };
 
 }  // namespace
 
 std::vector<std::vector<StageItem>> build_segments(const Plan& plan, const CompileOptions& options, Program& program) {
-  SegmentBuilder builder(options, program);
-  std::vector<std::vector<StageItem>> stages;
-  for (size_t s = 0; s < plan.stages.size(); ++s) stages.push_back(builder.run(int(s)));
-  program.segment_buckets.resize(program.segments.size());
-  for (size_t s = 0; s < program.segments.size(); ++s)
-    for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b)
-      for (const ParameterShard& shard : program.buckets[size_t(b)].shards) {
-        auto uses = [&](OpId id) {
-          const auto& used = program.ops[size_t(id)].parameters;
-          return std::find(used.begin(), used.end(), shard.parameter) != used.end();
-        };
-        if (std::none_of(program.segments[s].ops.begin(), program.segments[s].ops.end(), uses)) continue;
-        program.segment_buckets[s].push_back(b);
-        break;
-      }
-  return stages;
+  return SegmentBuilder(plan, options, program).run();
 }
 
 }  // namespace trireme

@@ -15,13 +15,9 @@ using nlohmann::json;
 
 constexpr RunStatus kStatuses[] = {RunStatus::ok,           RunStatus::failed,  RunStatus::timed_out,
                                    RunStatus::does_not_fit, RunStatus::skipped, RunStatus::interrupted};
-constexpr EventKind kKinds[] = {EventKind::load, EventKind::forward, EventKind::backward, EventKind::redistribute,
-                                EventKind::send, EventKind::receive, EventKind::reduce,   EventKind::update,
-                                EventKind::wait, EventKind::other};
-
-template <typename Enum, size_t n>
-Enum enum_of(const Enum (&values)[n], const std::string& name, const char* what) {
-  for (Enum value : values)
+template <typename Values>
+auto enum_of(const Values& values, const std::string& name, const char* what) {
+  for (auto value : values)
     if (name == name_of(value)) return value;
   throw std::invalid_argument(fmt::format("\"{}\" is no {}", name, what));
 }
@@ -114,7 +110,7 @@ Timeline read_timeline(const json& j) {
   Timeline timeline{.step = j.at("step").get<int64_t>(), .workers = j.at("workers").get<int>(), .events = {}};
   for (const json& e : j.at("events"))
     timeline.events.push_back({.rank = e.at("rank").get<int>(),
-                               .kind = enum_of(kKinds, e.at("kind").get<std::string>(), "kind of event"),
+                               .kind = enum_of(all_event_kinds(), e.at("kind").get<std::string>(), "kind of event"),
                                .name = e.at("name").get<std::string>(),
                                .micro_batch = e.at("micro_batch").get<int>(),
                                .begin = number(e, "begin"),

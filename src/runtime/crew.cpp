@@ -15,12 +15,12 @@
 
 namespace trireme {
 
-void run_crew(LocalWorld& world, const std::function<void(int rank)>& body) {
+void run_crew(LocalWorld& world, const std::function<void(int rank)>& body, const std::vector<int>& intra_op_threads) {
   std::mutex mutex;
   std::exception_ptr first;
   auto work = [&](int rank) {
     // two OpenMP threads with a neighbour busy spin at their barriers: one per worker is robust
-    at::set_num_threads(1);
+    at::set_num_threads(intra_op_threads.empty() ? 1 : intra_op_threads[size_t(rank)]);
     DeviceScope device(rank);
     try {
       body(rank);

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "comm/local/local_world.h"
 
 namespace trireme {
 
-/// Runs body(rank) on one thread per rank of `world`, each inside its DeviceScope and with one intra-op thread, and waits for all.
-/// The first exception aborts the world, so the others end too, and is rethrown here.
-void run_crew(LocalWorld& world, const std::function<void(int rank)>& body);
+/// Runs body(rank) on one thread per rank of `world`, each inside its DeviceScope, and waits for all. The first exception aborts
+/// the world, so the others end too, and is rethrown here. `intra_op_threads`: by rank, of the worker's operators; empty: one each.
+void run_crew(LocalWorld& world, const std::function<void(int rank)>& body, const std::vector<int>& intra_op_threads = {});
 
 }  // namespace trireme

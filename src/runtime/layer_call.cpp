@@ -2,25 +2,43 @@
 
 #include <ATen/ATen.h>
 
+#include "runtime/parameter_store.h"
+
 namespace trireme {
 
-void RuntimeLayerCall::add_gradient(int index, const at::Tensor& gradient) {
-  bool& written = *binding_->gradient_written[size_t(index)];
-  if (written) binding_->gradients[size_t(index)].add_(gradient);
-  else binding_->gradients[size_t(index)].copy_(gradient);
-  written = true;
+const at::Tensor& CachedView::of(const at::Tensor& flat, const ParameterShard& shard) {
+  if (!flat_.is_same(flat)) {
+    flat_ = flat;
+    view_ = ParameterStore::view_of(flat, shard);
+  }
+  return view_;
+}
+
+const at::Tensor& RuntimeLayerCall::parameter(int index) {
+  ParameterBinding& p = binding_->parameters[size_t(index)];
+  const Bucket& bucket = context_->program->buckets[size_t(p.bucket)];
+  return p.views[size_t(version_ % bucket.versions)].of(context_->replicas->weights(p.bucket, version_), bucket.shards[size_t(p.shard)]);
 }
 
 LayerCall::GradientTarget RuntimeLayerCall::gradient_target(int index) {
-  bool& written = *binding_->gradient_written[size_t(index)];
-  GradientTarget target{binding_->gradients[size_t(index)], written};
+  ParameterBinding& p = binding_->parameters[size_t(index)];
+  const at::Tensor flat = context_->replicas->gradient(p.bucket, batch_);
+  bool& written = context_->replicas->written(p.bucket, p.shard);
+  GradientTarget target{p.gradient.of(flat, context_->program->buckets[size_t(p.bucket)].shards[size_t(p.shard)]), written};
   written = true;
   return target;
 }
 
+void RuntimeLayerCall::add_gradient(int index, const at::Tensor& gradient) {
+  GradientTarget target = gradient_target(index);
+  if (target.accumulate) target.tensor.add_(gradient);
+  else target.tensor.copy_(gradient);
+}
+
 void RuntimeLayerCall::report(std::string_view metric, double value) {
-  // every worker of the tensor axis sees the same samples: the first one counts
-  if (binding_->tensor_index == 0) (*metrics_)[std::string(metric)] += value;
+  // every worker of the tensor axis sees the same samples: the first one counts, unless each has a part of them
+  const bool counts = binding_->tensor_index == 0 || binding_->op->option.output.is_partial();
+  if (counts && !recomputing) (*context_->metrics)[std::string(metric)] += value;
 }
 
 }  // namespace trireme

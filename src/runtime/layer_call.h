@@ -1,4 +1,4 @@
-// The runtime's side of a layer call: which parameters, gradients and groups a layer sees on this worker.
+// The runtime's side of a layer call: which parameters, gradients, state and groups a layer sees on this worker.
 #pragma once
 
 #include <map>
@@ -7,40 +7,74 @@
 
 #include "model/layer.h"
 #include "program/program.h"
+#include "runtime/replicas.h"
 
 namespace trireme {
 
-/// One layer on one worker: views into the flat buckets and the groups it may talk to. Lives as long as the worker.
+/// A view into a flat tensor, made again only when the flat tensor is another one. Keeps its memory alive until dropped.
+class CachedView {
+ public:
+  const at::Tensor& of(const at::Tensor& flat, const ParameterShard& shard);
+  void drop() { flat_ = view_ = at::Tensor(); }
+
+ private:
+  at::Tensor flat_, view_;
+};
+
+/// Where one parameter of a layer lies on this worker.
+struct ParameterBinding {
+  BucketId bucket = -1;
+  int shard = -1;
+  bool contributes = false;        ///< this worker's gradient counts
+  std::vector<CachedView> views;   ///< of the weights, by version slot
+  CachedView gradient;
+};
+
+/// One layer on one worker. Lives as long as the worker.
 struct OpBinding {
   const Op* op = nullptr;
   const Layer* layer = nullptr;
-  std::vector<at::Tensor> parameters;       ///< compute dtype
-  std::vector<at::Tensor> gradients;        ///< undefined where this worker's gradient does not count
-  std::vector<bool*> gradient_written;      ///< whether the view holds a contribution of this step
+  std::vector<ParameterBinding> parameters;
   std::vector<at::Tensor> buffers;
+  at::Tensor scratch;
   std::vector<bool> input_gradient_wanted;
   Communicator* data_group = nullptr;
   Communicator* tensor_group = nullptr;
   int tensor_index = 0;
 };
 
+/// What the calls of one worker share.
+struct CallContext {
+  const Program* program = nullptr;
+  Replicas* replicas = nullptr;
+  std::map<std::string, double>* metrics = nullptr;
+};
+
 class RuntimeLayerCall final : public LayerCall {
  public:
-  RuntimeLayerCall(OpBinding& binding, std::map<std::string, double>& metrics) : binding_(&binding), metrics_(&metrics) {}
+  /// `version` of the weights; `batch` counts from the run's first.
+  RuntimeLayerCall(OpBinding& binding, const CallContext& context, int64_t batch, int64_t version)
+      : binding_(&binding), context_(&context), batch_(batch), version_(version) {}
 
-  const at::Tensor& parameter(int index) override { return binding_->parameters[size_t(index)]; }
+  const at::Tensor& parameter(int index) override;
   at::Tensor& buffer(int index) override { return binding_->buffers[size_t(index)]; }
-  bool wants_gradient(int index) override { return binding_->gradients[size_t(index)].defined(); }
+  at::Tensor& scratch() override { return binding_->scratch; }
+  bool wants_gradient(int index) override { return binding_->parameters[size_t(index)].contributes; }
   void add_gradient(int index, const at::Tensor& gradient) override;
   GradientTarget gradient_target(int index) override;
   bool wants_input_gradient(int index) override { return binding_->input_gradient_wanted[size_t(index)]; }
+  const at::Tensor& state(int index) override { return states.at(size_t(index)); }
+  void set_state(int index, const at::Tensor& next) override { next_states.at(size_t(index)) = next; }
   Communicator& data_group() override { return *binding_->data_group; }
   Communicator& tensor_group() override { return *binding_->tensor_group; }
   void report(std::string_view metric, double value) override;
 
+  std::vector<at::Tensor> states, next_states;  ///< before and after this call
+
  private:
   OpBinding* binding_;
-  std::map<std::string, double>* metrics_;
+  const CallContext* context_;
+  int64_t batch_, version_;
 };
 
 }  // namespace trireme

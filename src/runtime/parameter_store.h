@@ -1,4 +1,4 @@
-// The weights of a run: one copy per process, shared by all workers that hold them.
+// The weights of a run as far as this process holds them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,18 +10,21 @@
 #include "base/memory.h"
 #include "program/program.h"
 #include "runtime/precision.h"
+#include "runtime/replicas.h"
 
 namespace trireme {
 
-/// One bucket's flat tensors. Which worker may touch what, when:
-///  - `master`, `compute`: read by all holders between `done` of one step and `ready` of the next; then written by each holder
-///    in its own slice only (Bucket::slice_of), which it announces through `done`;
-///  - `gradients[c]`: written by contributor c between `done` and its `ready`; then read by all holders until `done`;
+/// One bucket's flat tensors where replicas share them. Version v of the weights lies in slot v mod Bucket::versions. Which worker
+/// may touch what, when:
+///  - slot v of `master` and `compute`: written by each holder in its own slice only (Bucket::slice_of), which it announces
+///    through `done`; read by all holders from the v-th round of `done` until their backward of the last batch that uses it;
+///  - `gradients[c]`: written by contributor c between `done` of the batch before and its `ready`; then read by all holders until
+///    `done`;
 ///  - `reduced`: written by each holder in its own slice during clip_gradients.
-/// `ready` and `done` count announcements over all steps: holders * steps.
+/// `ready` and `done` count announcements over all batches: holders * batches.
 struct BucketStore {
-  at::Tensor master;                  ///< float32 (float64 under fp64)
-  at::Tensor compute;                 ///< bfloat16 copy, or `master` itself
+  std::vector<at::Tensor> master;     ///< float32 (float64 under fp64); by slot, or one where `compute` is a narrower copy
+  std::vector<at::Tensor> compute;    ///< by slot: bfloat16 copy, or `master` itself
   std::vector<at::Tensor> gradients;  ///< by position in Bucket::contributors; each allocated by its worker
   at::Tensor reduced;                 ///< only where the program keeps gradients
   std::atomic<int64_t> ready{0};
@@ -30,28 +33,33 @@ struct BucketStore {
 
 class ParameterStore {
  public:
-  /// Allocates; each holder is charged with the bytes of its slice. The store must be created outside any DeviceScope.
+  /// With shared replicas: allocates; each holder is charged with the bytes of its slice. The store must be created outside any
+  /// DeviceScope. With private replicas it only knows where the workers keep theirs.
   ParameterStore(const Program& program, Precision precision);
   ParameterStore(const ParameterStore&) = delete;
   ParameterStore& operator=(const ParameterStore&) = delete;
 
   Precision precision() const { return precision_; }
+  /// Shared replicas only.
   BucketStore& bucket(BucketId id) { return *buckets_[size_t(id)]; }
 
-  /// Draws the initial values of the shards that `rank` is first holder of. All ranks, then a barrier.
-  void initialize(int rank, uint64_t seed);
+  /// `replicas` of a worker, from its construction to its end; null at the end. Any worker at any time, each for itself.
+  void attach(int rank, Replicas* replicas) { replicas_[size_t(rank)] = replicas; }
 
   /// A shard's view of a flat bucket tensor: its shape, channels_last strides for 4-D parameters.
   static at::Tensor view_of(const at::Tensor& flat, const ParameterShard& shard);
 
-  /// Full tensors, assembled from the shards; only while no step is running. Null `reduced` gives an undefined tensor.
+  /// Full tensors of the newest version, assembled from what the attached workers hold; only while no step is running. An
+  /// undefined gradient where the program keeps none or the parameter is frozen.
   at::Tensor full_parameter(int parameter) const;
   at::Tensor full_gradient(int parameter) const;
   /// Sets a parameter everywhere from a full tensor; only while no step is running.
   void set_parameter(int parameter, const at::Tensor& full);
 
  private:
-  at::Tensor assemble(int parameter, const at::Tensor BucketStore::*flat) const;
+  at::Tensor assemble(int parameter, const at::Tensor ReplicaPiece::*flat) const;
+  at::Tensor assemble_bucket(BucketId bucket, const at::Tensor ReplicaPiece::*flat) const;
+  void allocate();
   void charge_holders();
 
   /// What holders were charged with, given back at the end, also when the constructor fails half-way.
@@ -76,6 +84,7 @@ class ParameterStore {
   Precision precision_;
   Charges charges_;
   std::vector<std::unique_ptr<BucketStore>> buckets_;
+  std::vector<Replicas*> replicas_;  // by rank
 };
 
 }  // namespace trireme

@@ -6,7 +6,9 @@ const char* name_of(EventKind kind) {
   switch (kind) {
     case EventKind::load: return "load";
     case EventKind::forward: return "forward";
+    case EventKind::recompute: return "recompute";
     case EventKind::backward: return "backward";
+    case EventKind::gather: return "gather";
     case EventKind::redistribute: return "redistribute";
     case EventKind::send: return "send";
     case EventKind::receive: return "receive";
@@ -16,6 +18,15 @@ const char* name_of(EventKind kind) {
     case EventKind::other: return "other";
   }
   return "unknown";
+}
+
+const std::vector<EventKind>& all_event_kinds() {
+  static const std::vector<EventKind> kinds = [] {
+    std::vector<EventKind> all;
+    for (int k = 0; k <= int(EventKind::other); ++k) all.push_back(EventKind(k));
+    return all;
+  }();
+  return kinds;
 }
 
 }  // namespace trireme

@@ -7,8 +7,10 @@
 
 namespace trireme {
 
-enum class EventKind { load, forward, backward, redistribute, send, receive, reduce, update, wait, other };
+enum class EventKind { load, forward, recompute, backward, redistribute, gather, send, receive, reduce, update, wait, other };
 const char* name_of(EventKind kind);
+/// In the order of their declaration.
+const std::vector<EventKind>& all_event_kinds();
 
 /// One instruction on one worker. Times are seconds since the start of the traced step.
 struct Event {

@@ -2,12 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 
 #include "base/error.h"
-#include "base/memory.h"
 #include "runtime/worker_state.h"
 
 namespace trireme {
@@ -21,11 +21,17 @@ EventKind event_kind(OpCode code) {
   switch (code) {
     case OpCode::load_batch: return EventKind::load;
     case OpCode::forward: return EventKind::forward;
-    case OpCode::backward: return EventKind::backward;
+    case OpCode::recompute: return EventKind::recompute;
+    case OpCode::backward:
+    case OpCode::backward_input:
+    case OpCode::backward_weight: return EventKind::backward;
     case OpCode::redistribute:
     case OpCode::synchronize_buffers: return EventKind::redistribute;
     case OpCode::send: return EventKind::send;
     case OpCode::receive: return EventKind::receive;
+    case OpCode::prefetch_weights:
+    case OpCode::gather_weights:
+    case OpCode::release_weights: return EventKind::gather;
     case OpCode::reduce_gradients:
     case OpCode::clip_gradients: return EventKind::reduce;
     case OpCode::optimizer_step: return EventKind::update;
@@ -33,203 +39,186 @@ EventKind event_kind(OpCode code) {
   return EventKind::other;
 }
 
-bool computes(EventKind kind) {
-  return kind == EventKind::load || kind == EventKind::forward || kind == EventKind::backward || kind == EventKind::update ||
-         kind == EventKind::reduce;
+/// Private replicas move tensors where shared ones only add in place.
+bool computes(EventKind kind, const Program& program) {
+  return kind == EventKind::load || kind == EventKind::forward || kind == EventKind::recompute || kind == EventKind::backward ||
+         kind == EventKind::update || (kind == EventKind::reduce && !program.private_replicas);
 }
 
 }  // namespace
 
-Worker::State::State(int rank, const Model& model, ParameterStore& store, LocalWorld& world, const WorkerOptions& options)
-    : rank(rank), model(model), store(store), world(world), options(options), communicator(world.communicator(rank)), redistributor(*communicator, rank) {}
+Worker::State::State(int rank, const Model& model, Precision precision, std::unique_ptr<Communicator> world, const WorkerOptions& options)
+    : rank(rank), model(model), precision(precision), options(options), communicator(std::move(world)), redistributor(*communicator, rank) {}
 
-Communicator* Worker::State::group(const std::vector<int>& ranks) {
-  auto it = groups.find(ranks);
-  if (it == groups.end()) it = groups.emplace(ranks, communicator->group(ranks)).first;
-  return it->second.get();
-}
-
-void Worker::State::allocate_gradients(const Program& program) {
-  MemoryScope scope(MemoryCategory::gradients);
-  gradient_flats.resize(program.buckets.size());
-  written.resize(program.buckets.size());
-  optimizer_states.resize(program.buckets.size());
-  for (size_t b = 0; b < program.buckets.size(); ++b) {
-    const Bucket& bucket = program.buckets[b];
-    written[b] = std::make_unique<bool[]>(bucket.shards.size());
-    auto it = std::find(bucket.contributors.begin(), bucket.contributors.end(), rank);
-    if (it == bucket.contributors.end()) continue;
-    gradient_flats[b] = at::zeros({bucket.elements}, store.bucket(BucketId(b)).master.options());
-    store.bucket(BucketId(b)).gradients[size_t(it - bucket.contributors.begin())] = gradient_flats[b];
-  }
-}
-
-void Worker::State::bind(const Program& program, OpId id, OpBinding& binding) {
-  const Op& op = program.ops[size_t(id)];
-  binding.op = &op;
-  binding.layer = model.node(op.node).layer.get();
-  binding.tensor_index = op.mesh.tensor_index(rank);
-  binding.data_group = group(op.mesh.data_group(rank));
-  binding.tensor_group = group(op.mesh.tensor_group(rank));
-  for (ValueId input : op.inputs) binding.input_gradient_wanted.push_back(program.values[size_t(input)].needs_gradient);
-  for (size_t p = 0; p < op.parameters.size(); ++p) {
-    const Placement& placement = op.option.parameters[p];
-    Box box = Layout{op.mesh, Placement::replicate(), placement}.box_of(rank, program.parameters[size_t(op.parameters[p])].spec.shape);
-    // counted by every worker unless all workers of the tensor axis compute the same gradient
-    bool counts = !op.option.parameter_gradients[p].is_replicate() || binding.tensor_index == 0;
-    for (size_t b = 0; b < program.buckets.size(); ++b)
-      for (size_t s = 0; s < program.buckets[b].shards.size(); ++s) {
-        const ParameterShard& shard = program.buckets[b].shards[s];
-        if (shard.parameter != op.parameters[p] || shard.box != box) continue;
-        binding.parameters.push_back(ParameterStore::view_of(store.bucket(BucketId(b)).compute, shard));
-        bool contributes = program.training && counts && gradient_flats[b].defined();
-        binding.gradients.push_back(contributes ? ParameterStore::view_of(gradient_flats[b], shard) : at::Tensor());
-        binding.gradient_written.push_back(program.training ? &written[b][s] : nullptr);
-      }
-  }
-  check_internal(binding.parameters.size() == op.parameters.size(), "every parameter shard of a layer lies in one bucket");
-  auto specs = binding.layer->buffers();
-  auto [it, fresh] = buffers.try_emplace(op.node);
-  for (size_t i = 0; fresh && i < specs.size(); ++i) {
-    MemoryScope scope(MemoryCategory::buffers);
-    Box box = Layout{op.mesh, Placement::replicate(), op.option.buffers[i]}.box_of(rank, specs[i].shape);
-    it->second.push_back(at::full(shape_of(box), specs[i].initial, at::TensorOptions().dtype(master_type(store.precision()))));
-  }
-  binding.buffers = it->second;
-}
-
-void Worker::State::prepare(const Program& program, Prepared& prepared) {
-  prepared.program = &program;
-  const size_t values = program.values.size();
-  prepared.forward_alias.resize(values);
-  prepared.backward_alias.resize(values);
-  for (size_t v = 0; v < values; ++v) prepared.forward_alias[v] = prepared.backward_alias[v] = ValueId(v);
-  for (const Move& move : program.moves) {
-    if (!move.forward_moves) prepared.forward_alias[size_t(move.to)] = move.from;
-    if (!move.backward_moves) prepared.backward_alias[size_t(move.to)] = move.from;
-  }
-  prepared.uses.assign(values, 0);
-  prepared.bindings.resize(program.ops.size());
-  for (OpId id = 0; id < OpId(program.ops.size()); ++id) {
-    const Op& op = program.ops[size_t(id)];
-    if (op.mesh.index_of(rank) < 0) continue;
-    bind(program, id, prepared.bindings[size_t(id)]);
-    for (ValueId input : op.inputs) {
-      ++prepared.uses[size_t(prepared.forward_alias[size_t(input)])];
-      if (program.values[size_t(input)].loaded &&
-          std::find(prepared.loaded.begin(), prepared.loaded.end(), input) == prepared.loaded.end())
-        prepared.loaded.push_back(input);
-    }
-  }
-  for (const Move& move : program.moves)
-    if (move.forward_moves && program.values[size_t(move.from)].layout.mesh.index_of(rank) >= 0) ++prepared.uses[size_t(move.from)];
-}
-
-void Worker::State::begin_micro_batches(const Prepared& prepared) {
+void Worker::State::begin_batch(const Prepared& prepared, const StepInput& step_input, int64_t number) {
   const Program& program = *prepared.program;
-  micro_batches.clear();
-  micro_batches.resize(size_t(program.micro_batches));
+  BatchInFlight& batch = in_flight.emplace_back();
+  batch.number = number;
+  batch.input = step_input;
+  batch.micro_batches.resize(size_t(program.micro_batches));
   for (int k = 0; k < program.micro_batches; ++k) {
-    MicroBatch& batch = micro_batches[size_t(k)];
-    batch.samples = share_of(input->batch.samples, program.micro_batches, k);
-    batch.values.resize(program.values.size());
-    batch.gradients.resize(program.values.size());
-    batch.uses_left = prepared.uses;
-    batch.calls.resize(program.ops.size());
+    MicroBatch& part = batch.micro_batches[size_t(k)];
+    part.index = k;
+    part.samples = share_of(step_input.batch.samples, program.micro_batches, k);
+    part.values.resize(program.values.size());
+    part.gradients.resize(program.values.size());
+    part.uses_left = prepared.uses[size_t(k)];
+    part.calls.resize(program.ops.size());
   }
 }
 
 void Worker::State::stop_if_aborted() const {
-  if (world.aborted()) fail_run({fmt::format("worker {}", rank), "stopped", world.abort_reason(), ""});
+  if (const std::string reason = communicator->abort_reason(); !reason.empty())
+    fail_run({fmt::format("worker {}", rank), "stopped", reason, ""});
 }
 
-void Worker::State::execute(Prepared& prepared, const Instruction& i) {
+void Worker::State::execute(Prepared& prepared, const Instruction& i, BatchInFlight& batch) {
+  auto micro = [&]() -> MicroBatch& { return batch.micro_batches[size_t(i.micro_batch)]; };
   switch (i.code) {
-    case OpCode::load_batch: return load(prepared, i.micro_batch);
-    case OpCode::forward: return forward(prepared, i);
-    case OpCode::backward: return backward(prepared, i);
+    case OpCode::load_batch: return load(prepared, i.index, micro());
+    case OpCode::forward: return forward(prepared, i, micro());
+    case OpCode::recompute: return recompute(prepared, i.index, micro());
+    case OpCode::backward:
+    case OpCode::backward_input: return backward(prepared, i, micro());
+    case OpCode::backward_weight: return backward_weight(prepared, i.index, micro());
     case OpCode::redistribute:
     case OpCode::send:
-    case OpCode::receive: return move(prepared, i);
-    case OpCode::reduce_gradients: return reduce(prepared, i.index);
-    case OpCode::clip_gradients: return clip(prepared);
-    case OpCode::optimizer_step: return update(prepared, i.index);
+    case OpCode::receive: return move(prepared, i, micro());
+    case OpCode::prefetch_weights: return replicas->prefetch(i.index);
+    case OpCode::gather_weights: return replicas->gather(i.index);
+    case OpCode::release_weights: prepared.drop_views(i.index, false); return replicas->release(i.index);
+    case OpCode::reduce_gradients:
+      if (prepared.program->optimizer_sharding >= OptimizerSharding::zero2) prepared.drop_views(i.index, true);
+      return replicas->reduce(i.index, i.last);
+    case OpCode::clip_gradients: return clip(prepared, batch);
+    case OpCode::optimizer_step: return replicas->update(i.index, batch.input.learning_rate, batch.clip_scale);
     case OpCode::synchronize_buffers: return synchronize_buffers(prepared, i.index);
   }
 }
 
-void Worker::State::record(const Instruction& i, EventKind kind, double begin, double end, double waited, int64_t bytes) {
-  const std::string name = (is_training ? training : evaluation).program->describe(i, model);
+void Worker::State::record(const Program& program, const Instruction& i, EventKind kind, double begin, double end, double waited,
+                           int64_t bytes) {
+  const std::string name = program.describe(i, model);
   // what waits for others does so first; layers that talk wait in between and are shown as one piece
-  const bool waits_first = kind != EventKind::forward && kind != EventKind::backward && waited > kShownWaitSeconds;
+  const bool waits_first = kind != EventKind::forward && kind != EventKind::recompute && kind != EventKind::backward && waited > kShownWaitSeconds;
   if (waits_first) outcome.events.push_back({rank, EventKind::wait, "wait: " + name, i.micro_batch, begin, begin + waited, 0});
   outcome.events.push_back({rank, kind, name, i.micro_batch, waits_first ? begin + waited : begin, end, bytes});
 }
 
-StepOutcome Worker::State::run(Prepared& prepared, const StepInput& step_input, bool training_run) {
-  check_internal(prepared.program != nullptr, "a worker runs only programs that it was given");
-  c10::InferenceMode inference;
+/// One round through the instruction list: the work on batch `number` and, at their lags, on those before it.
+StepOutcome Worker::State::run_list(Prepared& prepared, int64_t number, bool trace) {
   const Program& program = *prepared.program;
-  input = &step_input;
-  is_training = training_run;
-  clip_scale = 1;
-  outcome = {};
-  begin_micro_batches(prepared);
-  if (training_run)
-    for (size_t b = 0; b < written.size(); ++b) std::fill_n(written[b].get(), program.buckets[b].shards.size(), false);
-
-  double waited_before = 0;
+  const int64_t first = in_flight.empty() ? number : in_flight.front().number;
+  const auto in_flight_end = first + int64_t(in_flight.size());
   // counts of sub-groups are included
-  auto waits = [this] { return communicator->count().wait_seconds + bucket_wait; };
-  const int64_t bytes_before = communicator->count().bytes_sent;
-  auto bytes = [&] { return outcome.bytes_sent + communicator->count().bytes_sent - bytes_before; };
+  auto bytes = [&] { return communicator->count().bytes_sent + replicas->counts().bytes_sent; };
+  const int64_t bytes_before = bytes();
+  const double hidden_before = replicas->counts().hidden_seconds;
+  outcome = {};
   outcome.begin = now();
   double clock = outcome.begin;
-  for (const Instruction& i : program.ranks[size_t(rank)]) {
+  for (const Instruction& i : program.instructions(rank)) {
+    const int64_t batch = number - i.lag;
+    if (batch < first || batch >= in_flight_end) continue;  // the pipeline is filling or running empty
     stop_if_aborted();
-    waited_before = waits();
-    const int64_t bytes_at = step_input.trace ? bytes() : 0;
-    execute(prepared, i);
-    const double end = now(), waited = waits() - waited_before;
+    const double waits_before = waits(), exchange_before = replicas->counts().exchange_seconds;
+    const int64_t bytes_at = trace ? bytes() : 0;
+    BatchInFlight& entry = in_flight[size_t(batch - first)];
+    current = &entry;
+    execute(prepared, i, entry);
+    const double end = now(), waited = waits() - waits_before, exchanged = replicas->counts().exchange_seconds - exchange_before;
     const EventKind kind = event_kind(i.code);
-    (computes(kind) ? outcome.compute_seconds : outcome.exposed_seconds) += end - clock - waited;
+    const double busy = end - clock - waited - exchanged;
+    (computes(kind, program) ? outcome.compute_seconds : outcome.exposed_seconds) += busy;
+    outcome.exposed_seconds += exchanged;
     outcome.waiting_seconds += waited;
-    if (step_input.trace) record(i, kind, clock, end, waited, bytes() - bytes_at);
+    if (trace) record(program, i, kind, clock, end, waited, bytes() - bytes_at);
     clock = end;
   }
   outcome.end = clock;
-  outcome.bytes_sent = bytes();
-  micro_batches.clear();
-  if (training_run) ++steps_done;
+  outcome.bytes_sent = bytes() - bytes_before;
+  outcome.hidden_seconds = replicas->counts().hidden_seconds - hidden_before;
+  while (!in_flight.empty() && in_flight.front().number <= number - program.greatest_lag) in_flight.pop_front();
   return std::move(outcome);
 }
 
 Worker::Worker(int rank, const Model& model, const Program* training, const Program* evaluation, ParameterStore& store,
                LocalWorld& world, const WorkerOptions& options)
-    : state_(std::make_unique<State>(rank, model, store, world, options)) {
-  c10::InferenceMode inference;
-  if (training) {
-    state_->allocate_gradients(*training);
-    state_->prepare(*training, state_->training);
+    : state_(std::make_unique<State>(rank, model, store.precision(), world.communicator(rank), options)) {
+  const Program& program = training ? *training : *evaluation;
+  if (program.private_replicas) {
+    state_->replicas = private_replicas(rank, program, store.precision(), *state_->communicator, options.optimizer);
+    store.attach(rank, state_->replicas.get());
+    state_->detach = [&store, rank] { store.attach(rank, nullptr); };
+  } else {
+    state_->replicas = shared_replicas(rank, program, store, world, options.optimizer);
   }
-  if (evaluation) state_->prepare(*evaluation, state_->evaluation);
-  store.initialize(rank, options.seed);
-  state_->communicator->barrier();
+  state_->begin(training, evaluation);
 }
 
-Worker::~Worker() = default;
-
-StepOutcome Worker::train(const StepInput& input) { return state_->run(state_->training, input, true); }
-
-StepOutcome Worker::evaluate(const StepInput& input) { return state_->run(state_->evaluation, input, false); }
-
-void Worker::settle() {
-  if (!state_->training.program) return;
-  for (SegmentId s = 0; s < SegmentId(state_->training.program->segments.size()); ++s)
-    state_->wait_for_weights(state_->training, s);
+Worker::Worker(int rank, const Model& model, const Program* training, const Program* evaluation, Precision precision,
+               std::unique_ptr<Communicator> world, const WorkerOptions& options)
+    : state_(std::make_unique<State>(rank, model, precision, std::move(world), options)) {
+  const Program& program = training ? *training : *evaluation;
+  check_internal(program.private_replicas, "workers that share no memory have replicas of their own");
+  state_->replicas = private_replicas(rank, program, precision, *state_->communicator, options.optimizer);
+  state_->begin(training, evaluation);
 }
+
+void Worker::State::begin(const Program* training_program, const Program* evaluation_program) {
+  c10::InferenceMode inference;
+  if (training_program) prepare(*training_program, training);
+  if (evaluation_program) prepare(*evaluation_program, evaluation);
+  training_context = {training_program, replicas.get(), &outcome.metrics};
+  evaluation_context = {evaluation_program, replicas.get(), &outcome.metrics};
+  replicas->initialize(options.seed);
+  communicator->barrier();
+}
+
+Worker::~Worker() {
+  if (state_ && state_->detach) state_->detach();
+}
+
+StepOutcome Worker::train(const StepInput& input) {
+  check_internal(state_->training.program != nullptr, "a worker runs only programs that it was given");
+  c10::InferenceMode inference;
+  state_->is_training = true;
+  state_->begin_batch(state_->training, input, state_->batches);
+  return state_->run_list(state_->training, state_->batches++, input.trace);
+}
+
+StepOutcome Worker::drain() {
+  c10::InferenceMode inference;
+  State& s = *state_;
+  StepOutcome sum;
+  s.is_training = true;
+  for (int lag = 1; s.training.program && lag <= s.training.program->greatest_lag && !s.in_flight.empty(); ++lag) {
+    StepOutcome part = s.run_list(s.training, s.batches - 1 + lag, false);
+    if (lag == 1) sum.begin = part.begin;
+    sum.end = part.end;
+    sum.compute_seconds += part.compute_seconds;
+    sum.exposed_seconds += part.exposed_seconds;
+    sum.waiting_seconds += part.waiting_seconds;
+    sum.bytes_sent += part.bytes_sent;
+  }
+  s.first_batch = s.batches;
+  return sum;
+}
+
+StepOutcome Worker::evaluate(const StepInput& input) {
+  check_internal(state_->evaluation.program != nullptr, "a worker runs only programs that it was given");
+  check_internal(state_->in_flight.empty(), "the pipeline is empty when a worker evaluates");
+  c10::InferenceMode inference;
+  state_->is_training = false;
+  state_->begin_batch(state_->evaluation, input, state_->batches);
+  return state_->run_list(state_->evaluation, state_->batches, input.trace);
+}
+
+void Worker::settle() { state_->replicas->settle(); }
 
 void Worker::barrier() { state_->communicator->barrier(); }
+
+Replicas& Worker::replicas() { return *state_->replicas; }
 
 const std::vector<at::Tensor>* Worker::buffers(OpId op) const {
   const auto& bindings = state_->training.bindings;

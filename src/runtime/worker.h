@@ -28,6 +28,7 @@ struct StepInput {
   double learning_rate = 0;
   double clip_norm = 0;      ///< 0: no clipping; needs a program that keeps gradients
   bool trace = false;        ///< record a timeline
+  bool starts_stream = false;  ///< stateful layers begin with zero state: the first step of an epoch
 };
 
 /// What one worker's execution of a program gave. Seconds by kind add up to the execution's wall time but for loop overhead.
@@ -47,7 +48,7 @@ struct StepOutcome {
 struct WorkerOptions {
   uint64_t seed = 0;
   BatchNormScope batch_norm = BatchNormScope::local;
-  OptimizerConfig optimizer;
+  OptimizerConfig optimizer = {};
 };
 
 /// Belongs to one thread, which must be inside a DeviceScope of `rank`. Workers of one world share `store`.
@@ -58,16 +59,23 @@ class Worker {
   Worker(int rank, const Model& model, const Program* training, const Program* evaluation, ParameterStore& store,
          LocalWorld& world, const WorkerOptions& options);
   ~Worker();
+  /// The same for workers that share no memory: `world` spans all ranks; the programs have private replicas.
+  Worker(int rank, const Model& model, const Program* training, const Program* evaluation, Precision precision,
+         std::unique_ptr<Communicator> world, const WorkerOptions& options);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
   /// One optimizer step. Returns when this worker is through; others may be behind.
   StepOutcome train(const StepInput& input);
+  /// Schedules without flush leave batches in the pipeline: works them off, so that every batch is in the weights. All workers
+  /// together, before evaluate, settle and the end; does nothing under schedules that flush.
+  StepOutcome drain();
   /// Forward only, with running statistics.
   StepOutcome evaluate(const StepInput& input);
   /// Waits until every holder has written the weights of the last step: after it, and a barrier, the store may be read whole.
   void settle();
   void barrier();
+  Replicas& replicas();
 
   /// Running statistics and the like of op `op` of the training program on this worker; null where it is not on this worker.
   const std::vector<at::Tensor>* buffers(OpId op) const;

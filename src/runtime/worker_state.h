@@ -1,8 +1,11 @@
-// Internals of Worker, split over worker.cpp (set-up, instruction loop), compute.cpp (layers) and exchange.cpp (moves, updates).
+// Internals of Worker, split over worker.cpp (instruction loop), prepare.cpp (set-up), compute.cpp (layers) and exchange.cpp
+// (moves, updates).
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "runtime/layer_call.h"
@@ -11,80 +14,108 @@
 
 namespace trireme {
 
+/// State that a layer carries from step to step, by node and micro-batch.
+using CarriedStates = std::map<std::pair<NodeId, int>, std::vector<at::Tensor>>;
+
 /// A program prepared for one worker.
 struct Prepared {
   const Program* program = nullptr;
   std::vector<OpBinding> bindings;         ///< by op; unbound (op == nullptr) on other stages
   std::vector<ValueId> forward_alias;      ///< value to read instead (a move that moves nothing forward), else itself
   std::vector<ValueId> backward_alias;     ///< value that the gradient belongs to, else itself
-  std::vector<int> uses;                   ///< reads of a value on this worker in one micro-batch's forward
-  std::vector<ValueId> loaded;             ///< model inputs that this worker reads
+  /// Reads of a value on this worker, by micro-batch: in forward and, where its segment is recomputed, once more from outside it.
+  std::vector<std::vector<int>> uses;
+  std::map<int, std::vector<ValueId>> loaded;  ///< by stage: model inputs that this worker reads
+  std::vector<BucketId> trainable;         ///< buckets of this worker that are updated
+  CarriedStates states;
+
+  /// Lets go of cached views into memory that comes and goes (divided weights and gradients).
+  void drop_views(BucketId bucket, bool of_gradients);
 };
 
 /// Tensors of one micro-batch in flight.
 struct MicroBatch {
+  int index = 0;
   Range samples;                                  ///< within the global batch
   std::vector<at::Tensor> values, gradients;      ///< by value
   std::vector<int> uses_left;
   std::vector<std::optional<RuntimeLayerCall>> calls;  ///< by op, from forward to backward
+  std::map<OpId, std::vector<at::Tensor>> states;      ///< as they were before the forward, for recomputing
+};
+
+/// A global batch from its first forward to its update.
+struct BatchInFlight {
+  int64_t number = 0;  ///< of the run: version `number + 1` of the weights has its gradient in it
+  StepInput input;
+  double clip_scale = 1;
+  std::vector<MicroBatch> micro_batches;
 };
 
 struct Worker::State {
-  State(int rank, const Model& model, ParameterStore& store, LocalWorld& world, const WorkerOptions& options);
+  State(int rank, const Model& model, Precision precision, std::unique_ptr<Communicator> world, const WorkerOptions& options);
 
   // worker.cpp
-  void allocate_gradients(const Program& program);
+  void begin(const Program* training_program, const Program* evaluation_program);
+  StepOutcome run_list(Prepared& prepared, int64_t number, bool trace);
+  void execute(Prepared& prepared, const Instruction& instruction, BatchInFlight& batch);
+  void stop_if_aborted() const;  ///< ends long segments soon after another worker failed or the user interrupted
+  void begin_batch(const Prepared& prepared, const StepInput& step_input, int64_t number);
+  void record(const Program& program, const Instruction& instruction, EventKind kind, double begin, double end, double waited,
+              int64_t bytes);
+  double waits() const { return communicator->count().wait_seconds + replicas->counts().wait_seconds; }
+
+  // prepare.cpp
   void prepare(const Program& program, Prepared& prepared);
   void bind(const Program& program, OpId id, OpBinding& binding);
+  void bind_parameter(const Program& program, const Op& op, size_t position, OpBinding& binding);
+  void count_uses(Prepared& prepared) const;
   Communicator* group(const std::vector<int>& ranks);
-  void record(const Instruction& instruction, EventKind kind, double begin, double end, double waited, int64_t bytes);
-  StepOutcome run(Prepared& prepared, const StepInput& input, bool training);
-  void execute(Prepared& prepared, const Instruction& instruction);
-  void stop_if_aborted() const;  ///< ends long segments soon after another worker failed or the user interrupted
-  void begin_micro_batches(const Prepared& prepared);
 
   // compute.cpp
-  void load(Prepared& prepared, int k);
-  void forward(Prepared& prepared, const Instruction& instruction);
-  void backward(Prepared& prepared, const Instruction& instruction);
-  void forward_op(Prepared& prepared, OpId id, MicroBatch& batch);
-  void backward_op(Prepared& prepared, OpId id, MicroBatch& batch);
+  void load(Prepared& prepared, int stage, MicroBatch& batch);
+  void forward(Prepared& prepared, const Instruction& instruction, MicroBatch& batch);
+  void recompute(Prepared& prepared, SegmentId segment, MicroBatch& batch);
+  void backward(Prepared& prepared, const Instruction& instruction, MicroBatch& batch);
+  void backward_weight(Prepared& prepared, SegmentId segment, MicroBatch& batch);
+  void run_layer(Prepared& prepared, OpId id, MicroBatch& batch, bool recomputing);
+  void backward_op(Prepared& prepared, OpId id, MicroBatch& batch, bool defer_parameters);
+  at::Tensor loss_gradient(const LayerCall& call) const;
+  bool counts_loss(const OpBinding& binding) const;
   void set_call(const Prepared& prepared, OpId id, const MicroBatch& batch, LayerCall& call) const;
+  void bring_states(Prepared& prepared, OpId id, MicroBatch& batch, RuntimeLayerCall& call);
+  bool is_idle(const Op& op, const LayerCall& call) const { return call.output_box[0].empty() && !op.talks; }
+  int64_t version_for(const Op& op) const;
   void use_up(const Prepared& prepared, ValueId value, MicroBatch& batch);
   void add_gradient(const Prepared& prepared, ValueId value, const at::Tensor& gradient, MicroBatch& batch);
   at::Tensor empty_output(const Op& op, const Box& box) const;
   Shape global_shape(NodeId node, const MicroBatch& batch) const;
 
   // exchange.cpp
-  void move(Prepared& prepared, const Instruction& instruction);
-  void reduce(Prepared& prepared, BucketId id);
-  void clip(Prepared& prepared);
-  void update(Prepared& prepared, BucketId id);
+  void move(Prepared& prepared, const Instruction& instruction, MicroBatch& batch);
+  void clip(Prepared& prepared, BatchInFlight& batch);
   void synchronize_buffers(Prepared& prepared, OpId id);
-  void wait_for_weights(const Prepared& prepared, SegmentId segment);
-  std::vector<at::Tensor>& optimizer_state(const Bucket& bucket, BucketId id);
+  void await_weights(const Prepared& prepared, SegmentId segment);
 
   int rank;
   const Model& model;
-  ParameterStore& store;
-  LocalWorld& world;
+  Precision precision;
   WorkerOptions options;
   std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<Replicas> replicas;
+  std::function<void()> detach;  ///< from the store, where there is one
   Redistributor redistributor;
   std::map<std::vector<int>, std::unique_ptr<Communicator>> groups;
   Prepared training, evaluation;
-  std::map<OpId, std::vector<at::Tensor>> buffers;           ///< running statistics, shared by both programs
-  std::vector<at::Tensor> gradient_flats;                    ///< by bucket
-  std::vector<std::unique_ptr<bool[]>> written;              ///< by bucket and shard: holds a contribution of this step
-  std::vector<std::vector<at::Tensor>> optimizer_states;     ///< by bucket
-  int64_t steps_done = 0;
+  std::map<NodeId, std::vector<at::Tensor>> buffers;  ///< running statistics, shared by both programs
+  CallContext training_context, evaluation_context;
 
-  // of the running execution
-  const StepInput* input = nullptr;
+  int64_t batches = 0;      ///< fed to the training program so far
+  int64_t first_batch = 0;  ///< fed first after the pipeline was last empty
+  std::deque<BatchInFlight> in_flight;
+
+  // of the instruction that is running
+  const BatchInFlight* current = nullptr;
   bool is_training = false;
-  double clip_scale = 1;
-  double bucket_wait = 0;                                    ///< seconds waited for gradients and weights, over all steps
-  std::vector<MicroBatch> micro_batches;
   StepOutcome outcome;
 };
 

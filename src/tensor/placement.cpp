@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -28,6 +29,16 @@ Range share_of(int64_t length, int parts, int index) {
   const int64_t larger = length % parts;  // that many parts have one more
   const int64_t begin = small * index + std::min<int64_t>(index, larger);
   return {begin, begin + small + (index < larger ? 1 : 0)};
+}
+
+Range share_of(int64_t length, const std::vector<double>& weights, int index) {
+  double before = 0, total = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    total += weights[i];
+    if (i < size_t(index)) before += weights[i];
+  }
+  const auto edge = [&](double sum) { return int64_t(std::llround(double(length) * sum / total)); };
+  return {edge(before), size_t(index) + 1 == weights.size() ? length : edge(before + weights[size_t(index)])};
 }
 
 Box whole(const Shape& shape) {
@@ -88,14 +99,14 @@ Box Layout::box_of(int worker, const Shape& shape) const {
   if (data.is_shard() && tensor.is_shard() && data.dim == tensor.dim)
     check_internal(false, fmt::format("both axes of {} shard dim {}", to_string(*this), data.dim));
   Box box = whole(shape);
-  const auto shard = [&](const Placement& placement, int parts, int index) {
+  const auto shard = [&](const Placement& placement, int parts, int index, const std::vector<double>& shares) {
     if (!placement.is_shard()) return;
     if (placement.dim < 0 || placement.dim >= static_cast<int>(shape.size()))
       check_internal(false, fmt::format("{} does not fit shape {}", to_string(*this), to_string(shape)));
-    box[placement.dim] = share_of(shape[placement.dim], parts, index);
+    box[placement.dim] = shares.empty() ? share_of(shape[placement.dim], parts, index) : share_of(shape[placement.dim], shares, index);
   };
-  shard(data, mesh.data, mesh.data_index(worker));
-  shard(tensor, mesh.tensor, mesh.tensor_index(worker));
+  shard(data, mesh.data, mesh.data_index(worker), mesh.shares);
+  shard(tensor, mesh.tensor, mesh.tensor_index(worker), {});
   return box;
 }
 

@@ -40,6 +40,9 @@ struct Range {
 /// The share of part `index` when `length` is divided over `parts`: sizes differ by at most one, larger shares first.
 Range share_of(int64_t length, int parts, int index);
 
+/// As above, in proportion to `weights` (positive; one per part): part i ends at the rounded cumulative share.
+Range share_of(int64_t length, const std::vector<double>& weights, int index);
+
 /// A rectangular region of a tensor: one range per dim.
 using Box = std::vector<Range>;
 
@@ -54,6 +57,7 @@ struct Mesh {
   std::vector<int> workers;
   int data = 1;
   int tensor = 1;
+  std::vector<double> shares = {};  ///< relative sizes of the data shards; empty: equal
 
   int size() const { return data * tensor; }
   int index_of(int worker) const;  ///< position in `workers`, -1 when absent

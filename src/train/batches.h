@@ -13,6 +13,12 @@ namespace trireme {
 /// The samples `indices` of a set, in this order. The batch keeps what it needs alive; its load is safe from many threads.
 Batch batch_from(std::shared_ptr<const Dataset> set, std::vector<int64_t> indices, const Draw& draw);
 
+/// The order of training: shuffled, or for a stream row by row.
+BatchSampler training_sampler(const Experiment& experiment, const TaskData& data);
+
+/// The samples of each evaluation batch: in order, each once; of a stream row by row, in whole batches.
+std::vector<std::vector<int64_t>> evaluation_batches(const Experiment& experiment, const TaskData& data);
+
 /// The global batch of 0-based training step `step`: keyed by seed and epoch, never by plan.
 Batch training_batch(const Experiment& experiment, const TaskData& data, const BatchSampler& sampler, int64_t step);
 

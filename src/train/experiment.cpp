@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numbers>
 
 #include "base/config.h"
@@ -12,6 +14,36 @@
 
 namespace trireme {
 namespace {
+
+constexpr int kMaxThreads = 1024;  // of one worker
+
+/// "2" or "[2, 1]".
+std::vector<int64_t> one_or_more(const ConfigTable& file, const char* key, int64_t fallback) {
+  const nlohmann::json values = file.to_json();
+  const bool is_list = values.contains(key) && !values.at(key).is_number();
+  return is_list ? file.get_ints(key, {}) : std::vector<int64_t>{file.get_int(key, fallback)};
+}
+
+/// What the devices are: how many, how fast, how large.
+void read_devices(const ConfigTable& file, Experiment& e) {
+  for (int64_t n : file.get_ints("devices", {2})) {
+    if (n < 1 || n > kMaxDevices) file.fail("devices", fmt::format("{} devices", n), fmt::format("use 1 to {}", kMaxDevices));
+    e.devices.push_back(int(n));
+  }
+  if (e.devices.empty()) file.fail("devices", "no number of workers", "name at least one, for example [2]");
+  e.device_memory = file.get_bytes("device_memory", 0);
+  e.device_threads.clear();
+  for (int64_t n : one_or_more(file, "device_threads", 1)) {
+    if (n < 1 || n > kMaxThreads) file.fail("device_threads", fmt::format("{} threads", n), fmt::format("use 1 to {}", kMaxThreads));
+    e.device_threads.push_back(int(n));
+  }
+  if (e.device_threads.empty()) file.fail("device_threads", "no number of threads", "write 1, or one number per worker: [2, 1]");
+  e.device_speeds = file.get_doubles("device_speeds", {});
+  for (double speed : e.device_speeds)
+    if (!std::isfinite(speed) || speed <= 0)
+      file.fail("device_speeds", "speeds must be positive", "write [1.0, 0.5] for a second device of half the speed");
+  e.private_replicas = file.get_choice("replicas", "shared", {"shared", "private"}) == "private";
+}
 
 void read_training(const ConfigTable& file, Experiment& e) {
   e.name = file.get_string("name", e.file.stem().string());
@@ -25,17 +57,16 @@ void read_training(const ConfigTable& file, Experiment& e) {
       file.fail("target_accuracy", "is a share of correct answers, between 0 and 1", "write 0.98 for 98 %");
   }
   e.precision = parse_precision(file.get_choice("precision", "fp32", {"fp32", "bf16", "fp64"}), file.where("precision"));
-  e.batch_norm = file.get_choice("batch_norm", "local", {"local", "global"}) == "global" ? BatchNormScope::global
-                                                                                         : BatchNormScope::local;
+  const std::string batch_norm = file.get_choice("batch_norm", "local", {"local", "global", "deferred"});
+  e.batch_norm = batch_norm == "global"     ? BatchNormScope::global
+                 : batch_norm == "deferred" ? BatchNormScope::deferred
+                                            : BatchNormScope::local;
+  e.frozen = file.get_strings("frozen", {});
+  for (const std::string& name : e.frozen)
+    if (name.empty()) file.fail("frozen", "a name is empty", "name parameters, for example [\"conv1.weight\", \"layer1.*\"]");
   e.strategies = file.get_strings("strategies", {"single", "data", "tensor", "pipeline", "hybrid"});
   if (e.strategies.empty()) file.fail("strategies", "nothing to compare", "name at least one, for example [\"data\"]");
-  for (int64_t n : file.get_ints("devices", {2})) {
-    if (n < 1 || n > kMaxDevices) file.fail("devices", fmt::format("{} devices", n), fmt::format("use 1 to {}", kMaxDevices));
-    e.devices.push_back(int(n));
-  }
-  if (e.devices.empty()) file.fail("devices", "no number of workers", "name at least one, for example [2]");
   e.time_limit = file.get_seconds("time_limit", 0);
-  e.device_memory = file.get_bytes("device_memory", 0);
   const int64_t micro_batches = file.get_int("micro_batches", 0, 0);
   if (micro_batches > e.batch) file.fail("micro_batches", fmt::format("batch = {} has fewer samples", e.batch), "use fewer");
   e.micro_batches = int(micro_batches);
@@ -84,10 +115,12 @@ void read_model(const ConfigTable& model, Experiment& e) {
 
 void read_data(const ConfigTable& data, Experiment& e) {
   data.require_string("name");
-  e.data.name = data.get_choice("name", "", {"mnist", "cifar10", "digits"});
+  e.data.name = data.get_choice("name", "", data_names());
   e.data.augment = data.get_bool("augment", false);
   if (e.data.augment && e.data.name != "cifar10")
     data.fail("augment", e.data.name + " has no standard augmentation", "set augment = false");
+  e.data.sequence = data.get_int("sequence", 0, 0);
+  if (e.data.sequence > 0 && !is_text(e.data.name)) data.fail("sequence", e.data.name + " is no text", "leave it out");
   e.data.train_limit = data.get_int("train_limit", 0, 0);
   e.data.test_limit = data.get_int("test_limit", 0, 0);
 }
@@ -100,8 +133,12 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   Experiment e;
   e.file = path;
   read_training(file, e);
+  read_devices(file, e);
   read_model(file.table("model"), e);
   read_data(file.table("data"), e);
+  if (reads_tokens(e.model_name) != is_text(e.data.name))
+    file.fail("model.name", fmt::format("data set {} holds {}", e.data.name, is_text(e.data.name) ? "text" : "no text"),
+              is_text(e.data.name) ? "choose a language model" : "choose another data set, for example generated-text");
   read_optimizer(file.table("optimizer"), e);
   file.finish();
 
@@ -112,6 +149,43 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   e.data.data_dir = overrides.data_dir;
   e.data.seed = e.seed;
   return e;
+}
+
+namespace {
+
+/// The value of worker `worker`, of a list that must be long enough for `devices`.
+template <class Value>
+const Value& of_worker(const std::vector<Value>& list, int worker, int devices, const Experiment& e, const char* key) {
+  if (list.size() < size_t(devices))
+    fail_user({e.file.string(), fmt::format("{} lists {} of {} devices", key, list.size(), devices), "each needs a value",
+               "list more or compare on fewer devices"});
+  return list[size_t(worker)];
+}
+
+}  // namespace
+
+std::vector<int> threads_of(const Experiment& experiment, int devices) {
+  const auto& list = experiment.device_threads;
+  std::vector<int> threads;
+  for (int d = 0; d < devices; ++d)
+    threads.push_back(list.size() == 1 ? list.front() : of_worker(list, d, devices, experiment, "device_threads"));
+  return threads;
+}
+
+Cluster cluster_of(const Experiment& experiment, int devices) {
+  Cluster cluster = Cluster::uniform(devices, experiment.device_memory);
+  const std::vector<int> threads = threads_of(experiment, devices);
+  for (int d = 0; d < devices; ++d)
+    cluster.devices[size_t(d)].speed = experiment.device_speeds.empty()
+                                           ? double(threads[size_t(d)])
+                                           : of_worker(experiment.device_speeds, d, devices, experiment, "device_speeds");
+  return cluster;
+}
+
+CompileOptions compile_options(const Experiment& experiment, bool training) {
+  return {.training = training, .clip_gradients = experiment.clip_norm > 0,
+          .mixed_precision = experiment.precision == Precision::bf16, .batch_norm = experiment.batch_norm,
+          .private_replicas = experiment.private_replicas, .frozen = experiment.frozen};
 }
 
 Model build_model(const Experiment& experiment, const TaskData& data) {

@@ -9,6 +9,8 @@
 
 #include "base/units.h"
 #include "data/open.h"
+#include "plan/cluster.h"
+#include "program/compile.h"
 #include "runtime/optimizer.h"
 #include "runtime/precision.h"
 #include "zoo/zoo.h"
@@ -35,6 +37,10 @@ struct Experiment {
   std::vector<int> devices;                    ///< numbers of workers to compare on
   double time_limit = 0;                       ///< seconds per strategy; 0: none
   int64_t device_memory = 0;                   ///< bytes; 0: no limit
+  std::vector<int> device_threads{1};          ///< intra-op threads by worker; one number: of every worker
+  std::vector<double> device_speeds;           ///< relative, by worker; empty: in proportion to the threads
+  bool private_replicas = false;               ///< replicas = "private": a copy of the weights per worker, as separate devices have
+  std::vector<std::string> frozen;             ///< parameters that are not trained: "conv1.weight", or "layer1.*" for all that begin so
   int micro_batches = 0;                       ///< 0: chosen by the plan
   std::string model_name;
   std::map<std::string, double> model_options;
@@ -56,6 +62,16 @@ struct ExperimentOverrides {
 
 /// Errors (user): file, line, key, value, reason, next step.
 Experiment read_experiment(const std::filesystem::path& file, const ExperimentOverrides& overrides);
+
+/// The first `devices` of the experiment's devices, with memory and speed. Errors (user): device_threads or device_speeds lists
+/// fewer.
+Cluster cluster_of(const Experiment& experiment, int devices);
+
+/// Intra-op threads of each of the first `devices` workers. Errors (user): device_threads lists fewer.
+std::vector<int> threads_of(const Experiment& experiment, int devices);
+
+/// What the experiment says about the programs that its plans compile to, for training or for evaluation.
+CompileOptions compile_options(const Experiment& experiment, bool training);
 
 /// Model for the experiment's data.
 Model build_model(const Experiment& experiment, const TaskData& data);

@@ -27,7 +27,8 @@ std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan, const s
                                    const LockstepOptions& options) {
   Program program = compile(model, plan, {.clip_gradients = options.clip_norm > 0, .keep_gradients = !options.one_pass,
                                           .mixed_precision = options.precision == Precision::bf16,
-                                          .batch_norm = options.worker.batch_norm});
+                                          .batch_norm = options.worker.batch_norm,
+                                          .private_replicas = options.private_replicas, .frozen = options.frozen});
   LocalWorld world(plan.devices);
   ParameterStore store(program, options.precision);
   std::vector<Snapshot> snapshots(static_cast<size_t>(options.steps));
@@ -37,8 +38,12 @@ std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan, const s
     for (int64_t step = 0; step < options.steps; ++step) {
       Batch batch = batch_of(step);
       const double rate = options.learning_rate_of ? options.learning_rate_of(step) : options.learning_rate;
-      StepOutcome outcome = worker.train({.step = step, .batch = batch, .learning_rate = rate, .clip_norm = options.clip_norm});
+      const bool anew = options.steps_per_epoch > 0 ? step % options.steps_per_epoch == 0 : step == 0;
+      StepOutcome outcome = worker.train(
+          {.step = step, .batch = batch, .learning_rate = rate, .clip_norm = options.clip_norm, .starts_stream = anew});
       losses[size_t(step)][size_t(rank)] = outcome.loss_sum / double(batch.samples);
+      if (!program.flushes && step + 1 < options.steps) continue;
+      worker.drain();
       worker.settle();
       worker.barrier();
       if (rank == 0) snapshots[size_t(step)] = take(program, store);

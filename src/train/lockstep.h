@@ -23,12 +23,16 @@ struct LockstepOptions {
   Precision precision = Precision::fp32;
   WorkerOptions worker;
   double learning_rate = 0.01;
-  std::function<double(int64_t step)> learning_rate_of;  ///< wins over learning_rate where set
+  std::function<double(int64_t step)> learning_rate_of = {};  ///< wins over learning_rate where set
   double clip_norm = 0;
+  std::vector<std::string> frozen = {};
+  bool private_replicas = false;
+  int64_t steps_per_epoch = 0;  ///< streams begin anew at each; 0: never after the first step
   bool one_pass = false;  ///< reduce and update in one pass as in training; gradients are then not in the snapshots
 };
 
-/// One snapshot per step. `batch_of(step)` gives the global batch. Errors as in training.
+/// One snapshot per step. `batch_of(step)` gives the global batch. Under a schedule without flush the batches overlap: only the
+/// last snapshot, taken when the pipeline has run empty, has parameters. Errors as in training.
 std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan, const std::function<Batch(int64_t step)>& batch_of,
                                    const LockstepOptions& options);
 

@@ -16,6 +16,7 @@
 #include "plan/named.h"
 #include "profile/layer_times.h"
 #include "program/compile.h"
+#include "program/schedules/schedule.h"
 #include "runtime/crew.h"
 #include "train/batches.h"
 #include "train/ledger.h"
@@ -40,6 +41,7 @@ struct Run {
   const Plan plan;
   Program training, evaluation;
   BatchSampler sampler;
+  const std::vector<std::vector<int64_t>> test_batches;
   int64_t steps, evaluate_every;
   Ledger ledger;
   StepGate gate;
@@ -50,13 +52,14 @@ struct Run {
   Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& p)
       : experiment(e), model(m), data(d), plan(p), training(compile(model, plan, options(true))),
         evaluation(compile(model, plan, options(false))),
-        sampler(d.train->size(), e.batch, e.seed), steps(steps_of(e.length, sampler.steps_per_epoch())),
+        sampler(training_sampler(experiment, data)), test_batches(evaluation_batches(experiment, data)), steps(steps_of(e.length, sampler.steps_per_epoch())),
         evaluate_every(steps_of(e.evaluate_every, sampler.steps_per_epoch())), ledger(p.devices), world(p.devices),
         memory(size_t(p.devices)) {}
 
   CompileOptions options(bool train) const {
     return {.training = train, .clip_gradients = experiment.clip_norm > 0,
-            .mixed_precision = experiment.precision == Precision::bf16, .batch_norm = experiment.batch_norm};
+            .mixed_precision = experiment.precision == Precision::bf16, .batch_norm = experiment.batch_norm,
+            .private_replicas = experiment.private_replicas, .frozen = experiment.frozen};
   }
 
   int64_t samples_in(int64_t step) const { return sampler.batch_size_at(step % sampler.steps_per_epoch()); }
@@ -67,19 +70,21 @@ struct Run {
             .batch = training_batch(experiment, data, sampler, step),
             .learning_rate = learning_rate_at(experiment, step, steps, sampler.steps_per_epoch()),
             .clip_norm = experiment.clip_norm,
-            .trace = step == std::min(kTracedStep, steps - 1)};
+            .trace = step == std::min(kTracedStep, steps - 1),
+            .starts_stream = sampler.starts_anew(step % sampler.steps_per_epoch())};
   }
 
-  StepInput evaluation_input(int64_t first) {
-    std::vector<int64_t> indices(size_t(std::min(experiment.batch, data.test->size() - first)));
-    std::iota(indices.begin(), indices.end(), first);
-    return {.batch = batch_from(data.test, std::move(indices), Draw{})};
+  int64_t test_samples() const {
+    int64_t sum = 0;
+    for (const auto& indices : test_batches) sum += int64_t(indices.size());
+    return sum;
   }
 
   StepOutcome evaluate(Worker& worker) {
     StepOutcome sum;
-    for (int64_t first = 0; first < data.test->size(); first += experiment.batch) {
-      StepOutcome part = worker.evaluate(evaluation_input(first));
+    for (size_t k = 0; k < test_batches.size(); ++k) {
+      const bool anew = k == 0 || !data.test->is_stream();
+      StepOutcome part = worker.evaluate({.batch = batch_from(data.test, test_batches[k], Draw{}), .starts_stream = anew});
       // nothing else holds a first stage back: its activations would pile up in front of the second
       if (plan.stages.size() > 1) worker.barrier();
       sum.loss_sum += part.loss_sum;
@@ -94,15 +99,18 @@ struct Run {
     for (int64_t step = 0; step < steps && gate.enter(step); ++step) {
       StepInput input = training_input(step);
       ledger.post(rank, step + 1, false, worker.train(input));
-      if (evaluates_after(step)) ledger.post(rank, step + 1, true, evaluate(worker));
+      if (!evaluates_after(step)) continue;
+      worker.drain();
+      ledger.post(rank, step + 1, true, evaluate(worker));
     }
+    worker.drain();
     memory[size_t(rank)] = memory_use(rank);
   }
 
   void work_all() {
     try {
       ParameterStore store(training, experiment.precision);
-      run_crew(world, [&](int rank) { work(rank, store); });
+      run_crew(world, [&](int rank) { work(rank, store); }, threads_of(experiment, plan.devices));
     } catch (...) {
       error = std::current_exception();
     }
@@ -193,15 +201,26 @@ void describe_ending(const Ending& ending, const std::exception_ptr& error, cons
 
 void add_warnings(const Plan& plan, const Model& model, const Experiment& experiment, RunResult& result) {
   const int cores = inspect_machine(false).cores;
-  result.oversubscribed = plan.devices > cores;
+  const auto threads = threads_of(experiment, plan.devices);
+  const int busy = std::accumulate(threads.begin(), threads.end(), 0);
+  result.oversubscribed = busy > cores;
   if (result.oversubscribed)
     result.warnings.emplace_back(
-        fmt::format("{} workers share {} cores: their times mean nothing, their curves do", plan.devices, cores));
+        fmt::format("{} {} share {} cores: their times mean nothing, their curves do", busy,
+                    busy == plan.devices ? "workers" : "threads", cores));
+  if (!find_schedule(plan.schedule, plan.name).flushes)
+    result.warnings.emplace_back(
+        fmt::format("schedule \"{}\" computes gradients with older weights: the curve differs from a single device's", plan.schedule));
+  if (plan.compression.kind != Compression::Kind::none)
+    result.warnings.emplace_back(
+        fmt::format("compression \"{}\" rounds gradients: the curve differs from a single device's", name_of(plan.compression.kind)));
   if (!has_batch_norm(model)) return;
   if (plan.micro_batches > 1)
     result.warnings.emplace_back("batch norm takes its statistics per micro-batch: the curve differs from a single device's");
-  if (has_data_shards(plan) && experiment.batch_norm == BatchNormScope::local)
-    result.warnings.emplace_back("batch_norm = \"local\" takes statistics per data shard: the curve differs from a single device's");
+  if (has_data_shards(plan) && experiment.batch_norm != BatchNormScope::global)
+    result.warnings.emplace_back(
+        fmt::format("batch_norm = \"{}\" takes statistics per data shard: the curve differs from a single device's",
+                    experiment.batch_norm == BatchNormScope::local ? "local" : "deferred"));
 }
 
 }  // namespace
@@ -222,7 +241,7 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
     set_memory_limit(d, experiment.device_memory);
     reset_memory_peak(d);
   }
-  Summary summary(run->experiment, plan.devices, data.train->size(), data.test->size(), run->steps);
+  Summary summary(run->experiment, plan.devices, run->sampler.samples_per_epoch(), run->test_samples(), run->steps);
   Ending ending;
   std::thread crew([run] { run->work_all(); });
   try {
@@ -256,7 +275,7 @@ Plan make_plan(const std::string& name, const Experiment& experiment, const Mode
     validate(plan, model, experiment.batch, name);
     return plan;
   }
-  const Cluster cluster = Cluster::uniform(is_single(name) ? 1 : devices, experiment.device_memory);
+  const Cluster cluster = cluster_of(experiment, is_single(name) ? 1 : devices);
   Plan draft = named_plan(name, model, cluster, experiment.batch, {}, experiment.micro_batches);
   if (draft.stages.size() == 1) return draft;
   const int64_t samples = std::max<int64_t>(1, experiment.batch / draft.micro_batches / draft.layers.back().data);

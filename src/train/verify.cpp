@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "plan/named.h"
+#include "program/schedules/schedule.h"
 #include "train/batches.h"
 #include "train/lockstep.h"
 
@@ -33,24 +34,32 @@ double verify_tolerance(Precision precision) {
 }
 
 VerifyResult verify(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, int64_t steps) {
+  const std::string where = fmt::format("plan {}", plan.name);
+  if (!find_schedule(plan.schedule, where).flushes)
+    fail_user({where, fmt::format("schedule \"{}\"", plan.schedule),
+               "computes gradients with older weights, so the run differs from a single device by design", "verify a schedule that flushes"});
+  if (plan.compression.kind != Compression::Kind::none)
+    fail_user({where, fmt::format("compression \"{}\"", name_of(plan.compression.kind)),
+               "rounds gradients, so the run differs from a single device by design", "verify the plan without it"});
   VerifyResult result;
   result.steps = steps;
   result.tolerance = verify_tolerance(experiment.precision);
   int reference_micro_batches = 1;
   if (has_batch_norm(model)) {
-    if (has_data_shards(plan) && experiment.batch_norm == BatchNormScope::local)
-      fail_user({experiment.file.string(), "batch_norm = \"local\"",
+    if (has_data_shards(plan) && experiment.batch_norm != BatchNormScope::global)
+      fail_user({experiment.file.string(), fmt::format("batch_norm = \"{}\"", experiment.batch_norm == BatchNormScope::local ? "local" : "deferred"),
                  "takes statistics per data shard, so the run differs from a single device by design", "use --set batch_norm=global"});
     reference_micro_batches = plan.micro_batches;
     if (plan.micro_batches > 1)
       result.note = fmt::format("batch norm takes its statistics per micro-batch: the reference is one device with the same {} micro-batches",
                                 plan.micro_batches);
   }
-  BatchSampler sampler(data.train->size(), experiment.batch, experiment.seed);
+  const BatchSampler sampler = training_sampler(experiment, data);
   auto batch_of = [&](int64_t step) { return training_batch(experiment, data, sampler, step); };
   LockstepOptions options{.steps = steps, .precision = experiment.precision,
                           .worker = {.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer},
-                          .clip_norm = experiment.clip_norm};
+                          .clip_norm = experiment.clip_norm, .frozen = experiment.frozen,
+                          .private_replicas = experiment.private_replicas, .steps_per_epoch = sampler.steps_per_epoch()};
   const int64_t total = steps_of(experiment.length, sampler.steps_per_epoch());
   options.learning_rate_of = [&, total](int64_t step) {
     return learning_rate_at(experiment, step, total, sampler.steps_per_epoch());
@@ -71,8 +80,9 @@ VerifyResult verify(const Experiment& experiment, const Model& model, const Task
       VerifyRow& row = result.rows[e];
       row.parameter_difference =
           std::max(row.parameter_difference, relative_difference(actual[s].parameters[a], expected[s].parameters[e]));
-      row.gradient_difference =
-          std::max(row.gradient_difference, relative_difference(actual[s].gradients[a], expected[s].gradients[e]));
+      if (expected[s].gradients[e].defined())  // not frozen
+        row.gradient_difference =
+            std::max(row.gradient_difference, relative_difference(actual[s].gradients[a], expected[s].gradients[e]));
     }
   }
   return result;

@@ -17,5 +17,9 @@ Model make_resnet18(const ModelSpec& spec, const ModelOptions& options);
 Model make_skip(const ModelSpec& spec, const ModelOptions& options);
 Model make_dropout_mlp(const ModelSpec& spec, const ModelOptions& options);
 Model make_tied_mlp(const ModelSpec& spec, const ModelOptions& options);
+Model make_inception(const ModelSpec& spec, const ModelOptions& options);
+Model make_lstm_lm(const ModelSpec& spec, const ModelOptions& options);
+Model make_transformer_lm(const ModelSpec& spec, const ModelOptions& options);
+Model make_transformer_classifier(const ModelSpec& spec, const ModelOptions& options);
 
 }  // namespace trireme

@@ -15,6 +15,7 @@ struct Entry {
   const char* name;
   Model (*make)(const ModelSpec&, const ModelOptions&);
   ModelOptions defaults;
+  bool reads_tokens = false;
 };
 
 const std::vector<Entry>& entries() {
@@ -26,6 +27,12 @@ const std::vector<Entry>& entries() {
       {"skip", make_skip, {{"hidden", 32}}},
       {"dropout-mlp", make_dropout_mlp, {{"hidden", 64}, {"probability", 0.5}}},
       {"tied-mlp", make_tied_mlp, {{"hidden", 32}}},
+      {"inception", make_inception, {{"batch_norm", 1}, {"width", 64}}},
+      {"lstm-lm", make_lstm_lm, {{"layers", 2}, {"width", 200}, {"probability", 0}, {"stateful", 1}}, /*reads_tokens=*/true},
+      {"transformer-lm", make_transformer_lm,
+       {{"layers", 4}, {"width", 128}, {"heads", 4}, {"probability", 0}, {"tied", 1}}, /*reads_tokens=*/true},
+      {"transformer-classifier", make_transformer_classifier,
+       {{"layers", 4}, {"width", 64}, {"heads", 4}, {"patch", 4}, {"probability", 0}}},
   };
   return all;
 }
@@ -47,6 +54,8 @@ std::vector<std::string> model_names() {
 
 std::map<std::string, double> model_options(const std::string& name) { return entry(name).defaults; }
 
+bool reads_tokens(const std::string& name) { return entry(name).reads_tokens; }
+
 Model make_model(const ModelSpec& spec) {
   const Entry& e = entry(spec.name);
   const std::string where = fmt::format("model \"{}\"", spec.name);
@@ -62,11 +71,11 @@ Model make_model(const ModelSpec& spec) {
       fail_user({.where = where, .what = fmt::format("option \"{}\"", key), .why = "this model has no such option",
                  .next = keys.empty() ? "it has none: remove it" : fmt::format("known options: {}", fmt::join(keys, ", "))});
     }
-    bool is_size = key != "probability" && key != "batch_norm";
+    bool is_switch = key == "batch_norm" || key == "stateful" || key == "tied", is_size = key != "probability" && !is_switch;
     if (is_size && (value < 1 || value != std::floor(value)))
       fail_user({.where = where, .what = fmt::format("option \"{}\" = {}", key, value),
                  .why = "it must be a whole number of at least 1", .next = "correct it"});
-    if (key == "batch_norm" && value != 0 && value != 1)
+    if (is_switch && value != 0 && value != 1)
       fail_user({.where = where, .what = fmt::format("option \"{}\" = {}", key, value), .why = "it is either on or off",
                  .next = "use 1 or 0"});
     known->second = value;

@@ -27,10 +27,19 @@ struct ModelSpec {
 /// skip           a chain of fully connected layers with a skip connection from its start to its end; options hidden (32)
 /// dropout-mlp    fully connected with dropout; options hidden (64), probability (0.5)
 /// tied-mlp       two fully connected layers share one weight; options hidden (32)
+/// inception      a small GoogLeNet of two Inception blocks; options width (64, a multiple of 4), batch_norm (1)
+/// lstm-lm        a language model of LSTM layers over a stream of text; options layers (2), width (200), probability (0: dropout),
+///                stateful (1; 0: every sample starts from zeros)
+/// transformer-lm a language model in the manner of GPT-2, as long as the samples; options layers (4), width (128), heads (4),
+///                probability (0: dropout), tied (1: the head's weight is the embedding's)
+/// transformer-classifier  an encoder over an image's patches (or a sequence of vectors) and the mean of its positions; options
+///                layers (4), width (64), heads (4), patch (4 pixels), probability (0: dropout)
 /// Errors: user error that lists the known names or options; layers' own errors about shapes.
 Model make_model(const ModelSpec& spec);
 
 std::vector<std::string> model_names();
+/// Whether the model is one of language: "data" is token ids [steps], "target" has the same shape, classes are the vocabulary.
+bool reads_tokens(const std::string& name);
 /// Options of a named model with their defaults.
 std::map<std::string, double> model_options(const std::string& name);
 

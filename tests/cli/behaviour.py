@@ -60,6 +60,16 @@ class Compare(CliTest):
                                 (2, "data 2", "ok"), (2, "data 2", "ok")])
         self.assertEqual(self.json("o", "run.json")["rows"][2]["strategy"], "mine")
 
+    def test_keys_after_names(self):
+        strategies = "zero1,micro_batches=2,hybrid,compression=bf16,data=2,speeds=3:1,interleaved"
+        self.trireme("compare", "e.toml", "--strategies", strategies, "--set", "model.options.depth=3", "--steps", "2", "--out", "o")
+        rows = self.json("o", "run.json")["rows"]
+        self.assertEqual([(r["strategy"], r["name"], r["status"]) for r in rows],
+                         [("zero1", "zero1,micro_batches=2", "ok"), ("hybrid", "hybrid:tensor,compression=bf16", "skipped"),
+                          ("data=2,speeds=3:1", "data=2,speeds=3:1", "ok"), ("interleaved", "interleaved", "ok")])
+        self.assertEqual(rows[0]["plan"], "data 2, 2 micro-batches, 1f1b, zero1")
+        self.assertEqual(rows[2]["plan"], "data 2, speeds 3:1")
+
     def test_report_again(self):
         shown, _ = self.trireme("compare", "e.toml", "--steps", "3", "--out", "o")
         with open(self.path("o", "report.html"), encoding="utf-8") as f:
@@ -104,6 +114,21 @@ class Train(CliTest):
         # its own plan.json is a plan file again
         out, _ = self.trireme("verify", "e.toml", "--plan", "o/plan.json", "--set", "precision=fp64")
         self.assertIn("equal (tolerance", out)
+
+    def test_plan_in_words(self):
+        out, _ = self.trireme("plan", "show", "1f1b,recompute=all,micro_batches=3", "e.toml", "--program", "--worker", "1")
+        self.assertIn("pipeline 2, 3 micro-batches, 1f1b, recompute on 2 devices, model mlp", out)
+        for line in (r"\nstage +workers +layers +degrees +recomputed with\n0 +0 +\S+", r"\n1 +1 +\S.*loss", r"\nworker 0, stage 0 +\|0",
+                     r"\nworker 1, one step:\n  load batch, micro-batch 0\n", r"\n  recompute \S+, micro-batch 2\n", r"\n  optimizer step"):
+            self.assertRegex(out, line)
+        # a plan file of a model with its usual options needs no experiment
+        written, _ = self.trireme("plan", "e.toml", "--plan", "data=2,tensor=2", "--set", "model.options.hidden=256")
+        self.write("mine.json", written)
+        shown, _ = self.trireme("plan", "show", "mine.json", data=False)
+        self.assertIn("data 2 x tensor 2 on 4 devices, model mlp", shown)
+        self.assertNotIn("one step", shown)
+        out, _ = self.trireme("plan", "show", "branches", "--model", "inception", "--devices", "3", data=False)
+        self.assertIn("branches: 3 stages on 3 devices", out)
 
     def test_verify_names_every_parameter(self):
         out, _ = self.trireme("verify", "e.toml", "--plan", "tensor", "--devices", "2", "--steps", "2")

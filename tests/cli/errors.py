@@ -147,10 +147,27 @@ class Plans(CliTest):
                 (["--plan", "tensor", "--devices", "3", "--set", "model.options.hidden=31"], ["tensor degree 3", "divides no layer"]),
                 (["--plan", "data=2,tensor=2", "--devices", "2"], ["data 2 x tensor 2", "= 4", "2 devices"]),
                 (["--plan", "data=2,tensro=2"], ["tensro=2", "degree"]),
+                (["--plan", "data,recompute=everything"], ["--plan", "recompute=everything", "known: none, all, except_last"]),
+                (["--plan", "data,tensor=2"], ["--plan", "data already says", "spell out all degrees"]),
+                (["--plan", "data=300"], ["--plan", "data=300", "at most 256"]),
+                (["--plan", "something-else"], ["something-else", "neither a known plan nor a file", "zero3", "speeds=2:1"]),
+                (["--plan", "pipedream,micro_batches=2"], ["pipedream", "2 micro-batches"]),
                 (["--plan", "hybrid:tensor", "--devices", "2"], ["2 devices", "at least 4"]),
                 (["--plan", "hybrid"], ["hybrid:tensor", "hybrid:pipeline"]),
                 (["--plan", "gone.json"], ["--plan", "gone.json", "no such file"]),
                 (["--plan", "pipelin"], ["--plan", "pipelin", 'did you mean "pipeline"?'])))
+
+    def test_plans_in_words(self):
+        self.write("mine.json", self.trireme("plan", "e.toml", "--plan", "data")[0])
+        self.all_refused((["plan", *arguments], says) for arguments, says in (
+            ([], ["experiment is required", "trireme plan --help"]),
+            (["show"], ["plan is required", "trireme plan show --help"]),
+            (["show", "data"], ["data", "name an experiment", "--model"]),
+            (["show", "data", "--model", "mpl"], ["--model", "mpl", 'did you mean "mlp"?']),
+            (["show", "data", "--model", "mlp", "--set", "batch=3"], ["--set", "batch=3", "no experiment"]),
+            (["show", "mine.json"], ["mine.json", "a plan for model", "trireme plan show PLAN EXPERIMENT"]),
+            (["show", "mine.json,recompute=all"], ["mine.json,recompute=all", "edit the file"]),
+            (["show", "mine.json", "e.toml", "--worker", "2"], ["--worker", "2", "0..1"])))
 
     def test_comparison_of_nothing_that_can_run(self):
         self.refused("compare", "e.toml", "--strategies", "tensor", "--devices", "3", "--set", "model.options.hidden=31",

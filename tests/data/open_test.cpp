@@ -101,10 +101,45 @@ TEST_F(OpenData, ListsTheFoldersSearchedForAMissingSet) {
 }
 
 TEST_F(OpenData, RefusesWhatCannotBeMeant) {
-  EXPECT_THAT(error_of([] { open_data({.name = "minst"}); }), AllOf(HasSubstr("\"minst\""), HasSubstr("mnist, cifar10, digits")));
+  EXPECT_THAT(error_of([] { open_data({.name = "minst"}); }), AllOf(HasSubstr("\"minst\""), HasSubstr("mnist, cifar10, digits, ptb, generated-text")));
   EXPECT_THAT(error_of([] { open_data({.name = "digits", .augment = true}); }), HasSubstr("data.augment"));
   EXPECT_THAT(error_of([] { open_data({.name = "digits", .train_limit = -1}); }), HasSubstr("data.train_limit: -1"));
   EXPECT_THAT(error_of([&] { open_data({.name = "mnist", .data_dir = folder_ / "no"}); }), HasSubstr("--data-dir"));
+  EXPECT_THAT(error_of([] { open_data({.name = "digits", .sequence = 35}); }), AllOf(HasSubstr("data.sequence: 35"), HasSubstr("no text")));
+  EXPECT_THAT(error_of([] { open_data({.name = "generated-text", .sequence = -1}); }), HasSubstr("data.sequence: -1"));
+}
+
+TEST_F(OpenData, ReadsWordsOfAllFilesInTheTrainingTextsNumbers) {
+  write_file(folder_ / "cache/ptb/ptb.train.txt", " the cat <unk> \n a cat \n");
+  write_file(folder_ / "cache/ptb/ptb.test.txt", " a dog \n the\n");
+  TaskData task = open_data({.name = "ptb", .sequence = 2});
+  EXPECT_THAT(task.source, AllOf(HasSubstr("Penn Treebank, " + (folder_ / "cache/ptb").string()), HasSubstr("5 different tokens"),
+                                 HasSubstr("sequences of 2")));
+  EXPECT_FALSE(task.generated);
+  EXPECT_TRUE(task.train->is_stream());
+  EXPECT_EQ(task.train->classes(), 5);
+  // the 0, cat 1, <unk> 2, <eos> 3, a 4
+  std::vector<int64_t> both{0, 1};
+  Samples train = task.train->get(both, {}), test = task.test->get(both, {});
+  EXPECT_TRUE(at::equal(train.data, at::tensor({0, 1, 2, 3}, at::kLong).view({2, 2})));
+  EXPECT_TRUE(at::equal(train.target, at::tensor({1, 2, 3, 4}, at::kLong).view({2, 2})));
+  EXPECT_TRUE(at::equal(test.data, at::tensor({4, 2, 3, 0}, at::kLong).view({2, 2})));
+  EXPECT_TRUE(at::equal(test.target, at::tensor({2, 3, 0, 3}, at::kLong).view({2, 2})));
+  EXPECT_THAT(error_of([] { open_data({.name = "ptb", .sequence = 5}); }), AllOf(HasSubstr("data.sequence: 5"), HasSubstr("5 tokens")));
+  std::filesystem::remove(folder_ / "cache/ptb/ptb.test.txt");
+  EXPECT_THAT(error_of([] { open_data({.name = "ptb"}); }), AllOf(HasSubstr("ptb.test.txt"), HasSubstr("trireme data get ptb")));
+  std::filesystem::remove_all(folder_ / "cache");
+  EXPECT_THAT(error_of([] { open_data({.name = "ptb"}); }), HasSubstr("Penn Treebank: not found"));
+}
+
+TEST_F(OpenData, WritesATextOfItsOwn) {
+  TaskData task = open_data({.name = "generated-text", .train_limit = 100, .sequence = 20});
+  EXPECT_TRUE(task.generated);
+  EXPECT_EQ(task.train->size(), 100);
+  EXPECT_EQ(task.test->size(), 999);  // the last token is nobody's input
+  EXPECT_EQ(task.train->sample_shape(), Shape{20});
+  EXPECT_EQ(task.train->target_shape(), Shape{20});
+  EXPECT_EQ(task.source, "generated text, 64 different tokens, sequences of 20, 100 of 9,999 training sequences, 999 test sequences");
 }
 
 TEST_F(OpenData, SaysHowMuchOfCifarIsThere) {
@@ -139,6 +174,15 @@ TEST(RealData, MnistIsReadWhole) {
   at::Tensor data = task.train->get(all, {}).data.to(at::kDouble);
   EXPECT_NEAR(data.mean().item<double>(), 0, 1e-3) << "mean 0.1307 is MNIST's";
   EXPECT_NEAR(data.std().item<double>(), 1, 1e-3);
+}
+
+TEST(RealData, PennTreebankIsReadWhole) {
+  auto folder = real_data("ptb");
+  if (!folder) GTEST_SKIP() << "no Penn Treebank: set TRIREME_DATA to the folder that holds ptb/";
+  TaskData task = open_data({.name = "ptb", .data_dir = *folder});
+  EXPECT_EQ(task.train->classes(), 10000);
+  EXPECT_EQ(task.train->size(), (929589 - 1) / 35);  // words and lines, as wc counts them
+  EXPECT_EQ(task.test->size(), (82430 - 1) / 35);
 }
 
 TEST(RealData, CifarBatchesAreRead) {

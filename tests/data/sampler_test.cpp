@@ -67,6 +67,30 @@ TEST(BatchSampler, ServesManyThreads) {
   for (const auto& one : got) EXPECT_EQ(one, got[0]);
 }
 
+TEST(BatchSampler, StreamRowsGoOnFromStepToStep) {
+  for (auto [n, rows] : {std::pair<int64_t, int64_t>{1, 1}, {10, 3}, {12, 4}, {1000, 128}, {7, 7}}) {
+    BatchSampler sampler(n, rows, 5, false, SampleOrder::stream);
+    ASSERT_EQ(sampler.steps_per_epoch(), n / rows);
+    EXPECT_EQ(sampler.samples_per_epoch(), n / rows * rows);
+    for (int64_t k = 0; k < sampler.steps_per_epoch(); ++k) {
+      auto batch = sampler.batch(0, k);
+      ASSERT_EQ(static_cast<int64_t>(batch.size()), rows);
+      EXPECT_EQ(sampler.batch_size_at(k), rows);
+      EXPECT_EQ(sampler.batch(3, k), batch) << "every epoch is the same";
+      EXPECT_EQ(sampler.starts_anew(k), k == 0);
+      if (k == 0) continue;
+      auto before = sampler.batch(0, k - 1);
+      for (size_t r = 0; r < batch.size(); ++r) EXPECT_EQ(batch[r], before[r] + 1);
+    }
+    auto order = epoch_of(sampler, 0);
+    std::sort(order.begin(), order.end());
+    for (size_t i = 0; i < order.size(); ++i) ASSERT_EQ(order[i], static_cast<int64_t>(i)) << "each sample once, the last n % rows never";
+    error_of([&] { sampler.batch(0, sampler.steps_per_epoch()); }, Blame::run);
+  }
+  EXPECT_TRUE(BatchSampler(10, 2, 0).starts_anew(3));
+  EXPECT_THAT(error_of([] { BatchSampler(3, 4, 0, false, SampleOrder::stream); }), HasSubstr("larger than the 3"));
+}
+
 TEST(BatchSampler, RefusesImpossibleSizes) {
   EXPECT_THAT(error_of([] { BatchSampler(0, 1, 0); }), HasSubstr("0 training samples"));
   EXPECT_THAT(error_of([] { BatchSampler(10, 0, 0); }), HasSubstr("batch: 0"));

@@ -12,13 +12,14 @@ namespace trireme {
 namespace {
 
 struct Case {
-  int64_t n, in, out, height, width, kernel, stride, padding;
+  int64_t n, in, out, height, width, kernel, stride, padding_y, padding_x;
 };
 
 Case random_case(std::mt19937& random) {
   auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
-  Case c{pick(1, 4), pick(1, 6), pick(1, 6), pick(1, 6), pick(1, 6), pick(1, 5), pick(1, 3), pick(0, 2)};
-  while (std::min(c.height, c.width) + 2 * c.padding < c.kernel) ++c.padding;
+  Case c{pick(1, 4), pick(1, 6), pick(1, 6), pick(1, 6), pick(1, 6), pick(1, 5), pick(1, 3), pick(0, 2), pick(0, 2)};
+  while (c.height + 2 * c.padding_y < c.kernel) ++c.padding_y;
+  while (c.width + 2 * c.padding_x < c.kernel) ++c.padding_x;
   return c;
 }
 
@@ -30,11 +31,11 @@ double largest_difference(const Case& c, at::ScalarType type, bool accumulate) {
   at::Tensor input = layout(at::randn({c.n, c.in, c.height, c.width}, options));
   at::Tensor weight = layout(at::randn({c.out, c.in, c.kernel, c.kernel}, options));
   at::Tensor bias = at::randn({c.out}, options);
-  at::Tensor expected = at::convolution(input, weight, bias, {c.stride, c.stride}, {c.padding, c.padding}, {1, 1}, false, {0, 0}, 1);
+  at::Tensor expected = at::convolution(input, weight, bias, {c.stride, c.stride}, {c.padding_y, c.padding_x}, {1, 1}, false, {0, 0}, 1);
   at::Tensor gradient = layout(at::randn(expected.sizes(), options));
   auto [gx, gw, gb] = at::convolution_backward(gradient, input, weight, at::OptionalIntArrayRef(), {c.stride, c.stride},
-                                               {c.padding, c.padding}, {1, 1}, false, {0, 0}, 1, {true, true, false});
-  ConvolutionProduct product(input, weight, c.stride, c.padding);
+                                               {c.padding_y, c.padding_x}, {1, 1}, false, {0, 0}, 1, {true, true, false});
+  ConvolutionProduct product(input, weight, c.stride, c.padding_y, c.padding_x);
   double worst = (product.forward(bias) - expected).abs().max().item<double>();
   worst = std::max(worst, (product.input_gradient(gradient) - gx).abs().max().item<double>());
 
@@ -53,17 +54,18 @@ TEST(ConvolutionProduct, equals_direct_convolution_on_random_shapes) {
   for (int i = 0; i < 200; ++i) {
     Case c = random_case(random);
     SCOPED_TRACE(::testing::Message() << "case " << i << ": n " << c.n << " in " << c.in << " out " << c.out << " " << c.height << "x"
-                                    << c.width << " kernel " << c.kernel << " stride " << c.stride << " padding " << c.padding);
+                                    << c.width << " kernel " << c.kernel << " stride " << c.stride << " padding " << c.padding_y
+                                    << "x" << c.padding_x);
     ASSERT_LT(largest_difference(c, at::kDouble, i % 2), 1e-10);
     ASSERT_LT(largest_difference(c, at::kFloat, i % 2), 1e-3);
   }
 }
 
 TEST(ConvolutionProduct, taps_that_only_see_padding_are_left_out_and_have_no_gradient) {
-  Case c{3, 2, 4, 1, 1, 3, 1, 1};
+  Case c{3, 2, 4, 1, 1, 3, 1, 1, 1};
   EXPECT_LT(largest_difference(c, at::kDouble, false), 1e-12);
   at::Tensor input = layout(at::randn({c.n, c.in, 1, 1})), weight = layout(at::randn({c.out, c.in, 3, 3}));
-  ConvolutionProduct product(input, weight, 1, 1);
+  ConvolutionProduct product(input, weight, 1, 1, 1);
   EXPECT_TRUE(product.pays());
   // only the centre of the kernel meets the single pixel
   at::Tensor by_hand = at::einsum("nc,oc->no", {input.view({c.n, c.in}), weight.select(3, 1).select(2, 1)});
@@ -71,12 +73,12 @@ TEST(ConvolutionProduct, taps_that_only_see_padding_are_left_out_and_have_no_gra
 }
 
 TEST(ConvolutionProduct, bfloat16_agrees_with_float_within_its_rounding) {
-  Case c{8, 16, 24, 4, 4, 3, 1, 1};
+  Case c{8, 16, 24, 4, 4, 3, 1, 1, 1};
   at::Tensor input = layout(at::randn({c.n, c.in, c.height, c.width})), weight = layout(at::randn({c.out, c.in, 3, 3}));
   at::Tensor gradient = layout(at::randn({c.n, c.out, c.height, c.width}));
   auto narrow = [](const at::Tensor& t) { return layout(t.to(at::kBFloat16)); };
-  ConvolutionProduct wide(layout(narrow(input).to(at::kFloat)), layout(narrow(weight).to(at::kFloat)), 1, 1);
-  ConvolutionProduct product(narrow(input), narrow(weight), 1, 1);
+  ConvolutionProduct wide(layout(narrow(input).to(at::kFloat)), layout(narrow(weight).to(at::kFloat)), 1, 1, 1);
+  ConvolutionProduct product(narrow(input), narrow(weight), 1, 1, 1);
   const at::Tensor wide_gradient = layout(narrow(gradient).to(at::kFloat));
   auto relative = [](const at::Tensor& a, const at::Tensor& b) {
     return ((a.to(at::kFloat) - b).abs().max() / b.abs().max()).item<double>();
@@ -88,7 +90,7 @@ TEST(ConvolutionProduct, bfloat16_agrees_with_float_within_its_rounding) {
 
 TEST(ConvolutionProduct, the_choice_depends_on_shapes_only) {
   auto pays = [](int64_t out, int64_t pixels, at::ScalarType type) {
-    return ConvolutionProduct(layout(at::zeros({1, 4, pixels, 1}, type)), layout(at::zeros({out, 4, 1, 1}, type)), 1, 0).pays();
+    return ConvolutionProduct(layout(at::zeros({1, 4, pixels, 1}, type)), layout(at::zeros({out, 4, 1, 1}, type)), 1, 0, 0).pays();
   };
   EXPECT_TRUE(pays(512, 1024, at::kBFloat16));
   EXPECT_FALSE(pays(64, 4096, at::kBFloat16));

@@ -52,7 +52,7 @@ TEST_P(Gradient, EqualsDifferences) {
 
   auto evaluate = [&] { return objective(c, inputs, parameters, weights); };
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (c.labels > 0 && i == 1) {
+    if (c.is_integer(i)) {
       EXPECT_FALSE(gradients[i].defined());
       continue;
     }
@@ -134,6 +134,42 @@ TEST_P(Gradient, LowPrecisionFollowsDouble) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, Gradient, ::testing::ValuesIn(layer_cases()),
+                         [](const auto& info) { return info.param.name; });
+
+class SplitBackward : public ::testing::TestWithParam<LayerCase> {};
+
+TEST_P(SplitBackward, EqualsTheWhole) {
+  const LayerCase& c = GetParam();
+  std::vector<at::Tensor> inputs = random_inputs(c, kSeed);
+  TestCall whole, parts;
+  fill_call(whole, c, kSeed);
+  fill_call(parts, c, kSeed);
+  at::Tensor weights = random_tensor(c.layer->forward(whole, inputs).sizes(), kSeed);
+  std::vector<at::Tensor> expected = c.layer->backward(whole, weights);
+  c.layer->forward(parts, inputs);
+  parts.defer_parameters = true;
+  std::vector<at::Tensor> gradients = c.layer->backward(parts, weights);
+  EXPECT_TRUE(parts.gradients.empty());
+  ASSERT_EQ(gradients.size(), expected.size());
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    ASSERT_EQ(gradients[i].defined(), expected[i].defined());
+    if (gradients[i].defined()) {
+      EXPECT_TRUE(at::equal(gradients[i], expected[i])) << "input " << i;
+    }
+  }
+  c.layer->backward_parameters(parts);
+  ASSERT_EQ(parts.gradients.size(), whole.gradients.size());
+  for (auto& [i, gradient] : whole.gradients) EXPECT_TRUE(at::equal(parts.gradients.at(i), gradient)) << "parameter " << i;
+}
+
+std::vector<LayerCase> splitting_cases() {
+  std::vector<LayerCase> cases;
+  for (const LayerCase& c : layer_cases())
+    if (c.layer->splits_backward()) cases.push_back(c);
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, SplitBackward, ::testing::ValuesIn(splitting_cases()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

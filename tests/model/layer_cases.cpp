@@ -4,11 +4,13 @@
 #include "model/layers/add.h"
 #include "model/layers/avg_pool2d.h"
 #include "model/layers/batch_norm.h"
+#include "model/layers/concat.h"
 #include "model/layers/conv2d.h"
 #include "model/layers/dropout.h"
 #include "model/layers/flatten.h"
 #include "model/layers/global_avg_pool.h"
 #include "model/layers/linear.h"
+#include "model/layers/lstm.h"
 #include "model/layers/max_pool2d.h"
 #include "model/layers/relu.h"
 #include "model/layers/softmax_cross_entropy.h"
@@ -19,7 +21,7 @@ std::vector<LayerCase> layer_cases() {
   const Shape image{8, 5, 4};
   auto conv = [](Conv2dOptions o) { return std::make_shared<const Conv2d>("layer", o); };
   auto norm = [](int64_t c, BatchNormOptions o) { return std::make_shared<const BatchNorm>("layer", c, o); };
-  return {
+  std::vector<LayerCase> cases{
       {"linear", std::make_shared<const Linear>("layer", 8, 12), {{8}}},
       {"linear_no_bias", std::make_shared<const Linear>("layer", 8, 12, LinearOptions{.bias = false}), {{8}}},
       {"linear_sequence", std::make_shared<const Linear>("layer", 8, 4), {{5, 8}}},
@@ -35,6 +37,9 @@ std::vector<LayerCase> layer_cases() {
       {"norm_wide", norm(72, {.relu = true, .residual = true}), {{72, 2, 2}, {72, 2, 2}}},
       {"relu", std::make_shared<const Relu>("layer"), {image}},
       {"add", std::make_shared<const Add>("layer"), {image, image}},
+      {"concat", std::make_shared<const Concat>("layer"), {{8, 5, 4}, {1, 5, 4}, {3, 5, 4}}},
+      {"concat_sequence", std::make_shared<const Concat>("layer"), {{2, 4}, {3, 4}}},
+      {"lstm", std::make_shared<const Lstm>("layer", 6, 8), {{5, 6}}},
       {"add_relu", std::make_shared<const Add>("layer", true), {{8}, {8}}},
       {"max_pool", std::make_shared<const MaxPool2d>("layer", MaxPool2dOptions{3, 2, 1}), {image}},
       {"avg_pool", std::make_shared<const AvgPool2d>("layer", AvgPool2dOptions{3, 2, 1}), {image}},
@@ -44,6 +49,8 @@ std::vector<LayerCase> layer_cases() {
       {"dropout_features", std::make_shared<const Dropout>("layer", 0.4), {{12}}},
       {"cross_entropy", std::make_shared<const SoftmaxCrossEntropy>("layer"), {{8}, {}}, 8},
   };
+  for (LayerCase& c : transformer_cases()) cases.push_back(std::move(c));
+  return cases;
 }
 
 at::Tensor random_tensor(at::IntArrayRef sizes, uint64_t seed) {
@@ -60,7 +67,8 @@ std::vector<at::Tensor> random_inputs(const LayerCase& c, uint64_t seed, int64_t
     sizes.insert(sizes.begin(), batch);
     inputs.push_back(random_tensor(sizes, seed + i + 1));
   }
-  if (c.labels > 0) inputs[1] = inputs[1].mul(1000).to(at::kLong).abs().remainder(c.labels);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (c.is_integer(i)) inputs[i] = inputs[i].mul(1000).to(at::kLong).abs().remainder(i == 0 ? c.indices : c.labels);
   return inputs;
 }
 
@@ -69,7 +77,7 @@ void fill_call(TestCall& call, const LayerCase& c, uint64_t seed) {
   call.step = 3;
   call.first_sample = 7;
   call.micro_batch_samples = kBatch;
-  if (c.labels > 0) call.wanted_inputs = {true, false};
+  for (size_t i = 0; i < c.inputs.size(); ++i) call.wanted_inputs.push_back(!c.is_integer(i));
   for (const ParameterSpec& spec : c.layer->parameters())
     call.parameters.push_back(random_tensor(spec.shape, seed + 100 + call.parameters.size()));
   for (const BufferSpec& spec : c.layer->buffers()) call.buffers.push_back(at::full(spec.shape, spec.initial, at::kDouble));

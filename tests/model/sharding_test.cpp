@@ -67,10 +67,12 @@ TEST_P(Sharding, EveryOptionEqualsTheWholeLayer) {
   at::Tensor weights = random_tensor(output.sizes(), kSeed + 9);
   std::vector<at::Tensor> input_gradients = c.layer->backward(whole, weights);
 
-  for (int degree : {2, 4}) {
+  for (int degree : {2, 3, 4, 8}) {
     auto options = c.layer->sharding_options(c.inputs, degree);
     ASSERT_EQ(options.at(0).name, "replicate");
-    EXPECT_GT(options.size(), 1u) << "every case has a share of work to give at " << degree;
+    if (degree == 2 || degree == 4) {
+      EXPECT_GT(options.size(), 1u) << "every case has a share of work to give at " << degree;
+    }
     for (const ShardingOption& option : options) {
       SCOPED_TRACE(option.name + " x " + std::to_string(degree));
       ASSERT_EQ(option.inputs.size(), inputs.size());
@@ -148,7 +150,7 @@ TEST_P(DataShards, GlobalBatchNormAndDropoutEqualOneDevice) {
 
 INSTANTIATE_TEST_SUITE_P(Layers, DataShards,
                          ::testing::Combine(::testing::Values("norm", "norm_relu", "norm_add_relu", "norm_features", "dropout",
-                                                              "dropout_features"),
+                                                              "dropout_features", "dropout_sequence", "attention_dropout"),
                                             ::testing::Values(std::vector<int64_t>{2, 1}, std::vector<int64_t>{3, 0},
                                                               std::vector<int64_t>{2, 2, 1})));
 

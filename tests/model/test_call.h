@@ -35,9 +35,14 @@ class TestCall : public LayerCall {
   bool wants_input_gradient(int index) override { return wanted_inputs.empty() || wanted_inputs.at(size_t(index)); }
   Communicator& data_group() override { return data ? *data : *single; }
   Communicator& tensor_group() override { return tensor ? *tensor : *single; }
+  const at::Tensor& state(int index) override { return states.at(size_t(index)); }
+  void set_state(int index, const at::Tensor& next) override { next_states[index] = next; }
+  at::Tensor& scratch() override { return kept; }
   void report(std::string_view metric, double value) override { metrics[std::string(metric)] += value; }
 
-  std::vector<at::Tensor> parameters, buffers;
+  std::vector<at::Tensor> parameters, buffers, states;
+  std::map<int, at::Tensor> next_states;
+  at::Tensor kept;
   std::map<int, at::Tensor> gradients;
   std::vector<bool> wanted_inputs;
   std::map<std::string, double> metrics;

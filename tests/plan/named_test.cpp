@@ -17,18 +17,55 @@ Plan make(const std::string& name, int devices, int64_t batch = 32, int micro_ba
   return named_plan(name, mlp(), Cluster::uniform(devices), batch, {}, micro_batches);
 }
 
-TEST(NamedPlan, Degrees) {
-  for (const std::string& name : known_strategies()) {
-    const Plan plan = make(name, 4);
-    EXPECT_EQ(plan.name, name);
-    EXPECT_EQ(plan.devices, is_single(name) ? 1 : 4);
-    const int stages = name == "pipeline" ? 4 : name == "hybrid:pipeline" ? 2 : 1;
-    const int data = name == "data" ? 4 : name.rfind("hybrid", 0) == 0 ? 2 : 1;
-    const int tensor = name == "tensor" ? 4 : name == "hybrid:tensor" ? 2 : 1;
-    EXPECT_EQ(int(plan.stages.size()), stages) << name;
-    EXPECT_EQ(plan.layers.back().data, data) << name;
-    EXPECT_EQ(plan.layers.back().tensor, tensor) << name;
+struct Expected {
+  const char* name;
+  int stages, positions, data, tensor, micro_batches;
+  const char* schedule;
+};
+
+/// On 4 devices, a batch of 32, 10 layers.
+const Expected kExpected[] = {
+    {"single", 1, 1, 1, 1, 1, "gpipe"},          {"data", 1, 1, 4, 1, 1, "gpipe"},
+    {"tensor", 1, 1, 1, 4, 1, "gpipe"},          {"pipeline", 4, 4, 1, 1, 16, "gpipe"},
+    {"hybrid:tensor", 1, 1, 2, 2, 1, "gpipe"},   {"hybrid:pipeline", 2, 2, 2, 1, 8, "gpipe"},
+    {"gpipe", 4, 4, 1, 1, 16, "gpipe"},          {"1f1b", 4, 4, 1, 1, 16, "1f1b"},
+    {"interleaved", 8, 4, 1, 1, 16, "interleaved"}, {"zero-bubble", 4, 4, 1, 1, 16, "zero-bubble"},
+    {"pipedream", 4, 4, 1, 1, 1, "pipedream"},   {"2bw", 4, 4, 1, 1, 16, "2bw"},
+    {"zero1", 1, 1, 4, 1, 1, "gpipe"},           {"zero2", 1, 1, 4, 1, 1, "gpipe"},
+    {"zero3", 1, 1, 4, 1, 1, "gpipe"}};
+
+TEST(NamedPlan, WhatTheNamesMean) {
+  const Model model = mlp(4);
+  std::vector<std::string> names;
+  for (const Expected& e : kExpected) {
+    SCOPED_TRACE(e.name);
+    names.emplace_back(e.name);
+    const Plan plan = named_plan(e.name, model, Cluster::uniform(4), 32, {});
+    EXPECT_EQ(plan.name, e.name);
+    EXPECT_EQ(plan.devices, is_single(e.name) ? 1 : 4);
+    EXPECT_EQ(int(plan.stages.size()), e.stages);
+    EXPECT_EQ(plan.positions(), e.positions);
+    EXPECT_EQ(plan.layers.back().data, e.data);
+    EXPECT_EQ(plan.layers.back().tensor, e.tensor);
+    EXPECT_EQ(plan.micro_batches, e.micro_batches);
+    EXPECT_EQ(plan.schedule, e.schedule);
+    const std::string name = e.name;
+    EXPECT_EQ(name_of(plan.optimizer_sharding), name.starts_with("zero") && name != "zero-bubble" ? name : "none");
+    EXPECT_TRUE(plan.speeds.empty());
   }
+  names.emplace_back("branches");
+  EXPECT_EQ(known_strategies(), names);
+}
+
+TEST(NamedPlan, ChunksGoRoundTheWorkers) {
+  const Model model = mlp(4);
+  const Plan plan = named_plan("interleaved", model, Cluster::uniform(2), 32, {});
+  EXPECT_EQ(plan.stages, (std::vector<std::vector<int>>{{0}, {1}, {0}, {1}}));
+  for (NodeId id = model.input_count() + 1; id < NodeId(model.nodes().size()); ++id)
+    EXPECT_GE(plan.layers[size_t(id)].stage, plan.layers[size_t(id) - 1].stage);
+  const Plan three = named_plan("data=2,pipeline=2,chunks=3", model, Cluster::uniform(4), 32, {});
+  EXPECT_EQ(three.schedule, "interleaved");
+  EXPECT_EQ(three.stages, (std::vector<std::vector<int>>{{0, 1}, {2, 3}, {0, 1}, {2, 3}, {0, 1}, {2, 3}}));
 }
 
 TEST(NamedPlan, MicroBatches) {
@@ -39,10 +76,78 @@ TEST(NamedPlan, MicroBatches) {
   EXPECT_EQ(make("pipeline", 2, 32, 3).micro_batches, 3);
   EXPECT_EQ(make("data", 2, 32, 3).micro_batches, 1);                 // asked for pipelines only
   EXPECT_EQ(make("pipeline=2,micro_batches=5", 2, 32, 3).micro_batches, 5);
+  EXPECT_EQ(make("1f1b,micro_batches=5", 2, 32, 3).micro_batches, 5);
+  EXPECT_EQ(make("1f1b", 2, 32, 3).micro_batches, 3);
+  EXPECT_EQ(make("pipedream", 2, 32, 3).micro_batches, 1);            // every mini-batch has its own update
+  EXPECT_EQ(make("pipedream,micro_batches=2", 2).micro_batches, 2);   // the schedule refuses it, not the plan
+  EXPECT_EQ(make("interleaved", 2, 5).micro_batches, 4);              // a multiple of the pipeline's depth
+  EXPECT_EQ(make("pipeline,speeds=1:9", 2, 5).micro_batches, 5);      // one worker per stage: nothing is divided by speed
+  // shards of 1 : 9: of 4 samples the slow one gets none, of 5 one (0.5 is rounded up)
+  EXPECT_EQ(make("data=2,pipeline=2,speeds=1:9:1:9", 4, 32).micro_batches, 6);
+}
+
+TEST(NamedPlan, MicroBatchesWithoutAPipelineAccumulate) {
+  const Plan plan = make("data,micro_batches=4", 2);
+  EXPECT_EQ(plan.schedule, "1f1b");  // one micro-batch in flight
+  EXPECT_EQ(plan.stages.size(), 1u);
+  EXPECT_EQ(plan.micro_batches, 4);
+  EXPECT_EQ(make("single,micro_batches=4", 2).devices, 1);
+  EXPECT_EQ(make("data=2,micro_batches=4,schedule=gpipe", 2).schedule, "gpipe");
+  EXPECT_EQ(make("pipeline=2,micro_batches=4", 2).schedule, "gpipe");
+}
+
+TEST(NamedPlan, KeysReachThePlan) {
+  EXPECT_EQ(make("pipeline=2,schedule=zero-bubble", 2).schedule, "zero-bubble");
+  EXPECT_EQ(make("data,sharding=zero2", 2).optimizer_sharding, OptimizerSharding::zero2);
+  EXPECT_EQ(make("data,compression=bf16", 2).compression.kind, Compression::Kind::bf16);
+  EXPECT_EQ(make("zero1,compression=powersgd:2", 2).compression, (Compression{Compression::Kind::powersgd, 2}));
+  EXPECT_TRUE(make("pipedream,vertical_sync=1", 2).vertical_sync);
+  EXPECT_FALSE(make("pipedream", 2).vertical_sync);
+  EXPECT_EQ(make("data,speeds=2:1", 2).speeds, (std::vector<double>{2, 1}));
+  EXPECT_TRUE(make("data,speeds=2:2", 2).speeds.empty());
+}
+
+TEST(NamedPlan, RecomputeLabelsAreBlocks) {
+  const Model model = make_model({"resnet18", {3, 32, 32}, 10, {{"width", 8}}});
+  const auto label = [&](const Plan& plan, const char* layer) { return plan.layers[size_t(model.find(layer))].recompute; };
+  const Plan all = named_plan("data,recompute=all", model, Cluster::uniform(2), 32, {});
+  EXPECT_TRUE(all.recompute_last);
+  EXPECT_EQ(label(all, "conv1"), "top");
+  EXPECT_EQ(label(all, "layer1.0.conv1"), "layer1.0");
+  EXPECT_EQ(label(all, "layer1.0.conv2"), "layer1.0");
+  EXPECT_EQ(label(all, "layer1.1.conv1"), "layer1.1");
+  const Plan most = named_plan("1f1b,recompute=except_last", model, Cluster::uniform(2), 32, {});
+  EXPECT_FALSE(most.recompute_last);
+  EXPECT_EQ(most.layers, named_plan("1f1b,recompute=all", model, Cluster::uniform(2), 32, {}).layers);
+  EXPECT_EQ(label(named_plan("data,recompute=none", model, Cluster::uniform(2), 32, {}), "conv1"), "");
+}
+
+TEST(NamedPlan, SpeedsOfTheCluster) {
+  Cluster cluster = Cluster::uniform(2);
+  cluster.devices[0].speed = 3;
+  const Plan plan = named_plan("data", mlp(), cluster, 32, {});
+  EXPECT_EQ(plan.speeds, (std::vector<double>{3, 1}));
+  EXPECT_EQ(named_plan("data,speeds=1:2", mlp(), cluster, 32, {}).speeds, (std::vector<double>{1, 2}));  // spelled out wins
+  EXPECT_TRUE(named_plan("single", mlp(), cluster, 32, {}).speeds.empty());
+  const Model model = mlp();
+  const LayerSeconds equal(model.nodes().size(), 1.0);  // 6 layers: 4 for the first at twice the speed
+  const Plan pipeline = named_plan("pipeline,speeds=2:1", model, Cluster::uniform(2), 32, equal);
+  EXPECT_EQ(std::count_if(pipeline.layers.begin() + model.input_count(), pipeline.layers.end(), [](const LayerPlan& l) { return l.stage == 0; }), 4);
+}
+
+TEST(NamedPlan, KeysThatDoNotFit) {
+  expect_error(Blame::user, {"chunks=2", "under schedule gpipe a worker has one stage", "schedule=interleaved"}, [] { make("gpipe,chunks=2", 2); });
+  expect_error(Blame::user, {"2 chunks per worker", "a pipeline of at least 2"}, [] { make("data,chunks=2", 2); });
+  expect_error(Blame::user, {"strategy interleaved", "a pipeline of at least 2"}, [] { make("interleaved", 1); });
+  expect_error(Blame::user, {"vertical_sync = true with schedule 1f1b", "only pipedream"}, [] { make("1f1b,vertical_sync=1", 2); });
+  expect_error(Blame::user, {"3 speeds", "the plan is for 2 devices", "one speed per device"}, [] { make("data,speeds=1:2:3", 2); });
+  expect_error(Blame::user, {"layer fc1: speeds", "the slowest of 2 data shards would get none of 4 samples", "differ less"},
+               [] { make("data,speeds=1:99", 2, 4); });
 }
 
 TEST(NamedPlan, Errors) {
-  expect_error(Blame::user, {"\"dada\"", "neither a known plan nor a degree", "hybrid:tensor"}, [] { make("dada", 2); });
+  expect_error(Blame::user, {"\"xyz\"", "neither a known plan nor a degree", "hybrid:tensor", "compression=bf16"}, [] { make("xyz", 2); });
+  expect_error(Blame::user, {"\"dada\"", "neither a known plan nor a degree", "did you mean \"data\""}, [] { make("dada", 2); });
   expect_error(Blame::user, {"\"data=x\""}, [] { make("data=x", 2); });
   expect_error(Blame::user, {"\"data=0\""}, [] { make("data=0,tensor=2", 2); });
   expect_error(Blame::user, {"\"data=2.5\""}, [] { make("data=2.5", 2); });
@@ -62,27 +167,30 @@ TEST(NamedPlan, Errors) {
 
 TEST(NamedPlan, HybridIsTwoStrategies) {
   EXPECT_EQ(expand_strategy("hybrid"), (std::vector<std::string>{"hybrid:tensor", "hybrid:pipeline"}));
+  EXPECT_EQ(expand_strategy("hybrid,compression=bf16"),
+            (std::vector<std::string>{"hybrid:tensor,compression=bf16", "hybrid:pipeline,compression=bf16"}));
   EXPECT_EQ(expand_strategy("data"), std::vector<std::string>{"data"});
 }
 
-double greatest_stage(const Model& model, const std::vector<int>& stage_of, int stages, const LayerSeconds& seconds) {
-  std::vector<double> sums(size_t(stages), 0.0);
-  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) sums[size_t(stage_of[size_t(id)])] += seconds[size_t(id)];
+double greatest_stage(const Model& model, const std::vector<int>& stage_of, const std::vector<double>& speeds, const LayerSeconds& seconds) {
+  std::vector<double> sums(speeds.size(), 0.0);
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    sums[size_t(stage_of[size_t(id)])] += seconds[size_t(id)] / speeds[size_t(stage_of[size_t(id)])];
   return *std::max_element(sums.begin(), sums.end());
 }
 
-/// Tries every way to cut `layers` into `stages` non-empty runs.
-double best_by_trying(const Model& model, NodeId from, int stages, const LayerSeconds& seconds) {
+/// Tries every way to cut the layers from `from` on into non-empty runs for the stages from `stage` on.
+double best_by_trying(const Model& model, NodeId from, size_t stage, const std::vector<double>& speeds, const LayerSeconds& seconds) {
   const auto end = NodeId(model.nodes().size());
-  if (stages == 1) {
+  if (stage + 1 == speeds.size()) {
     double sum = 0;
     for (NodeId id = from; id < end; ++id) sum += seconds[size_t(id)];
-    return sum;
+    return sum / speeds[stage];
   }
   double best = std::numeric_limits<double>::infinity(), sum = 0;
-  for (NodeId cut = from + 1; end - cut >= stages - 1; ++cut) {
+  for (NodeId cut = from + 1; end - cut >= NodeId(speeds.size() - stage) - 1; ++cut) {
     sum += seconds[size_t(cut) - 1];
-    best = std::min(best, std::max(sum, best_by_trying(model, cut, stages - 1, seconds)));
+    best = std::min(best, std::max(sum / speeds[stage], best_by_trying(model, cut, stage + 1, speeds, seconds)));
   }
   return best;
 }
@@ -98,8 +206,11 @@ TEST(BalanceStages, EqualsTryingAllCuts) {
     for (NodeId id = model.input_count(); id < NodeId(seconds.size()); ++id)
       seconds[size_t(id)] = random() % 4 == 0 ? 0.0 : double(random() % 1000);
     const int stages = 1 + int(random() % uint64_t(std::min(layers, 5)));
-    auto stage_of = balance_stages(model, stages, seconds);
-    EXPECT_DOUBLE_EQ(greatest_stage(model, stage_of, stages, seconds), best_by_trying(model, model.input_count(), stages, seconds));
+    std::vector<double> speeds(size_t(stages), 1.0);
+    const bool equal = round % 2 == 0;
+    for (double& speed : speeds) speed = equal ? 1 : double(1 + random() % 4);
+    auto stage_of = balance_stages(model, stages, seconds, equal ? std::vector<double>{} : speeds);
+    EXPECT_NEAR(greatest_stage(model, stage_of, speeds, seconds), best_by_trying(model, model.input_count(), 0, speeds, seconds), 1e-9);
     std::vector<bool> used(size_t(stages), false);
     for (NodeId id = model.input_count(); id < NodeId(seconds.size()); ++id) {
       used[size_t(stage_of[size_t(id)])] = true;

@@ -1,6 +1,7 @@
 // Plan files and their validation: what is refused, and in which words.
 #include "plan/plan.h"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -53,11 +54,62 @@ TEST(Validate, Stages) {
   refuse({"stage 0, worker -1", "workers are 0..7"}, [](Plan& p, const Model&) { p.stages[0][0] = -1; });
   refuse({"worker 2", "is in stage 0 and in stage 1"}, [](Plan& p, const Model&) { p.stages[1][0] = 2; });
   refuse({"worker 7", "is in no stage"}, [](Plan& p, const Model&) { p.stages[1].pop_back(); });
+  refuse({"stage 0, worker 0", "is listed twice"}, [](Plan& p, const Model&) { p.stages[0][1] = 0; });
   refuse({"stage 0", "ascending"}, [](Plan& p, const Model&) { std::swap(p.stages[0][0], p.stages[0][1]); });
   refuse({"stage 1", "holds no layer"}, [](Plan& p, const Model&) {
     for (LayerPlan& layer : p.layers) layer.stage = 0;
   });
   refuse({"7 stages", "only 6 layers", "fewer stages"}, [](Plan& p, const Model&) { p.stages.resize(7, {0}); });
+}
+
+TEST(Validate, StagesMayShareAllOfTheirWorkers) {
+  const Model model = mlp();
+  Plan plan = named_plan("data=2,pipeline=2,micro_batches=2", model, Cluster::uniform(4), kBatch, {});
+  plan.stages = {{0, 1, 2, 3}, {0, 1, 2, 3}};
+  for (LayerPlan& layer : plan.layers) layer.data = 4;
+  EXPECT_NO_THROW(validate(plan, model, kBatch, "p.json"));
+  EXPECT_EQ(plan.positions(), 1);
+  plan.stages = {{0, 1, 2, 3}, {1, 2, 3}};
+  expect_error(Blame::user, {"p.json", "worker 1", "is in stage 0 and in stage 1", "all of their workers or none"},
+               [&] { validate(plan, model, kBatch, "p.json"); });
+}
+
+TEST(Validate, Extras) {
+  refuse({"vertical_sync = true with schedule gpipe", "only pipedream"}, [](Plan& p, const Model&) { p.vertical_sync = true; });
+  refuse({"compression: rank = 0", "at least 1"}, [](Plan& p, const Model&) { p.compression = {Compression::Kind::powersgd, 0}; });
+  refuse({"7 speeds", "the plan is for 8 devices"}, [](Plan& p, const Model&) { p.speeds.assign(7, 1); });
+  for (double bad : {0.0, -1.0, double(INFINITY), double(NAN)})
+    refuse({"speed", "must be a positive number"}, [&](Plan& p, const Model&) { p.speeds = {1, 1, 1, 1, 1, 1, 1, bad}; });
+  refuse({"layer fc1: speeds", "none of 6 samples"}, [](Plan& p, const Model&) { p.speeds = {1, 1, 20, 20, 1, 1, 1, 1}; });
+}
+
+TEST(Mesh, SharesAreTheSpeedsOfTensorGroups) {
+  const Model model = mlp();
+  Plan plan = hybrid(model);  // stages of data 2 x tensor 2
+  const NodeId first = model.find("fc1"), last = model.loss();
+  EXPECT_TRUE(plan.mesh_of(first).shares.empty());
+  plan.speeds = {1, 3, 2, 2, 1, 2, 3, 4};
+  EXPECT_TRUE(plan.mesh_of(first).shares.empty());  // 4 : 4
+  EXPECT_EQ(plan.mesh_of(last).shares, (std::vector<double>{3, 7}));
+  EXPECT_EQ(plan.mesh_of(last).workers, (std::vector<int>{4, 5, 6, 7}));
+  EXPECT_TRUE(fills_all_shards(plan.mesh_of(last), 2));
+  EXPECT_FALSE(fills_all_shards(plan.mesh_of(last), 1));
+  EXPECT_FALSE(fills_all_shards(plan.mesh_of(first), 1));
+}
+
+TEST(GradientNeeded, AsTheValueButSummandsAreNeededWhole) {
+  EXPECT_EQ(gradient_needed(Placement::shard(1)), Placement::shard(1));
+  EXPECT_EQ(gradient_needed(Placement::partial()), Placement::replicate());
+  EXPECT_EQ(gradient_needed(Placement::replicate()), Placement::replicate());
+}
+
+TEST(OptionOf, IsTheOneOfThatName) {
+  const Model model = mlp();
+  Plan plan = hybrid(model);
+  for (const char* split : {"replicate", "columns", "rows"}) {
+    fc1(plan, model).split = split;
+    EXPECT_EQ(option_of(plan, model, model.find("fc1")).name, split);
+  }
 }
 
 TEST(Validate, MicroBatches) {
@@ -110,6 +162,49 @@ TEST(PlanJson, RoundTrip) {
     EXPECT_EQ(back.layers[size_t(id)], plan.layers[size_t(id)]) << model.node(id).name;
 }
 
+TEST(PlanJson, WhatIsUsualIsNotWritten) {
+  const Model model = mlp();
+  const nlohmann::json json = to_json(hybrid(model), model);
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  EXPECT_EQ(keys, (std::vector<std::string>{"devices", "layers", "micro_batches", "model", "model_fingerprint", "name", "schedule",
+                                            "stages", "trireme_plan"}));
+  EXPECT_FALSE(json.at("layers").at(0).contains("recompute"));
+}
+
+TEST(PlanJson, RoundTripOfEverything) {
+  const Model model = mlp();
+  for (Compression compression : {Compression{}, Compression{Compression::Kind::bf16}, Compression{Compression::Kind::powersgd, 7}})
+    for (auto sharding : {OptimizerSharding::none, OptimizerSharding::zero1, OptimizerSharding::zero2, OptimizerSharding::zero3}) {
+      Plan plan = hybrid(model);
+      plan.schedule = "pipedream";
+      plan.vertical_sync = true;
+      plan.recompute_last = false;
+      plan.optimizer_sharding = sharding;
+      plan.compression = compression;
+      plan.speeds = {1, 0.1, 3, 4, 5, 6, 7, 1.0 / 3};
+      fc1(plan, model).recompute = "a label";
+      EXPECT_EQ(plan_from_json(nlohmann::json::parse(to_json(plan, model).dump()), model, "test").speeds, plan.speeds);
+      Plan back = plan_from_json(nlohmann::json::parse(to_json(plan, model).dump()), model, "test");
+      for (NodeId id = 0; id < model.input_count(); ++id) back.layers[size_t(id)] = plan.layers[size_t(id)];  // unused
+      EXPECT_EQ(back, plan);
+    }
+}
+
+TEST(PlanJson, WaysToWriteCompression) {
+  const Model model = mlp();
+  const auto read = [&](const nlohmann::json& value) {
+    nlohmann::json json = to_json(hybrid(model), model);
+    json["compression"] = value;
+    return plan_from_json(json, model, "p.json").compression;
+  };
+  EXPECT_EQ(read("none"), Compression{});
+  EXPECT_EQ(read("bf16").kind, Compression::Kind::bf16);
+  EXPECT_EQ(read("powersgd"), (Compression{Compression::Kind::powersgd, 4}));
+  EXPECT_EQ(read({{"kind", "powersgd"}, {"rank", 2}}), (Compression{Compression::Kind::powersgd, 2}));
+  EXPECT_EQ(read({{"kind", "bf16"}}).kind, Compression::Kind::bf16);
+}
+
 void refuse_json(const std::vector<std::string>& parts, const std::function<void(nlohmann::json&)>& edit) {
   const Model model = mlp();
   nlohmann::json json = to_json(hybrid(model), model);
@@ -130,6 +225,22 @@ TEST(PlanJson, Refused) {
   refuse_json({"layer \"relu1\"", "is listed twice"}, [](auto& j) { j["layers"][0]["layer"] = "relu1"; });
   refuse_json({"layer \"fc1\"", "is missing", "add an entry"}, [](auto& j) { j["layers"].erase(0); });
   refuse_json({"not a plan", "tensor"}, [](auto& j) { j["layers"][0].erase("tensor"); });
+  refuse_json({"not a plan", "string"}, [](auto& j) { j["layers"][0]["recompute"] = 3; });
+}
+
+TEST(PlanJson, RefusedExtras) {
+  refuse_json({"vertical_sync = 1", "true or false"}, [](auto& j) { j["vertical_sync"] = 1; });
+  refuse_json({"recompute_last = \"no\"", "true or false"}, [](auto& j) { j["recompute_last"] = "no"; });
+  refuse_json({"optimizer_sharding = \"zero4\"", "did you mean \"zero"}, [](auto& j) { j["optimizer_sharding"] = "zero4"; });
+  refuse_json({"optimizer_sharding = 1", "known are none, zero1, zero2, zero3"}, [](auto& j) { j["optimizer_sharding"] = 1; });
+  refuse_json({"compression = \"powersdg\"", "did you mean \"powersgd\""}, [](auto& j) { j["compression"] = "powersdg"; });
+  refuse_json({"compression: kind = \"zip\"", "known are none, bf16, powersgd"}, [](auto& j) { j["compression"] = {{"kind", "zip"}}; });
+  refuse_json({"compression", "rnak", "did you mean \"rank\""}, [](auto& j) { j["compression"] = {{"kind", "powersgd"}, {"rnak", 1}}; });
+  refuse_json({"rank with bf16", "only powersgd"}, [](auto& j) { j["compression"] = {{"kind", "bf16"}, {"rank", 1}}; });
+  refuse_json({"rank = 1.5", "whole number"}, [](auto& j) { j["compression"] = {{"kind", "powersgd"}, {"rank", 1.5}}; });
+  refuse_json({"not a plan", "kind"}, [](auto& j) { j["compression"] = {{"rank", 1}}; });
+  refuse_json({"speeds = \"fast\"", "a list of numbers"}, [](auto& j) { j["speeds"] = "fast"; });
+  refuse_json({"speeds = [1,\"2\"]", "a list of numbers"}, [](auto& j) { j["speeds"] = {1, "2"}; });
 }
 
 TEST(PlanJson, FractionsAreNotCutOff) {
@@ -164,6 +275,13 @@ TEST(InShort, SaysWhatDiffers) {
   EXPECT_EQ(text("tensor", 2), "tensor 2");
   EXPECT_EQ(text("hybrid:tensor", 4), "data 2 x tensor 2");
   EXPECT_EQ(text("data=2,pipeline=2,micro_batches=3", 4), "data 2 x pipeline 2, 3 micro-batches");
+  EXPECT_EQ(text("1f1b", 2), "pipeline 2, 8 micro-batches, 1f1b");
+  EXPECT_EQ(text("interleaved", 2), "pipeline 2 (2 chunks), 8 micro-batches, interleaved");
+  EXPECT_EQ(text("pipedream,vertical_sync=1", 2), "pipeline 2, pipedream with vertical sync");
+  EXPECT_EQ(text("zero2,micro_batches=4", 2), "data 2, 4 micro-batches, 1f1b, zero2");
+  EXPECT_EQ(text("data,recompute=all,compression=bf16,speeds=2:1", 2), "data 2, recompute, bf16 gradients, speeds 2:1");
+  EXPECT_EQ(text("data,recompute=except_last,compression=powersgd:2,speeds=1:0.5", 2),
+            "data 2, recompute except last, powersgd rank 2, speeds 1:0.5");
   Plan edited = named_plan("data", model, Cluster::uniform(4), kBatch, {});
   for (NodeId id = model.find("fc2"); id < NodeId(model.nodes().size()); ++id) edited.layers[size_t(id)] = {0, 1, 4, "replicate"};
   EXPECT_EQ(edited.in_short(model), "data 4, then tensor 4 from fc2");

@@ -137,7 +137,7 @@ TEST(Buckets, AreReducedDuringBackward) {
   const Model model = make_model({"mlp", {64}, 4, {{"hidden", 64}, {"depth", 4}}});
   const Program program = compiled(model, "data", 2, {.bucket_bytes = 4 * 64 * 64, .first_bucket_bytes = 4 * 64});
   ASSERT_GT(program.buckets.size(), 3u);
-  for (const auto& list : program.ranks) {
+  for (const auto& list : program.lists) {
     std::vector<int> announced;
     int after_last_backward = 0;
     for (const Instruction& i : list) {

@@ -1,9 +1,14 @@
 // The checker: programs that end pass, spoilt ones are refused with the ranks and instructions that wait for each other.
 #include "program/check.h"
 
+#include <fmt/format.h>
+
+#include <optional>
+
 #include "../base/expect_error.h"
 #include "plan/named.h"
 #include "program/compile.h"
+#include "program/schedules/schedule.h"
 #include "zoo/zoo.h"
 
 namespace trireme {
@@ -12,11 +17,20 @@ namespace {
 struct Case {
   Model model;
   Program program;
+
+  /// The rank's list, from now on its own.
+  std::vector<Instruction>& list(int rank) {
+    program.lists.push_back(program.instructions(rank));
+    program.list_of_rank[size_t(rank)] = int(program.lists.size()) - 1;
+    return program.lists.back();
+  }
 };
 
-Case make(const std::string& degrees, int devices, CompileOptions options = {}) {
+Case make(const std::string& degrees, int devices, CompileOptions options = {}, const std::string& schedule = "gpipe") {
   Model model = make_model({"mlp", {6}, 4, {{"hidden", 8}}});
-  Program program = compile(model, named_plan(degrees, model, Cluster::uniform(devices), 16, {}), options);
+  Plan plan = named_plan(degrees, model, Cluster::uniform(devices), 16, {});
+  plan.schedule = schedule;
+  Program program = compile(model, plan, options);
   return {std::move(model), std::move(program)};
 }
 
@@ -30,36 +44,112 @@ std::vector<Instruction>::iterator find(std::vector<Instruction>& list, OpCode c
   return std::find_if(list.begin(), list.end(), [&](const Instruction& i) { return i.code == code && i.adjoint == adjoint; });
 }
 
+/// Nothing where the strategy does not suit the model.
+std::optional<Plan> plan_if_suitable(const std::string& strategy, const Model& model) {
+  try {
+    return named_plan(strategy, model, Cluster::uniform(4), 16, {});
+  } catch (const Error& error) {
+    EXPECT_EQ(int(error.blame()), int(Blame::user)) << error.what();
+    return std::nullopt;
+  }
+}
+
 TEST(Check, AcceptsEveryNamedPlan) {
+  int plans = 0;
   for (const char* name : {"mlp", "skip", "tied-mlp", "dropout-mlp"}) {
     const Model model = make_model({name, {6}, 4, {{"hidden", 8}}});
-    for (const std::string& strategy : known_strategies())
-      for (bool clip : {false, true})
-        EXPECT_NO_THROW(compile(model, named_plan(strategy, model, Cluster::uniform(4), 16, {}), {.clip_gradients = clip}));
+    for (const std::string& strategy : known_strategies()) {
+      const auto plan = plan_if_suitable(strategy, model);
+      if (!plan) continue;
+      ++plans;
+      for (bool clip : {false, true}) EXPECT_NO_THROW(compile(model, *plan, {.clip_gradients = clip})) << name << " " << strategy;
+    }
   }
+  EXPECT_GE(plans, 20);
   const Model norm = make_model({"cifar-resnet18", {3, 8, 8}, 4, {{"width", 4}}});
-  for (const std::string& strategy : known_strategies())
+  for (const std::string& strategy : known_strategies()) {
+    const auto plan = plan_if_suitable(strategy, norm);
+    if (!plan) continue;
     for (bool training : {false, true})
-      EXPECT_NO_THROW(compile(norm, named_plan(strategy, norm, Cluster::uniform(4), 16, {}),
-                              {.training = training, .batch_norm = BatchNormScope::global}));
+      EXPECT_NO_THROW(compile(norm, *plan, {.training = training, .batch_norm = BatchNormScope::global})) << strategy;
+  }
+}
+
+/// Every schedule with every way to hold the parameters, clipped or not; the tied parameter lies on the first and the last stage.
+TEST(Check, AcceptsEveryScheduleAndSharding) {
+  for (const char* name : {"mlp", "tied-mlp"}) {
+    const Model model = make_model({name, {6}, 4, {{"hidden", 8}}});
+    for (const Schedule& schedule : known_schedules()) {
+      const bool chunked = schedule.name == "interleaved";
+      const int micro_batches = schedule.name == "pipedream" ? 1 : 4;
+      Plan plan = named_plan(fmt::format("data=2,pipeline={},micro_batches={}", chunked ? 4 : 2, micro_batches), model,
+                             Cluster::uniform(chunked ? 8 : 4), 16, {});
+      if (chunked) plan.stages = {{0, 1}, {2, 3}, {0, 1}, {2, 3}};
+      plan.devices = 4;
+      plan.schedule = schedule.name;
+      using enum OptimizerSharding;
+      for (OptimizerSharding sharding : {none, zero1, zero2, zero3}) {
+        if (!schedule.flushes && sharding >= zero2) continue;          // refused: no whole old versions
+        plan.optimizer_sharding = sharding;
+        for (bool clip : {false, true})
+          for (bool copies : {false, true})
+            EXPECT_NO_THROW(compile(model, plan, {.clip_gradients = clip, .private_replicas = copies}))
+                << name << " " << schedule.name << " " << name_of(sharding) << " clip " << clip << " copies " << copies;
+      }
+    }
+  }
+}
+
+/// The two stages that hold a tied parameter come to it at different times, the second one only after the first has sent:
+/// a gather that waits for both would hang. Refused, not hung.
+TEST(Check, GathersOfATiedParameterThatWaitForEachOther) {
+  Model model = make_model({"tied-mlp", {6}, 4, {{"hidden", 8}}});
+  Plan plan = named_plan("data=2,pipeline=2,micro_batches=4", model, Cluster::uniform(4), 16, {});
+  Case c{model, compile(model, plan, {.private_replicas = true})};
+  const auto& buckets = c.program.buckets;
+  const auto tied = std::find_if(buckets.begin(), buckets.end(), [](const Bucket& b) { return b.holders.size() == 4; });
+  ASSERT_NE(tied, buckets.end());
+  const auto id = int(tied - buckets.begin());
+  for (int rank = 0; rank < 4; ++rank) {
+    auto& list = c.list(rank);
+    const auto first = find(list, OpCode::forward);
+    list.insert(first, {{OpCode::prefetch_weights, id}, {OpCode::gather_weights, id}});
+  }
+  refuse(c, {"would deadlock", "gather weights bucket", "receive", "waits for rank 0"});
+}
+
+/// p = 2 without flush whose first stage would read weights that its own later update writes.
+TEST(Check, WeightsThatComeTooLate) {
+  Case c = make("pipeline=2,micro_batches=1", 2, {}, "pipedream");
+  for (Op& op : c.program.ops) op.delay = 0;
+  refuse(c, {"would deadlock", "rank 0 at instruction", "forward fc1", "batch 1) waits for rank 0"});
 }
 
 TEST(Check, DroppedSend) {
   Case c = make("pipeline=2,micro_batches=2", 2);
-  c.program.ranks[0].erase(find(c.program.ranks[0], OpCode::send));
+  auto& list = c.list(0);
+  list.erase(find(list, OpCode::send));
   // rank 1 waits for the activation, rank 0 for the gradient that rank 1 would give later
   refuse(c, {"would deadlock", "rank 0 at instruction", "receive gradient of", "rank 1 at instruction", "micro-batch 0"});
 }
 
 TEST(Check, DroppedGradientSend) {
   Case c = make("pipeline=2,micro_batches=1", 2);
-  c.program.ranks[1].erase(find(c.program.ranks[1], OpCode::send, true));
+  auto& list = c.list(1);
+  list.erase(find(list, OpCode::send, true));
   refuse(c, {"rank 0 at instruction", "receive gradient of", "waits for rank 1", "has ended and never takes part"});
+}
+
+TEST(Check, DroppedReceive) {
+  Case c = make("pipeline=2,micro_batches=1", 2);
+  auto& list = c.list(0);
+  list.erase(find(list, OpCode::receive, true));
+  refuse(c, {"rank 1 sends (send gradient of", "micro-batch 0) to rank 0", "has ended and never takes it"});
 }
 
 TEST(Check, ReceivesBeforeTheSendsTheyNeed) {
   Case c = make("pipeline=2,micro_batches=1", 2);
-  auto& list = c.program.ranks[0];
+  auto& list = c.list(0);
   auto send = find(list, OpCode::send), receive = find(list, OpCode::receive, true);
   std::iter_swap(send, receive);  // wants the gradient before it has sent the activation
   refuse(c, {"would deadlock", "receive gradient of", "waits for rank 1", "rank 1 at instruction", "waits for rank 0"});
@@ -67,7 +157,7 @@ TEST(Check, ReceivesBeforeTheSendsTheyNeed) {
 
 TEST(Check, RedistributeWithoutOneRank) {
   Case c = make("tensor=4", 4);
-  auto& list = c.program.ranks[2];
+  auto& list = c.list(2);
   ASSERT_NE(find(list, OpCode::redistribute), list.end());
   for (auto it = list.begin(); it != list.end();) it = it->code == OpCode::redistribute ? list.erase(it) : it + 1;
   refuse(c, {"redistribute", "waits for rank 2"});
@@ -75,28 +165,28 @@ TEST(Check, RedistributeWithoutOneRank) {
 
 TEST(Check, OneRedistributeTooFew) {
   Case c = make("tensor=2,micro_batches=2", 2);
-  auto& list = c.program.ranks[1];
+  auto& list = c.list(1);
   list.erase(find(list, OpCode::redistribute));
   refuse(c, {"rank 0 at instruction", "redistribute", "waits for rank 1"});
 }
 
 TEST(Check, BucketThatOneHolderNeverCompletes) {
   Case c = make("data", 3);
-  auto& list = c.program.ranks[1];
+  auto& list = c.list(1);
   list.erase(find(list, OpCode::reduce_gradients));
   refuse(c, {"optimizer step bucket", "waits for rank 1"});
 }
 
 TEST(Check, OptimizerStepBeforeOnesOwnReduction) {
   Case c = make("data", 2);
-  auto& list = c.program.ranks[0];
+  auto& list = c.list(0);
   std::iter_swap(find(list, OpCode::reduce_gradients), find(list, OpCode::optimizer_step));
   refuse(c, {"would deadlock", "rank 0 at instruction", "waits for rank 0"});
 }
 
 TEST(Check, ClippingNeedsAll) {
   Case c = make("data", 2, {.clip_gradients = true});
-  auto& list = c.program.ranks[1];
+  auto& list = c.list(1);
   list.erase(find(list, OpCode::clip_gradients));
   refuse(c, {"clip gradients", "waits for rank 1", "has ended"});
 }
@@ -105,7 +195,8 @@ TEST(Check, LayersThatTalkNeedTheirGroup) {
   Model model = make_model({"cifar-resnet18", {3, 8, 8}, 4, {{"width", 4}}});
   Program program = compile(model, named_plan("data", model, Cluster::uniform(2), 16, {}), {.batch_norm = BatchNormScope::global});
   Case c{std::move(model), std::move(program)};
-  c.program.ranks[1].erase(find(c.program.ranks[1], OpCode::backward));
+  auto& list = c.list(1);
+  list.erase(find(list, OpCode::backward));
   refuse(c, {"rank 0 at instruction", "backward", "waits for rank 1"});
 }
 

@@ -24,22 +24,7 @@ int count(const std::vector<Instruction>& list, OpCode code, int adjoint = -1) {
                            [&](const Instruction& i) { return i.code == code && (adjoint < 0 || i.adjoint == bool(adjoint)); }));
 }
 
-TEST(Gpipe, ForwardsThenBackwardsInReverse) {
-  for (int p = 1; p <= 4; ++p)
-    for (int m = 1; m <= 8; ++m)
-      for (int stage = 0; stage < p; ++stage) {
-        auto tasks = schedule_tasks("gpipe", stage, p, m);
-        ASSERT_EQ(tasks.size(), size_t(2 * m));
-        for (int k = 0; k < m; ++k) {
-          EXPECT_FALSE(tasks[size_t(k)].backward);
-          EXPECT_EQ(tasks[size_t(k)].micro_batch, k);
-          EXPECT_TRUE(tasks[size_t(m + k)].backward);
-          EXPECT_EQ(tasks[size_t(m + k)].micro_batch, m - 1 - k);
-        }
-      }
-}
-
-TEST(Gpipe, UnknownSchedule) {
+TEST(Compile, UnknownSchedule) {
   const Model model = mlp();
   Plan plan = plan_for(model, "single", 1);
   plan.schedule = "zigzag";
@@ -55,14 +40,14 @@ TEST(Compile, EveryMicroBatchOncePerSegment) {
           compile(model, plan_for(model, "pipeline=" + std::to_string(p) + ",micro_batches=" + std::to_string(m), p), {});
       EXPECT_EQ(program.micro_batches, m);
       std::map<std::tuple<OpCode, int, int>, int> seen;
-      for (const auto& list : program.ranks)
+      for (const auto& list : program.lists)
         for (const Instruction& i : list)
           if (i.code == OpCode::forward || i.code == OpCode::backward) ++seen[{i.code, i.index, i.micro_batch}];
       EXPECT_EQ(seen.size(), program.segments.size() * size_t(2 * m));
       for (const auto& [key, times] : seen) EXPECT_EQ(times, 1);
       // one boundary per pair of neighbours: sends and receives, forward and backward
       int sends = 0, receives = 0;
-      for (const auto& list : program.ranks) {
+      for (const auto& list : program.lists) {
         sends += count(list, OpCode::send);
         receives += count(list, OpCode::receive);
       }
@@ -74,18 +59,18 @@ TEST(Compile, EveryMicroBatchOncePerSegment) {
 TEST(Compile, SingleDeviceIsOneSegmentAndNoCommunication) {
   const Model model = mlp();
   const Program program = compile(model, plan_for(model, "single", 1), {});
-  ASSERT_EQ(program.ranks.size(), 1u);
+  ASSERT_EQ(program.list_of_rank.size(), 1u);
   std::vector<OpCode> codes;
-  for (const Instruction& i : program.ranks[0]) codes.push_back(i.code);
+  for (const Instruction& i : program.instructions(0)) codes.push_back(i.code);
   EXPECT_EQ(codes, (std::vector<OpCode>{OpCode::load_batch, OpCode::forward, OpCode::backward, OpCode::reduce_gradients,
                                         OpCode::optimizer_step}));
-  EXPECT_EQ(program.describe(program.ranks[0][1], model), "forward fc1..loss");
+  EXPECT_EQ(program.describe(program.instructions(0)[1], model), "forward fc1..loss");
 }
 
 TEST(Compile, EvaluationIsForwardOnly) {
   const Model model = mlp();
   const Program program = compile(model, plan_for(model, "data=2,pipeline=2,micro_batches=3", 4), {.training = false});
-  for (const auto& list : program.ranks)
+  for (const auto& list : program.lists)
     for (const Instruction& i : list) {
       EXPECT_NE(i.code, OpCode::backward);
       EXPECT_NE(i.code, OpCode::optimizer_step);
@@ -97,7 +82,7 @@ TEST(Compile, ClippingComesBetweenReductionAndUpdate) {
   const Model model = mlp();
   const Program program = compile(model, plan_for(model, "data", 2), {.clip_gradients = true});
   EXPECT_TRUE(program.keeps_gradients);
-  for (const auto& list : program.ranks) {
+  for (const auto& list : program.lists) {
     ASSERT_EQ(count(list, OpCode::clip_gradients), 1);
     auto clip = std::find_if(list.begin(), list.end(), [](const auto& i) { return i.code == OpCode::clip_gradients; });
     EXPECT_EQ(count({list.begin(), clip}, OpCode::reduce_gradients), int(program.buckets.size()));
@@ -122,7 +107,7 @@ Plan megatron(const Model& model, int degree) {
 
 std::vector<RedistributionKind> kinds(const Program& program, bool adjoint) {
   std::vector<RedistributionKind> found;
-  for (const Instruction& i : program.ranks[0])
+  for (const Instruction& i : program.instructions(0))
     if (i.code == OpCode::redistribute && i.adjoint == adjoint) {
       MoveEnds ends = ends_of(program.moves[size_t(i.index)], program, adjoint);
       found.push_back(classify(ends.from, ends.to));
@@ -155,7 +140,7 @@ TEST(Moves, BytesOfTheAllReduce) {
   const Model model = mlp();
   for (int degree : {2, 4}) {
     const Program program = compile(model, megatron(model, degree), {});
-    for (const Instruction& i : program.ranks[0]) {
+    for (const Instruction& i : program.instructions(0)) {
       if (i.code != OpCode::redistribute || i.adjoint) continue;
       const Move& move = program.moves[size_t(i.index)];
       MoveEnds ends = ends_of(move, program, false);
@@ -188,7 +173,7 @@ TEST(Moves, SkipConnectionsSkipStages) {
     if (program.values[size_t(move.from)].node != start || to.layout.mesh.workers != std::vector<int>{2}) continue;
     ++direct;
     auto touches = [&](int rank) {
-      return std::count_if(program.ranks[size_t(rank)].begin(), program.ranks[size_t(rank)].end(), [&](const Instruction& i) {
+      return std::count_if(program.instructions(rank).begin(), program.instructions(rank).end(), [&](const Instruction& i) {
         return i.index == m && (i.code == OpCode::send || i.code == OpCode::receive || i.code == OpCode::redistribute);
       });
     };
@@ -206,22 +191,22 @@ TEST(Moves, AreSharedByConsumersOfOneLayout) {
   const NodeId start = model.find("relu0");
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) plan.layers[size_t(id)].stage = id <= start ? 0 : 1;
   const Program program = compile(model, plan, {});
-  EXPECT_EQ(count(program.ranks[0], OpCode::send, false), 1);
-  EXPECT_EQ(count(program.ranks[0], OpCode::receive, true), 1);
+  EXPECT_EQ(count(program.instructions(0), OpCode::send, false), 1);
+  EXPECT_EQ(count(program.instructions(0), OpCode::receive, true), 1);
 }
 
 TEST(Moves, TargetsAreLoadedWhereTheyAreNeeded) {
   const Model model = mlp();
   const Program program = compile(model, plan_for(model, "pipeline=3,micro_batches=2", 3), {});
-  EXPECT_EQ(count(program.ranks[0], OpCode::load_batch), 2);
-  EXPECT_EQ(count(program.ranks[1], OpCode::load_batch), 0);
-  EXPECT_EQ(count(program.ranks[2], OpCode::load_batch), 2);
+  EXPECT_EQ(count(program.instructions(0), OpCode::load_batch), 2);
+  EXPECT_EQ(count(program.instructions(1), OpCode::load_batch), 0);
+  EXPECT_EQ(count(program.instructions(2), OpCode::load_batch), 2);
 }
 
 TEST(Buffers, AreSharedBeforeEvaluation) {
   const Model model = make_model({"cifar-resnet18", {3, 8, 8}, 4, {{"width", 4}}});
   auto synchronizations = [&](const char* name, int devices, bool training) {
-    return count(compile(model, plan_for(model, name, devices), {.training = training}).ranks[0], OpCode::synchronize_buffers);
+    return count(compile(model, plan_for(model, name, devices), {.training = training}).instructions(0), OpCode::synchronize_buffers);
   };
   EXPECT_EQ(synchronizations("data", 2, false), 20);
   EXPECT_EQ(synchronizations("data", 2, true), 0);

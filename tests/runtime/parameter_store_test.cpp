@@ -17,11 +17,22 @@ namespace {
 
 using Values = std::map<std::string, at::Tensor>;
 
+/// A store with the workers that share it, outside a run.
+struct Shared {
+  LocalWorld world;
+  ParameterStore store;
+  std::vector<std::unique_ptr<Replicas>> workers;
+  Shared(const Program& program, Precision precision) : world(program.devices), store(program, precision) {
+    for (int rank = 0; rank < program.devices; ++rank) workers.push_back(shared_replicas(rank, program, store, world, {}));
+  }
+};
+
 Values initial(const Model& model, const std::string& degrees, int devices, Precision precision, uint64_t seed = 4) {
   const Program program = compile(model, named_plan(degrees, model, Cluster::uniform(devices), 16, {}),
                                   {.mixed_precision = precision == Precision::bf16});
-  ParameterStore store(program, precision);
-  for (int rank = 0; rank < devices; ++rank) store.initialize(rank, seed);
+  Shared shared(program, precision);
+  for (auto& worker : shared.workers) worker->initialize(seed);
+  const ParameterStore& store = shared.store;
   Values values;
   for (int p = 0; p < int(program.parameters.size()); ++p) values[program.parameters[size_t(p)].spec.name] = store.full_parameter(p);
   return values;
@@ -74,7 +85,8 @@ TEST(ParameterStore, Distributions) {
 TEST(ParameterStore, SetAndReadBack) {
   const Model model = make_model({"mnist-convnet", {1, 16, 16}, 4, {}});
   const Program program = compile(model, named_plan("data=2,tensor=2", model, Cluster::uniform(4), 16, {}), {.mixed_precision = true});
-  ParameterStore store(program, Precision::bf16);
+  Shared shared(program, Precision::bf16);
+  ParameterStore& store = shared.store;
   for (int p = 0; p < int(program.parameters.size()); ++p) {
     const at::Tensor full = at::randn(program.parameters[size_t(p)].spec.shape);
     store.set_parameter(p, full);
@@ -82,7 +94,7 @@ TEST(ParameterStore, SetAndReadBack) {
     EXPECT_FALSE(store.full_gradient(p).defined());
   }
   for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b)
-    EXPECT_TRUE(at::equal(store.bucket(b).compute.to(at::kFloat), store.bucket(b).master.to(at::kBFloat16).to(at::kFloat)));
+    EXPECT_TRUE(at::equal(store.bucket(b).compute[0].to(at::kFloat), store.bucket(b).master[0].to(at::kBFloat16).to(at::kFloat)));
 }
 
 TEST(ParameterStore, ConvolutionsLieInChannelsLastOrder) {
@@ -91,7 +103,7 @@ TEST(ParameterStore, ConvolutionsLieInChannelsLastOrder) {
   ParameterStore store(program, Precision::fp32);
   for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b)
     for (const ParameterShard& shard : program.buckets[size_t(b)].shards)
-      EXPECT_TRUE(ParameterStore::view_of(store.bucket(b).master, shard).is_contiguous(
+      EXPECT_TRUE(ParameterStore::view_of(store.bucket(b).master[0], shard).is_contiguous(
           shard.box.size() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
 }
 

@@ -228,7 +228,7 @@ TEST_F(WorkerMemory, OutcomeOfAStep) {
     EXPECT_LE(o.hidden_seconds, o.compute_seconds + 1e-9);
     EXPECT_EQ(o.loss_sum > 0, rank >= 2) << "the last stage has the loss";
     const auto waits = std::count_if(o.events.begin(), o.events.end(), [](const Event& e) { return e.kind == EventKind::wait; });
-    ASSERT_EQ(o.events.size() - size_t(waits), test.program.ranks[size_t(rank)].size());
+    ASSERT_EQ(o.events.size() - size_t(waits), test.program.instructions(rank).size());
     double end = o.begin;
     for (const Event& event : o.events) {
       EXPECT_EQ(event.rank, rank);

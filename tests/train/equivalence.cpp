@@ -1,5 +1,7 @@
 #include "equivalence.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <map>
 #include <sstream>
@@ -15,23 +17,32 @@ Model small_model(const std::string& name) {
   if (name == "resnet") return make_model({"cifar-resnet18", {3, 8, 8}, kClasses, {{"width", 4}, {"batch_norm", 0}}});
   // larger images than without norms: the last blocks' statistics over two or three values would magnify rounding a thousandfold
   if (name == "resnet-bn") return make_model({"cifar-resnet18", {3, 16, 16}, kClasses, {{"width", 4}}});
+  if (name == "inception") return make_model({name, {3, 8, 8}, kClasses, {{"width", 8}, {"batch_norm", 0}}});
+  if (name == "lstm-lm") return make_model({name, {3}, kClasses, {{"width", 8}, {"probability", 0.2}}});
+  if (name == "transformer-classifier") return make_model({name, {3, 8, 8}, kClasses, {{"layers", 2}, {"width", 8}, {"heads", 2}, {"probability", 0.2}}});
   if (name == "dropout-mlp") return make_model({name, {6}, kClasses, {{"hidden", 8}, {"probability", 0.3}}});
+  if (name == "transformer-lm")
+    return make_model({name, {8}, kClasses, {{"layers", 2}, {"width", 8}, {"heads", 4}, {"probability", 0.2}}});
   return make_model({name, {6}, kClasses, {{"hidden", 8}}});
 }
 
 std::function<Batch(int64_t)> random_batches(const Model& model, std::vector<int64_t> sizes, uint64_t seed) {
-  const Shape sample = model.node(0).sample_shape;
-  return [sizes, seed, sample](int64_t step) {
+  const Shape sample = model.node(0).sample_shape, labels_of_one = model.node(1).sample_shape;
+  return [sizes, seed, sample, labels_of_one](int64_t step) {
     const int64_t n = sizes.at(size_t(step) % sizes.size());
-    auto load = [sample, seed, step](Range range) {
-      Shape shape = sample;
+    auto load = [sample, labels_of_one, seed, step](Range range) {
+      Shape shape = sample, target_shape = labels_of_one;
       shape.insert(shape.begin(), range.size());
-      at::Tensor data = at::empty(shape, at::kDouble), target = at::empty({range.size()}, at::kLong);
+      target_shape.insert(target_shape.begin(), range.size());
+      at::Tensor data = at::empty(shape, at::kDouble), target = at::empty(target_shape, at::kLong);
       Philox values(random_key(seed, "data")), labels(random_key(seed, "target"));
       const int64_t each = element_count(sample), first = step * 1000 + range.begin;
       for (int64_t i = 0; i < data.numel(); ++i) data.data_ptr<double>()[i] = values.normal(uint64_t(first * each + i));
-      for (int64_t i = 0; i < range.size(); ++i)
-        target.data_ptr<int64_t>()[i] = int64_t(labels.uniform(uint64_t(first + i)) * kClasses);
+      const int64_t first_label = first * element_count(labels_of_one);
+      for (int64_t i = 0; i < target.numel(); ++i)
+        target.data_ptr<int64_t>()[i] = int64_t(labels.uniform(uint64_t(first_label + i)) * kClasses);
+      // a target per position: a model of language, which reads tokens
+      if (!labels_of_one.empty()) data = data.mul(1000).to(at::kLong).remainder(kClasses);
       if (data.dim() == 4 && data.numel() > 0) data = data.contiguous(at::MemoryFormat::ChannelsLast);
       return std::vector<at::Tensor>{data, target};
     };
@@ -126,16 +137,17 @@ Plan plan_of(const std::string& degrees, const Model& model) {
   int devices = 1;
   std::istringstream items(degrees);
   for (std::string item; std::getline(items, item, ',');)
-    if (item.rfind("micro_batches", 0) != 0) devices *= std::stoi(item.substr(item.find('=') + 1));
+    for (const char* axis : {"data=", "tensor=", "pipeline="})
+      if (item.starts_with(axis)) devices *= std::stoi(item.substr(item.find('=') + 1));
   return named_plan(degrees, model, Cluster::uniform(devices), kBatch, {});
 }
 
 std::vector<std::string> all_degrees() {
   std::vector<std::string> all{"data=1", "data=1,micro_batches=3", "data=2", "data=3", "data=4", "data=2,micro_batches=2",
                                "tensor=2", "tensor=4", "tensor=2,micro_batches=3"};
-  for (int m = 1; m <= 8; ++m) all.push_back("pipeline=2,micro_batches=" + std::to_string(m));
-  for (int m : {1, 2, 3, 5, 8}) all.push_back("pipeline=3,micro_batches=" + std::to_string(m));
-  for (int m : {1, 4, 7}) all.push_back("pipeline=4,micro_batches=" + std::to_string(m));
+  for (int m = 1; m <= 8; ++m) all.push_back(fmt::format("pipeline=2,micro_batches={}", m));
+  for (int m : {1, 2, 3, 5, 8}) all.push_back(fmt::format("pipeline=3,micro_batches={}", m));
+  for (int m : {1, 4, 7}) all.push_back(fmt::format("pipeline=4,micro_batches={}", m));
   for (const char* mixed : {"data=2,tensor=2", "data=3,tensor=2", "data=2,pipeline=2,micro_batches=1",
                             "data=2,pipeline=2,micro_batches=3", "data=3,pipeline=2,micro_batches=4",
                             "tensor=2,pipeline=2,micro_batches=3", "tensor=4,pipeline=2,micro_batches=2",

@@ -21,7 +21,8 @@ constexpr int64_t kClasses = 4;
 /// of micro-batches, so that workers have no samples.
 inline std::vector<int64_t> ragged_batches() { return {13, 7, 2}; }
 
-/// "mlp", "convnet", "resnet" (without batch norm), "resnet-bn", "skip", "dropout-mlp", "tied-mlp".
+/// "mlp", "convnet", "resnet" (without batch norm), "resnet-bn", "skip", "dropout-mlp", "tied-mlp", "inception", "lstm-lm",
+/// "transformer-lm", "transformer-classifier".
 Model small_model(const std::string& name);
 
 /// Samples keyed by step, the same for every plan.

@@ -80,6 +80,11 @@ class RandomPlan {
     plan_.stages.resize(size_t(stages));
     for (size_t i = 0; i < ranks.size(); ++i) plan_.stages[i < size_t(stages) ? i : size_t(below(stages))].push_back(ranks[i]);
     for (auto& stage : plan_.stages) std::sort(stage.begin(), stage.end());
+    plan_.schedule = std::vector<std::string>{"gpipe", "1f1b", "zero-bubble"}[size_t(below(3))];
+    plan_.optimizer_sharding = OptimizerSharding(std::max(0, below(8) - 4));
+    plan_.recompute_last = below(2) == 0;
+    if (below(4) == 0)
+      for (int d = 0; d < plan_.devices; ++d) plan_.speeds.push_back(1 + below(3));
     plan_.layers.resize(model_.nodes().size());
     for (NodeId id = model_.input_count(); id < NodeId(model_.nodes().size()); ++id) draw_layer(id);
     return plan_;
@@ -100,6 +105,7 @@ class RandomPlan {
     layer.data = workers / layer.tensor;
     auto options = model_.node(id).layer->sharding_options(model_.input_shapes(id), layer.tensor);
     layer.split = options[size_t(below(int(options.size())))].name;
+    if (below(3) == 0) layer.recompute = below(2) == 0 ? "a" : "b";
   }
 
   const Model& model_;

@@ -81,8 +81,59 @@ TEST_F(ExperimentFile, Defaults) {
   EXPECT_EQ(e.batch, 128);
   EXPECT_EQ(e.precision, Precision::fp32);
   EXPECT_FALSE(e.target_accuracy);
+  EXPECT_EQ(e.device_threads, std::vector<int>{1});
+  EXPECT_TRUE(e.device_speeds.empty() && e.frozen.empty());
+  EXPECT_FALSE(e.private_replicas);
+  EXPECT_EQ(cluster_of(e, 2).devices[0].speed, 1);
   EXPECT_EQ(e.optimizer.kind, OptimizerConfig::Kind::sgd);
   EXPECT_EQ(e.clip_norm, 0);
+}
+
+TEST_F(ExperimentFile, DevicesAndReplicas) {
+  const Experiment e = read("devices = [2, 3]\ndevice_threads = [2, 1, 4]\ndevice_speeds = [1.0, 0.5, 2]\nreplicas = \"private\"\n"
+                            "frozen = [\"fc1.weight\", \"fc2.*\"]\nbatch_norm = \"deferred\"\ndevice_memory = \"1 MiB\"");
+  EXPECT_EQ(e.device_threads, (std::vector<int>{2, 1, 4}));
+  EXPECT_EQ(e.device_speeds, (std::vector<double>{1, 0.5, 2}));
+  EXPECT_TRUE(e.private_replicas);
+  EXPECT_EQ(e.frozen, (std::vector<std::string>{"fc1.weight", "fc2.*"}));
+  EXPECT_EQ(e.batch_norm, BatchNormScope::deferred);
+  const Cluster two = cluster_of(e, 2);
+  ASSERT_EQ(two.size(), 2);
+  EXPECT_EQ(two.devices[0].speed, 1);
+  EXPECT_EQ(two.devices[1].speed, 0.5);
+  EXPECT_EQ(two.devices[1].memory, 1 << 20);
+  EXPECT_EQ(threads_of(e, 3), (std::vector<int>{2, 1, 4}));
+  expect_error(Blame::user, {file_.string(), "device_threads lists 3 of 4 devices"}, [&] { cluster_of(e, 4); });
+  const CompileOptions options = compile_options(e, true);
+  EXPECT_TRUE(options.training && options.private_replicas);
+  EXPECT_EQ(options.frozen, e.frozen);
+  EXPECT_EQ(options.batch_norm, BatchNormScope::deferred);
+  EXPECT_FALSE(options.clip_gradients || options.mixed_precision || compile_options(e, false).training);
+}
+
+TEST_F(ExperimentFile, SpeedsFollowThreads) {
+  Experiment e = read("device_threads = [2, 1]");
+  EXPECT_EQ(cluster_of(e, 2).devices[0].speed, 2);
+  EXPECT_EQ(cluster_of(e, 2).devices[1].speed, 1);
+  EXPECT_EQ(cluster_of(e, 1).size(), 1);
+  e = read("device_threads = 3");
+  EXPECT_EQ(threads_of(e, 2), (std::vector<int>{3, 3}));
+  EXPECT_EQ(cluster_of(e, 2).devices[0].speed, cluster_of(e, 2).devices[1].speed);
+  e = read("device_speeds = [1, 2]");
+  EXPECT_EQ(threads_of(e, 3), (std::vector<int>{1, 1, 1}));
+  expect_error(Blame::user, {file_.string(), "device_speeds lists 2 of 3 devices", "fewer devices"}, [&] { cluster_of(e, 3); });
+}
+
+TEST_F(ExperimentFile, TextNeedsALanguageModel) {
+  std::ofstream(file_) << "[model]\nname = \"lstm-lm\"\n[data]\nname = \"generated-text\"\nsequence = 20\n[optimizer]\n";
+  EXPECT_EQ(read_experiment(file_, {}).data.sequence, 20);
+  ExperimentOverrides o;
+  o.set = {"model.name=mlp"};
+  expect_error(Blame::user, {"model.name", "data set generated-text holds text", "language model"}, [&] { read_experiment(file_, o); });
+  o.set = {"data.name=digits"};
+  expect_error(Blame::user, {"sequence", "digits is no text"}, [&] { read_experiment(file_, o); });
+  o.set = {"data.name=digits", "data.sequence=0"};
+  expect_error(Blame::user, {"model.name", "data set digits holds no text"}, [&] { read_experiment(file_, o); });
 }
 
 TEST_F(ExperimentFile, Refused) {
@@ -100,6 +151,14 @@ TEST_F(ExperimentFile, Refused) {
   refuse({"devices", "0"}, "devices = [0]");
   refuse({"devices", "1000"}, "devices = [1000]");
   refuse({"batch_norm", "everywhere", "global"}, "batch_norm = \"everywhere\"");
+  refuse({"device_threads", "0 threads", "1 to 1024"}, "device_threads = 0");
+  refuse({"device_threads", "2000 threads"}, "device_threads = [1, 2000]");
+  refuse({"device_threads", "whole numbers"}, "device_threads = [1, \"x\"]");
+  refuse({"device_threads", "no number of threads"}, "device_threads = []");
+  refuse({"device_speeds", "must be positive"}, "device_speeds = [1, 0]");
+  refuse({"replicas", "privat", "did you mean", "private"}, "replicas = \"privat\"");
+  refuse({"frozen", "name is empty"}, "frozen = [\"\"]");
+  refuse({"batch_norm", "defered", "deferred"}, "batch_norm = \"defered\"");
   refuse({"micro_batches", "at least 0"}, "micro_batches = -1");
   refuse({"kind", "lamb", "adamw"}, "", "kind = \"lamb\"");
   refuse({"nesterov", "needs momentum"}, "", "nesterov = true\nmomentum = 0");

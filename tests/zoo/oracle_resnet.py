@@ -74,7 +74,7 @@ def check(step, name, width, size, classes, batch):
                 write(folder / f"{key}.bin", value)
         write(folder / "data.bin", data)
         write(folder / "target.bin", target)
-        subprocess.run([step, folder, name, str(width), "3", str(size), str(classes), str(batch)], check=True)
+        subprocess.run([step, folder, name, f"3,{size},{size}", str(classes), str(batch), f"width={width}"], check=True)
         losses = F.cross_entropy(net(data), target, reduction="none")
         losses.mean().backward()
 

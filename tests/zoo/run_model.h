@@ -33,6 +33,7 @@ class PlainRun {
       call.micro_batch_samples = data.size(0);
       for (const ParameterSpec& spec : nodes[id].layer->parameters()) call.parameters.push_back(state_.at(spec.name));
       for (const BufferSpec& spec : nodes[id].layer->buffers()) call.buffers.push_back(state_.at(spec.name));
+      for (const StateSpec& spec : nodes[id].layer->states()) call.states.push_back(first_state(spec, data.size(0)));
       std::vector<at::Tensor> inputs;
       for (NodeId input : nodes[id].inputs) {
         inputs.push_back(values[size_t(input)]);
@@ -73,6 +74,12 @@ class PlainRun {
   std::map<std::string, double> metrics;
 
  private:
+  static at::Tensor first_state(const StateSpec& spec, int64_t samples) {
+    Shape sizes = spec.sample_shape;
+    sizes.insert(sizes.begin(), samples);
+    return at::zeros(sizes);
+  }
+
   const Model& model_;
   std::map<std::string, at::Tensor>& state_;
 };

@@ -76,6 +76,82 @@ TEST(Zoo, MnistConvnetNamesItsLayers) {
   EXPECT_EQ(m.node(m.find("flatten")).sample_shape, Shape{512});
 }
 
+TEST(Zoo, InceptionHasGoogLeNetsBlocks) {
+  Model m = make_model({.name = "inception", .sample_shape = {3, 32, 32}, .classes = 10, .options = {}});
+  EXPECT_EQ(m.node(m.find("inception3a.concat")).sample_shape, (Shape{64 + 128 + 32 + 32, 16, 16}));
+  EXPECT_EQ(m.node(m.find("inception3b.concat")).sample_shape, (Shape{128 + 192 + 96 + 64, 8, 8}));
+  EXPECT_EQ(m.node(m.find("inception3a.concat")).inputs.size(), 4u);
+  EXPECT_EQ(m.consumers(m.find("maxpool1")).size(), 4u);
+  EXPECT_EQ(m.parameters().front().name, "conv1.conv.weight");
+  for (const char* name : {"inception3a.branch1.conv", "inception3a.branch2.0.bn", "inception3b.branch3.1.conv",
+                           "inception3b.branch4.0", "inception3b.branch4.1.conv"})
+    EXPECT_GE(m.find(name), 0) << name;
+  // in x out x kernel^2 of stem, 3a (on 64 channels) and 3b (on 256), by table 1 of the paper
+  const int64_t stem = 3 * 64 * 9;
+  const int64_t block_a = 64 * 64 + 64 * 96 + 96 * 128 * 9 + 64 * 16 + 16 * 32 * 25 + 64 * 32;
+  const int64_t block_b = 256 * 128 + 256 * 128 + 128 * 192 * 9 + 256 * 32 + 32 * 96 * 25 + 256 * 64;
+  const int64_t maps = 64 + (64 + 96 + 128 + 16 + 32 + 32) + (128 + 128 + 192 + 32 + 96 + 64), fc = 480 * 10 + 10;
+  EXPECT_EQ(m.parameter_count(), stem + block_a + block_b + 2 * maps + fc);
+  EXPECT_EQ(m.parameter_count(), 533482);
+  Model grey = make_model({.name = "inception", .sample_shape = {1, 28, 28}, .classes = 10, .options = {{"batch_norm", 0}}});
+  EXPECT_EQ(grey.parameter_count(), stem / 3 + block_a + block_b + maps + fc) << "a bias for every map";
+  EXPECT_EQ(grey.node(grey.find("inception3b.concat")).sample_shape, (Shape{480, 7, 7}));
+}
+
+TEST(Zoo, LstmLanguageModelHasPyTorchsParameters) {
+  Model m = make_model({.name = "lstm-lm", .sample_shape = {35}, .classes = 10000, .options = {}});
+  std::vector<std::string> names;
+  for (const ParameterSpec& spec : m.parameters()) names.push_back(spec.name);
+  EXPECT_THAT(names, ::testing::ElementsAre("encoder.weight", "rnn.weight_ih_l0", "rnn.weight_hh_l0", "rnn.bias_ih_l0", "rnn.bias_hh_l0",
+                                            "rnn.weight_ih_l1", "rnn.weight_hh_l1", "rnn.bias_ih_l1", "rnn.bias_hh_l1",
+                                            "decoder.weight", "decoder.bias"));
+  EXPECT_EQ(m.parameter_count(), 10000 * 200 + 2 * (2 * 800 * 200 + 2 * 800) + 10000 * 200 + 10000);
+  EXPECT_EQ(m.node(m.output()).sample_shape, (Shape{35, 10000}));
+  auto states = [](const Model& model) {
+    size_t count = 0;
+    for (const Node& node : model.nodes())
+      if (node.layer) count += node.layer->states().size();
+    return count;
+  };
+  EXPECT_EQ(states(m), 4u);
+  Model forgetful = make_model({.name = "lstm-lm", .sample_shape = {35}, .classes = 100, .options = {{"stateful", 0}, {"layers", 3}, {"probability", 0.2}}});
+  EXPECT_EQ(states(forgetful), 0u);
+  EXPECT_GE(forgetful.find("rnn.2"), 0);
+  EXPECT_GE(forgetful.find("drop.2"), 0);
+  EXPECT_TRUE(reads_tokens("lstm-lm"));
+  EXPECT_FALSE(reads_tokens("inception"));
+}
+
+TEST(Zoo, TransformerLanguageModelIsGpt2) {
+  const std::map<std::string, double> small{{"layers", 12}, {"width", 768}, {"heads", 12}};
+  Model m = make_model({.name = "transformer-lm", .sample_shape = {1024}, .classes = 50257, .options = small});
+  const int64_t published = 124439808, key_biases = 12 * 768;  // GPT-2 small; a key's bias changes nothing and is left out
+  EXPECT_EQ(m.parameter_count(), published - key_biases);
+  EXPECT_EQ(m.parameters().front().name, "wte.weight");
+  EXPECT_EQ(m.parameters().back().name, "ln_f.bias");
+  EXPECT_EQ(m.node(m.output()).sample_shape, (Shape{1024, 50257}));
+  for (const char* name : {"wpe", "h.0.ln_1", "h.0.attn.q", "h.0.attn.heads", "h.0.attn.c_proj", "h.0.add_1", "h.11.ln_2",
+                           "h.11.mlp.c_fc", "h.11.mlp.gelu", "h.11.mlp.c_proj", "h.11.add_2", "ln_f", "lm_head"})
+    EXPECT_GE(m.find(name), 0) << name;
+  EXPECT_EQ(m.find("drop"), -1);
+  EXPECT_TRUE(reads_tokens("transformer-lm"));
+  auto with = [&](std::string key, double value) {
+    std::map<std::string, double> options = small;
+    options[key] = value;
+    return make_model({.name = "transformer-lm", .sample_shape = {1024}, .classes = 50257, .options = options});
+  };
+  EXPECT_EQ(with("tied", 0).parameter_count(), m.parameter_count() + 50257 * 768);
+  EXPECT_GE(with("probability", 0.1).find("h.3.mlp.drop"), 0);
+}
+
+TEST(Zoo, TransformerClassifierReadsImagesOrSequences) {
+  Model image = make_model({.name = "transformer-classifier", .sample_shape = {3, 32, 24}, .classes = 10, .options = {}});
+  EXPECT_EQ(image.node(image.find("tokens")).sample_shape, (Shape{8 * 6, 64}));
+  EXPECT_EQ(image.node(image.output()).sample_shape, Shape{10});
+  Model sequence = make_model({.name = "transformer-classifier", .sample_shape = {20, 7}, .classes = 10, .options = {}});
+  EXPECT_EQ(sequence.node(sequence.find("ln_f")).sample_shape, (Shape{20, 64}));
+}
+
 TEST(Zoo, NamesWhatItDoesNotKnow) {
   auto message = [](ModelSpec spec) {
     try {
@@ -92,27 +168,50 @@ TEST(Zoo, NamesWhatItDoesNotKnow) {
   EXPECT_THAT(message({"mlp", {4}, 0, {}}), HasSubstr("0 classes"));
   EXPECT_THAT(message({"mnist-convnet", {1, 6, 6}, 10, {}}), HasSubstr("conv2"));
   EXPECT_THAT(message({"resnet18", {10}, 10, {}}), HasSubstr("conv1"));
+  EXPECT_THAT(message({"inception", {3, 32, 32}, 10, {{"width", 6}}}), HasSubstr("multiple of 4"));
+  EXPECT_THAT(message({"lstm-lm", {1, 28, 28}, 10, {}}), HasSubstr("generated-text"));
+  EXPECT_THAT(message({"lstm-lm", {35}, 10, {{"stateful", 2}}}), HasSubstr("on or off"));
+  EXPECT_THAT(message({"transformer-lm", {1, 28, 28}, 10, {}}), HasSubstr("generated-text"));
+  EXPECT_THAT(message({"transformer-lm", {8}, 10, {{"heads", 5}}}), HasSubstr("128 features for 5 heads"));
+  EXPECT_THAT(message({"transformer-lm", {8}, 10, {{"tied", 3}}}), HasSubstr("on or off"));
+  EXPECT_THAT(message({"transformer-classifier", {3, 30, 32}, 10, {}}), HasSubstr("4x4"));
+  EXPECT_THAT(message({"transformer-classifier", {3}, 10, {}}), HasSubstr("[positions, features]"));
 }
 
 class Learns : public ::testing::TestWithParam<std::string> {};
 
-/// Plain gradient descent on one fixed batch of random images with random labels must fit it.
-TEST_P(Learns, OneBatch) {
-  ModelSpec spec{.name = GetParam(), .sample_shape = {1, 16, 16}, .classes = 4, .options = {}};
-  if (model_options(spec.name).count("width")) spec.options["width"] = 8;
-  Model model = make_model(spec);
-  auto state = initial_state(model, 1, at::kFloat);
-  constexpr int64_t kBatch = 12;
-  at::Tensor data = at::empty({kBatch, 1, 16, 16}), target = at::empty({kBatch}, at::kLong);
+constexpr int64_t kBatch = 12;
+
+/// Random images with targets in turn; for a model of language random tokens, to be repeated.
+std::pair<at::Tensor, at::Tensor> random_batch(const ModelSpec& spec) {
+  Shape sizes = spec.sample_shape;
+  sizes.insert(sizes.begin(), kBatch);
+  const bool tokens = reads_tokens(spec.name);
+  at::Tensor data = at::empty(sizes), target = at::empty({kBatch}, at::kLong);
   Philox random(9);
   for (int64_t i = 0; i < data.numel(); ++i) data.data_ptr<float>()[i] = float(random.normal(uint64_t(i)));
-  for (int64_t i = 0; i < kBatch; ++i) target.data_ptr<int64_t>()[i] = i % spec.classes;
+  for (int64_t i = 0; i < target.numel(); ++i) target.data_ptr<int64_t>()[i] = i % spec.classes;
+  if (!tokens) return {data, target};
+  data = data.mul(1000).to(at::kLong).remainder(spec.classes);
+  return {data, data};
+}
+
+/// Plain gradient descent on one fixed batch with arbitrary labels must fit it.
+TEST_P(Learns, OneBatch) {
+  const bool tokens = reads_tokens(GetParam());
+  ModelSpec spec{.name = GetParam(), .sample_shape = tokens ? Shape{8} : Shape{1, 16, 16}, .classes = 4, .options = {}};
+  const auto options = model_options(spec.name);
+  if (options.contains("width")) spec.options["width"] = tokens || options.contains("heads") ? 16 : 8;
+  Model model = make_model(spec);
+  auto state = initial_state(model, 1, at::kFloat);
+  auto [data, target] = random_batch(spec);
   PlainRun run(model, state);
   double first = 0, last = 0;
   for (int step = 0; step < 60; ++step) {
     last = run.forward(data, target).mean().item<double>();
     if (step == 0) first = last;
-    for (auto& [name, gradient] : run.backward()) state[name].sub_(gradient, 0.1);
+    // signs for models of language: through an embedding and an LSTM, gradients are tiny at first
+    for (auto& [name, gradient] : run.backward()) state[name].sub_(tokens ? gradient.sign() : gradient, tokens ? 0.01 : 0.1);
   }
   EXPECT_NEAR(first, std::log(4.0), 1.0);
   EXPECT_LT(last, first * 0.5);

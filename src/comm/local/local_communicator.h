@@ -40,6 +40,7 @@ class LocalCommunicator final : public Communicator {
   std::unique_ptr<Communicator> group(std::span<const int> ranks) override;
   CommunicationCount count() const override { return tally_->count; }
   void abort(const std::string& reason) override { world_->abort(reason); }
+  std::string abort_reason() const override { return world_->aborted() ? world_->abort_reason() : ""; }
 
  private:
   void require(bool condition, const char* operation, const std::string& promise);

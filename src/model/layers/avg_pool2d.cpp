@@ -13,11 +13,14 @@ Shape AvgPool2d::output_shape(std::span<const Shape> inputs) const {
   if (std::min(inputs[0][1], inputs[0][2]) + 2 * options_.padding < options_.kernel)
     fail_shape(*this, fmt::format("input sample shape {}", to_string(inputs[0])),
                fmt::format("it is smaller than the {0}x{0} window", options_.kernel), "use larger images or fewer pools");
-  return {inputs[0][0], extent(inputs[0][1]), extent(inputs[0][2])};
+  return {inputs[0][0], window().extent(inputs[0][1]), window().extent(inputs[0][2])};
 }
 
 std::vector<ShardingOption> AvgPool2d::sharding_options(std::span<const Shape> inputs, int degree) const {
-  return elementwise_options(1, inputs[0], degree, 1);
+  std::vector<ShardingOption> options = elementwise_options(1, inputs[0], degree, 1);
+  if (degree > 1 && divides_by_height(window(), inputs[0][1], degree))
+    options.push_back(height_option(1, Placement::shard(2), 0, 0, !halo_of(window()).none()));
+  return options;
 }
 
 double AvgPool2d::forward_flops(std::span<const Shape> inputs) const {
@@ -26,21 +29,27 @@ double AvgPool2d::forward_flops(std::span<const Shape> inputs) const {
 
 at::Tensor AvgPool2d::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   const AvgPool2dOptions& o = options_;
-  at::Tensor input = in_layout(inputs[0]);
+  at::Tensor input = with_halo(call, inputs[0], halo(call), inputs[0].scalar_type(), 0);
   call.saved = {input};
   if (input.size(0) == 0)
-    return empty_in_layout({0, input.size(1), extent(input.size(2)), extent(input.size(3))}, input.options());
-  return in_layout(at::avg_pool2d(input, {o.kernel, o.kernel}, {o.stride, o.stride}, {o.padding, o.padding}));
+    return empty_in_layout({0, input.size(1), window().extent(inputs[0].size(2)), window().extent(input.size(3))},
+                           input.options());
+  return in_layout(at::avg_pool2d(input, {o.kernel, o.kernel}, {o.stride, o.stride}, {padding_y(call), o.padding}));
 }
 
 std::vector<at::Tensor> AvgPool2d::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   const AvgPool2dOptions& o = options_;
   const at::Tensor& input = call.saved.at(0);
   if (!call.wants_input_gradient(0)) return {at::Tensor()};
-  if (input.size(0) == 0) return {empty_in_layout(input.sizes(), input.options())};
-  return {in_layout(at::avg_pool2d_backward(in_layout(output_gradient), input, {o.kernel, o.kernel}, {o.stride, o.stride},
-                                            {o.padding, o.padding}, /*ceil_mode=*/false, /*count_include_pad=*/true,
-                                            c10::nullopt))};
+  at::Tensor gradient;
+  if (input.size(0) == 0)
+    gradient = empty_in_layout(input.sizes(), input.options());
+  else
+    gradient = in_layout(at::avg_pool2d_backward(in_layout(output_gradient), input, {o.kernel, o.kernel}, {o.stride, o.stride},
+                                                 {padding_y(call), o.padding}, /*ceil_mode=*/false,
+                                                 /*count_include_pad=*/true, c10::nullopt));
+  send_halo_gradient(call, gradient, halo(call));
+  return {receive_halo_gradient(call, gradient, halo(call))};
 }
 
 }  // namespace trireme

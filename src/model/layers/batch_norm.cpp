@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "model/kernels/norm.h"
 #include "model/layers/common.h"
+#include "model/layers/halo.h"
 
 namespace trireme {
 namespace {
@@ -76,35 +77,55 @@ Moments local_moments(const Layer& layer, const at::Tensor& input) {
   return m;
 }
 
-/// Merges every rank's moments in rank order (Chan, Golub and LeVeque), so all ranks get the same bits.
+/// As a message: mean, M2 and count in one double tensor [2 c + 1].
+at::Tensor pack(const Moments& m) { return at::cat({m.mean, m.m2, at::full({1}, m.count, doubles())}); }
+
+/// Adds the values behind packed moments to `total` (Chan, Golub and LeVeque's update).
+void merge(Moments& total, const at::Tensor& packed) {
+  const int64_t channels = total.mean.numel();
+  double *mean = total.mean.data_ptr<double>(), *m2 = total.m2.data_ptr<double>();
+  const double* p = packed.data_ptr<double>();
+  const double count = p[2 * channels];
+  if (count == 0) return;
+  const double share = count / (total.count + count), weight = total.count * share;
+  for (int64_t c = 0; c < channels; ++c) {
+    const double delta = p[c] - mean[c];
+    mean[c] += delta * share;
+    m2[c] += p[channels + c] + delta * delta * weight;
+  }
+  total.count += count;
+}
+
+/// Merges every rank's moments in rank order, so all ranks get the same bits.
 Moments merge_over(Communicator& group, const Moments& mine) {
-  int64_t channels = mine.mean.numel();
-  at::Tensor message = at::empty({2 * channels + 1}, doubles());
-  message.narrow(0, 0, channels).copy_(mine.mean);
-  message.narrow(0, channels, channels).copy_(mine.m2);
-  message.narrow(0, 2 * channels, 1).fill_(mine.count);
+  const at::Tensor message = pack(mine);
   std::vector<at::Tensor> all;
   for (int r = 0; r < group.size(); ++r) all.push_back(at::empty_like(message));
   group.all_gather(message, all);
-
-  Moments total{at::zeros({channels}, doubles()), at::zeros({channels}, doubles()), 0};
-  double *mean = total.mean.data_ptr<double>(), *m2 = total.m2.data_ptr<double>();
-  for (const at::Tensor& part : all) {
-    const double* p = part.data_ptr<double>();
-    double count = p[2 * channels];
-    if (count == 0) continue;
-    double share = count / (total.count + count), weight = total.count * share;
-    for (int64_t c = 0; c < channels; ++c) {
-      double delta = p[c] - mean[c];
-      mean[c] += delta * share;
-      m2[c] += p[channels + c] + delta * delta * weight;
-    }
-    total.count += count;
-  }
+  Moments total{at::zeros_like(mine.mean), at::zeros_like(mine.m2), 0};
+  for (const at::Tensor& part : all) merge(total, part);
   return total;
 }
 
+/// What the running statistics take in after this micro-batch: its own moments, or under the deferred scope nothing before the
+/// step's last micro-batch, and then those of all.
+Moments to_commit(LayerCall& call, const Moments& m) {
+  if (call.batch_norm != BatchNormScope::deferred || call.micro_batches <= 1) return m;
+  at::Tensor& kept = call.scratch();
+  Moments total{m.mean.clone(), m.m2.clone(), m.count};
+  if (call.micro_batch > 0) {
+    check_internal(kept.defined(), "the micro-batches of a step come to batch norm in order");
+    total = {at::zeros_like(m.mean), at::zeros_like(m.m2), 0};
+    merge(total, kept);
+    merge(total, pack(m));
+  }
+  const bool last = call.micro_batch + 1 == call.micro_batches;
+  kept = last ? at::Tensor() : pack(total);
+  return last ? total : Moments{m.mean, m.m2, 0};
+}
+
 void update_running(LayerCall& call, const Moments& m, double momentum) {
+  if (m.count == 0) return;
   at::Tensor &mean = call.buffer(0), &variance = call.buffer(1);
   mean.mul_(1 - momentum).add_(m.mean.to(mean.scalar_type()), momentum);
   variance.mul_(1 - momentum).add_((m.m2 / std::max(m.count - 1, 1.0)).to(variance.scalar_type()), momentum);
@@ -119,6 +140,19 @@ at::Tensor state_from(const at::Tensor& mean, const at::Tensor& variance, double
 
 bool is_global(LayerCall& call) {
   return call.batch_norm == BatchNormScope::global && call.data_group().size() > 1;
+}
+
+/// Sums over this worker's values become sums over all that the statistics are taken of.
+void add_over_groups(LayerCall& call, at::Tensor& sums) {
+  if (is_split_by_height(call)) call.tensor_group().all_reduce(sums);
+  if (is_global(call)) call.data_group().all_reduce(sums);
+}
+
+/// How many these are per channel.
+double values_per_channel(LayerCall& call, const at::Tensor& input) {
+  const double samples = double(is_global(call) ? call.micro_batch_samples : input.size(0));
+  const double pixels = input.dim() == 4 ? double(input.size(2) * input.size(3)) : 1.0;
+  return samples * pixels * (is_split_by_height(call) ? call.tensor_degree : 1);
 }
 
 }  // namespace
@@ -150,10 +184,14 @@ Shape BatchNorm::output_shape(std::span<const Shape> inputs) const {
 std::vector<ShardingOption> BatchNorm::sharding_options(std::span<const Shape> inputs, int degree) const {
   int count = options_.residual ? 2 : 1;
   std::vector<ShardingOption> options{replicate_option(count, 2, 2)};
-  if (degree == 1 || channels_ % degree != 0) return options;
-  ShardingOption channels = elementwise_options(count, inputs[0], degree, 1).at(1);
-  channels.parameters = channels.parameter_gradients = channels.buffers = {Placement::shard(0), Placement::shard(0)};
-  options.push_back(std::move(channels));
+  if (degree == 1) return options;
+  if (channels_ % degree == 0) {
+    ShardingOption channels = elementwise_options(count, inputs[0], degree, 1).at(1);
+    channels.parameters = channels.parameter_gradients = channels.buffers = {Placement::shard(0), Placement::shard(0)};
+    options.push_back(std::move(channels));
+  }
+  if (inputs[0].size() == 3 && inputs[0][1] % degree == 0)
+    options.push_back(height_option(count, Placement::shard(2), 2, 2, /*talks=*/true));
   return options;
 }
 
@@ -168,8 +206,9 @@ at::Tensor BatchNorm::forward(LayerCall& call, std::span<const at::Tensor> input
   at::Tensor state;
   if (call.training) {
     Moments m = local_moments(*this, input);
+    if (is_split_by_height(call)) m = merge_over(call.tensor_group(), m);
     if (is_global(call)) m = merge_over(call.data_group(), m);
-    if (m.count > 0) update_running(call, m, options_.momentum);
+    if (!call.recomputing) update_running(call, to_commit(call, m), options_.momentum);
     state = state_from(m.mean, m.m2 / std::max(m.count, 1.0), options_.epsilon, call);
     call.saved = {input, state};
     if (options_.relu && options_.residual) call.saved.push_back(output);
@@ -215,12 +254,9 @@ std::vector<at::Tensor> BatchNorm::backward(LayerCall& call, const at::Tensor& o
     if (call.wants_gradient(0)) call.add_gradient(0, (sums[1] * state[kInverseDeviation]).to(call.parameter(0).scalar_type()));
     if (call.wants_gradient(1)) call.add_gradient(1, sums[0].to(call.parameter(1).scalar_type()));
 
-    double count = double(rows);
-    if (is_global(call)) {
-      call.data_group().all_reduce(sums);
-      count = double(call.micro_batch_samples) * (input.dim() == 4 ? double(input.size(2) * input.size(3)) : 1.0);
-    }
+    add_over_groups(call, sums);
     if (!want_input) return;
+    const double count = values_per_channel(call, input);
     sums.div_(std::max(count, 1.0));
     at::Tensor mean_gradient = as_arithmetic<Element>(sums[0]).contiguous();
     at::Tensor slope = as_arithmetic<Element>(sums[1] * state[kInverseDeviation].square());

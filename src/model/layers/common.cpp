@@ -63,13 +63,24 @@ ShardingOption replicate_option(int inputs, int parameters, int buffers) {
           .buffers = std::vector<Placement>(size_t(buffers), Placement::replicate())};
 }
 
+namespace {
+
+/// What a plan calls a split along `dim` (from 1) of samples with `dims` dims.
+std::string dim_name(int dim, size_t dims) {
+  if (dims == 2) return dim == 1 ? "sequence" : "features";
+  if (dims == 3 && dim > 1) return dim == 2 ? "height" : "width";
+  return dim == 1 ? "channels" : fmt::format("dim{}", dim);
+}
+
+}  // namespace
+
 std::vector<ShardingOption> elementwise_options(int inputs, const Shape& output, int degree, int last_dim) {
   std::vector<ShardingOption> options{replicate_option(inputs)};
   if (degree == 1) return options;
   for (int dim = 1; dim <= std::min(last_dim, int(output.size())); ++dim) {
     if (output[size_t(dim - 1)] % degree != 0) continue;
     std::vector<Placement> shards(size_t(inputs), Placement::shard(dim));
-    options.push_back({.name = dim == 1 ? "channels" : fmt::format("dim{}", dim),
+    options.push_back({.name = dim_name(dim, output.size()),
                        .inputs = shards,
                        .output = Placement::shard(dim),
                        .input_gradients = shards,

@@ -34,7 +34,8 @@ Shape restore_shape(const at::Tensor& saved);
 ShardingOption replicate_option(int inputs, int parameters = 0, int buffers = 0);
 
 /// "replicate", and one option per dim of the output that `degree` divides, in which inputs, output and their gradients are
-/// sharded alike. Dims count from 1 (0 is the batch), up to `last_dim`.
+/// sharded alike. Dims count from 1 (0 is the batch), up to `last_dim`. Names: "channels", "height", "width" of [c, h, w];
+/// "sequence", "features" of [t, e]; "channels" of [c].
 std::vector<ShardingOption> elementwise_options(int inputs, const Shape& output, int degree, int last_dim);
 
 /// Zero gradients for all parameters that want one: what an empty local batch contributes.

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <tuple>
 
@@ -48,7 +47,7 @@ Shape Conv2d::output_shape(std::span<const Shape> inputs) const {
                fmt::format("with padding {} it is smaller than the {}x{} kernel", options_.padding, options_.kernel,
                            options_.kernel),
                "use larger images, more padding or fewer strides before this layer");
-  return {options_.out, extent(in[1]), extent(in[2])};
+  return {options_.out, window().extent(in[1]), window().extent(in[2])};
 }
 
 std::vector<ShardingOption> Conv2d::sharding_options(std::span<const Shape> inputs, int degree) const {
@@ -68,6 +67,8 @@ std::vector<ShardingOption> Conv2d::sharding_options(std::span<const Shape> inpu
   if (options_.groups > 1 && options_.groups % degree == 0)
     options.push_back({.name = "groups", .inputs = {channels}, .output = channels, .input_gradients = {channels},
                        .parameters = by_output, .parameter_gradients = by_output, .divides_work = true});
+  if (divides_by_height(window(), inputs[0][1], degree))
+    options.push_back(height_option(1, Placement::shard(2), options_.bias ? 2 : 1, 0, !halo_of(window()).none()));
   return options;
 }
 
@@ -77,51 +78,82 @@ double Conv2d::forward_flops(std::span<const Shape> inputs) const {
 }
 
 int64_t Conv2d::local_groups(const LayerCall& call) const {
-  bool by_groups = options_.groups > 1 && call.option && call.option->output.is_shard();
+  bool by_groups = options_.groups > 1 && call.option && call.option->output == Placement::shard(1);
   return by_groups ? options_.groups / call.tensor_degree : options_.groups;
 }
 
+int64_t Conv2d::padding_y(const LayerCall& call) const { return is_split_by_height(call) ? 0 : options_.padding; }
+
 at::Tensor Conv2d::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   const Conv2dOptions& o = options_;
-  const at::Tensor& weight = call.parameter(0);
-  at::Tensor input = in_layout(inputs[0].to(weight.scalar_type()));
+  const at::Tensor weight = in_layout(call.parameter(0));
+  const int64_t rows = inputs[0].size(2), pad_y = padding_y(call);
+  at::Tensor input = with_halo(call, inputs[0], halo(call), weight.scalar_type(), 0);
   call.saved = {input};
   if (input.size(0) == 0)
-    return empty_in_layout({0, weight.size(0), extent(input.size(2)), extent(input.size(3))}, input.options());
+    return empty_in_layout({0, weight.size(0), window().extent(rows), window().extent(input.size(3))}, input.options());
   // under "input_channels" the outputs are summed over the tensor axis: one worker brings the bias
   bool add_bias = o.bias && !(call.option && call.option->output.is_partial() && call.tensor_index != 0);
   c10::optional<at::Tensor> bias;
   if (add_bias) bias = call.parameter(1);
   if (o.groups == 1)
-    if (ConvolutionProduct product(input, in_layout(weight), o.stride, o.padding); product.pays()) return product.forward(bias);
-  return in_layout(at::convolution(input, in_layout(weight), bias, {o.stride, o.stride}, {o.padding, o.padding}, {1, 1},
+    if (ConvolutionProduct product(input, weight, o.stride, pad_y, o.padding); product.pays()) return product.forward(bias);
+  return in_layout(at::convolution(input, weight, bias, {o.stride, o.stride}, {pad_y, o.padding}, {1, 1},
                                    /*transposed=*/false, {0, 0}, local_groups(call)));
 }
 
 std::vector<at::Tensor> Conv2d::backward(LayerCall& call, const at::Tensor& output_gradient) const {
-  const Conv2dOptions& o = options_;
-  const at::Tensor& input = call.saved.at(0);
-  const at::Tensor& weight = call.parameter(0);
-  bool want_input = call.wants_input_gradient(0), want_bias = o.bias && call.wants_gradient(1);
-  if (input.size(0) == 0) {
-    add_zero_gradients(call, o.bias ? 2 : 1);
-    return {want_input ? empty_in_layout(input.sizes(), input.options()) : at::Tensor()};
+  const at::Tensor input = call.saved.at(0);
+  const bool want_input = call.wants_input_gradient(0);
+  const at::Tensor gradient = in_layout(output_gradient.to(input.scalar_type()));
+  at::Tensor extended;
+  if (want_input) {
+    extended = input_gradient(call, input, gradient);
+    send_halo_gradient(call, extended, halo(call));
   }
-  const at::Tensor gradient = in_layout(output_gradient.to(weight.scalar_type()));
+  // while the neighbours' rows are on their way
+  if (call.defer_parameters) call.saved.push_back(gradient);
+  else add_parameter_gradients(call, input, gradient);
+  return {want_input ? receive_halo_gradient(call, extended, halo(call)) : at::Tensor()};
+}
+
+void Conv2d::backward_parameters(LayerCall& call) const {
+  add_parameter_gradients(call, call.saved.at(0), call.saved.at(1));
+}
+
+at::Tensor Conv2d::input_gradient(LayerCall& call, const at::Tensor& input, const at::Tensor& gradient) const {
+  const Conv2dOptions& o = options_;
+  if (input.size(0) == 0) return empty_in_layout(input.sizes(), input.options());
+  const at::Tensor weight = in_layout(call.parameter(0));
+  const int64_t pad_y = padding_y(call);
   if (o.groups == 1)
-    if (ConvolutionProduct product(input, in_layout(weight), o.stride, o.padding); product.pays()) {
-      if (call.wants_gradient(0)) product.weight_gradient(gradient, call, 0);
+    if (ConvolutionProduct product(input, weight, o.stride, pad_y, o.padding); product.pays())
+      return product.input_gradient(gradient);
+  auto [gx, gw, gb] = at::convolution_backward(gradient, input, weight, at::OptionalIntArrayRef(), {o.stride, o.stride},
+                                               {pad_y, o.padding}, {1, 1}, /*transposed=*/false, {0, 0}, local_groups(call),
+                                               {true, false, false});
+  return in_layout(gx);
+}
+
+void Conv2d::add_parameter_gradients(LayerCall& call, const at::Tensor& input, const at::Tensor& gradient) const {
+  const Conv2dOptions& o = options_;
+  if (input.size(0) == 0) return add_zero_gradients(call, o.bias ? 2 : 1);
+  const bool want_weight = call.wants_gradient(0), want_bias = o.bias && call.wants_gradient(1);
+  if (!want_weight && !want_bias) return;
+  const at::Tensor weight = in_layout(call.parameter(0));
+  const int64_t pad_y = padding_y(call);
+  if (o.groups == 1)
+    if (ConvolutionProduct product(input, weight, o.stride, pad_y, o.padding); product.pays()) {
+      if (want_weight) product.weight_gradient(gradient, call, 0);
       if (want_bias) call.add_gradient(1, gradient.sum(at::IntArrayRef{0, 2, 3}));
-      return {want_input ? product.input_gradient(gradient) : at::Tensor()};
+      return;
     }
   std::vector<int64_t> bias_sizes{weight.size(0)};
-  auto [gx, gw, gb] = at::convolution_backward(
-      gradient, input, in_layout(weight), at::OptionalIntArrayRef(bias_sizes),
-      {o.stride, o.stride}, {o.padding, o.padding}, {1, 1}, /*transposed=*/false, {0, 0}, local_groups(call),
-      {want_input, call.wants_gradient(0), want_bias});
-  if (call.wants_gradient(0)) call.add_gradient(0, gw);
+  auto [gx, gw, gb] = at::convolution_backward(gradient, input, weight, at::OptionalIntArrayRef(bias_sizes),
+                                               {o.stride, o.stride}, {pad_y, o.padding}, {1, 1}, /*transposed=*/false, {0, 0},
+                                               local_groups(call), {false, want_weight, want_bias});
+  if (want_weight) call.add_gradient(0, gw);
   if (want_bias) call.add_gradient(1, gb);
-  return {want_input ? in_layout(gx) : at::Tensor()};
 }
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/layer.h"
+#include "model/layers/halo.h"
 
 namespace trireme {
 
@@ -19,7 +20,8 @@ struct Conv2dOptions {
 
 /// Input and output [n, c, h, w] in channels_last order; weight [out, in / groups, kernel, kernel], bias [out].
 /// Sharded by output channels (the input's gradient is a sum over workers), by input channels (the output is a sum), or,
-/// where there are groups, by whole groups (nothing is summed).
+/// where there are groups, by whole groups (nothing is summed); or by rows of the images, for images too large for one device:
+/// workers exchange the rows that windows reach into (halo.h), all hold the whole weight and bring a summand of its gradient.
 class Conv2d : public Layer {
  public:
   Conv2d(std::string name, Conv2dOptions options);
@@ -31,10 +33,17 @@ class Conv2d : public Layer {
   double forward_flops(std::span<const Shape> inputs) const override;
   at::Tensor forward(LayerCall& call, std::span<const at::Tensor> inputs) const override;
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
+  bool splits_backward() const override { return true; }
+  void backward_parameters(LayerCall& call) const override;
 
  private:
-  int64_t extent(int64_t input) const { return (input + 2 * options_.padding - options_.kernel) / options_.stride + 1; }
+  Window window() const { return {options_.kernel, options_.stride, options_.padding}; }
   int64_t local_groups(const LayerCall& call) const;
+  int64_t padding_y(const LayerCall& call) const;  ///< rows of padding that the halo does not bring
+  Halo halo(const LayerCall& call) const { return is_split_by_height(call) ? halo_of(window()) : Halo{}; }
+  /// `input` as forward saved it, with its halo; gradients in the weight's type and channels_last order.
+  at::Tensor input_gradient(LayerCall& call, const at::Tensor& input, const at::Tensor& gradient) const;
+  void add_parameter_gradients(LayerCall& call, const at::Tensor& input, const at::Tensor& gradient) const;
 
   Conv2dOptions options_;
 };

@@ -14,8 +14,9 @@ namespace trireme {
 
 class ConvolutionProduct {
  public:
-  /// input [n, c, h, w] and weight [out, c, k, k] in channels_last order, n > 0, no groups.
-  ConvolutionProduct(const at::Tensor& input, const at::Tensor& weight, int64_t stride, int64_t padding);
+  /// input [n, c, h, w] and weight [out, c, k, k] in channels_last order, n > 0, no groups. Padding of rows above and below,
+  /// and of columns left and right.
+  ConvolutionProduct(const at::Tensor& input, const at::Tensor& weight, int64_t stride, int64_t padding_y, int64_t padding_x);
 
   /// Whether the product is expected to be faster than a direct convolution. A function of the shapes only, never of a
   /// measurement: all workers must choose alike, and every run the same.

@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-/// [n, c, h, w] -> [n, c]; sharded by channels.
+/// [n, c, h, w] -> [n, c]; sharded by channels, or by rows of the images (the output is then a sum).
 class GlobalAvgPool : public Layer {
  public:
   using Layer::Layer;

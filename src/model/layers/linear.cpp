@@ -10,6 +10,9 @@
 namespace trireme {
 namespace {
 
+/// What is saved; the gradient [rows, out] only when parameters are deferred.
+enum Saved { kInput, kOutputGradient };
+
 /// [rows, in] of any [..., in].
 at::Tensor as_matrix(const at::Tensor& tensor) {
   return tensor.dim() == 2 ? tensor : tensor.reshape({tensor.numel() / std::max<int64_t>(tensor.size(-1), 1), tensor.size(-1)});
@@ -44,9 +47,11 @@ Linear::Linear(std::string name, int64_t in, int64_t out, LinearOptions options)
 }
 
 std::vector<ParameterSpec> Linear::parameters() const {
-  double bound = 1 / std::sqrt(double(in_));
-  std::vector<ParameterSpec> specs{{options_.weight_name, {out_, in_}, Init::uniform(-bound, bound)}};
-  if (options_.bias) specs.push_back({options_.bias_name, {out_}, Init::uniform(-bound, bound)});
+  const double bound = 1 / std::sqrt(double(in_));
+  const bool normal = options_.deviation > 0;
+  const Init weight = normal ? Init::normal(0, options_.deviation) : Init::uniform(-bound, bound);
+  std::vector<ParameterSpec> specs{{options_.weight_name, {out_, in_}, weight}};
+  if (options_.bias) specs.push_back({options_.bias_name, {out_}, normal ? Init::constant(0) : weight});
   return specs;
 }
 
@@ -79,6 +84,12 @@ std::vector<ShardingOption> Linear::sharding_options(std::span<const Shape> inpu
     options.push_back({.name = "rows", .inputs = {last}, .output = Placement::partial(), .input_gradients = {last},
                        .parameters = shards, .parameter_gradients = shards, .divides_work = true});
   }
+  if (inputs[0].size() > 1 && inputs[0][0] % degree == 0) {
+    const Placement sequence = Placement::shard(1);
+    options.push_back({.name = "sequence", .inputs = {sequence}, .output = sequence, .input_gradients = {sequence},
+                       .parameters = held(whole, whole), .parameter_gradients = held(Placement::partial(), Placement::partial()),
+                       .divides_work = true});
+  }
   return options;
 }
 
@@ -98,22 +109,29 @@ at::Tensor Linear::forward(LayerCall& call, std::span<const at::Tensor> inputs) 
 }
 
 std::vector<at::Tensor> Linear::backward(LayerCall& call, const at::Tensor& output_gradient) const {
-  const at::Tensor& input = call.saved.at(0);
+  const at::Tensor& input = call.saved.at(kInput);
   const at::Tensor& weight = call.parameter(0);
   at::Tensor gy = as_matrix(output_gradient).to(weight.scalar_type());
-  at::Tensor x = as_matrix(input);
   at::Tensor input_gradient;
   if (call.wants_input_gradient(0)) {
     input_gradient = at::mm(gy, weight);
     if (input.dim() != 2) input_gradient = input_gradient.view(input.sizes());
   }
-  if (x.size(0) == 0) {
-    add_zero_gradients(call, options_.bias ? 2 : 1);
-    return {input_gradient};
-  }
-  if (call.wants_gradient(0)) add_weight_gradient(call, gy, x);
-  if (options_.bias && call.wants_gradient(1)) call.add_gradient(1, gy.sum(0));
+  if (call.defer_parameters)
+    call.saved = {input, gy};
+  else
+    add_parameter_gradients(call, input, gy);
   return {input_gradient};
+}
+
+void Linear::backward_parameters(LayerCall& call) const {
+  add_parameter_gradients(call, call.saved.at(kInput), call.saved.at(kOutputGradient));
+}
+
+void Linear::add_parameter_gradients(LayerCall& call, const at::Tensor& input, const at::Tensor& gy) const {
+  if (gy.size(0) == 0) return add_zero_gradients(call, options_.bias ? 2 : 1);
+  if (call.wants_gradient(0)) add_weight_gradient(call, gy, as_matrix(input));
+  if (options_.bias && call.wants_gradient(1)) call.add_gradient(1, gy.sum(0));
 }
 
 }  // namespace trireme

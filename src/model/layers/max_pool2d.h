@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/layer.h"
+#include "model/layers/halo.h"
 
 namespace trireme {
 
@@ -14,7 +15,7 @@ struct MaxPool2dOptions {
   int64_t padding = 0;  ///< at most half the kernel
 };
 
-/// [n, c, h, w]; sharded by channels.
+/// [n, c, h, w]; sharded by channels, or by rows with a halo where windows overlap (halo.h).
 class MaxPool2d : public Layer {
  public:
   MaxPool2d(std::string name, MaxPool2dOptions options = {}) : Layer(std::move(name)), options_(options) {}
@@ -27,7 +28,10 @@ class MaxPool2d : public Layer {
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
 
  private:
-  int64_t extent(int64_t input) const { return (input + 2 * options_.padding - options_.kernel) / options_.stride + 1; }
+  Window window() const { return {options_.kernel, options_.stride, options_.padding}; }
+  Halo halo(const LayerCall& call) const { return is_split_by_height(call) ? halo_of(window()) : Halo{}; }
+  /// Rows of padding that the halo does not bring.
+  int64_t padding_y(const LayerCall& call) const { return is_split_by_height(call) ? 0 : options_.padding; }
 
   MaxPool2dOptions options_;
 };

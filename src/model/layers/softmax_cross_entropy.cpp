@@ -3,100 +3,124 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "base/error.h"
 #include "model/layers/common.h"
 
 namespace trireme {
 namespace {
 
-enum Saved { kProbabilities, kLabels, kLogitType };
+/// Probabilities [rows, classes], labels [rows], one over the counted positions per sample [n], the logits' shape, and an empty
+/// tensor of their type. A row is a position of a sample, or a sample without positions.
+enum Saved { kProbabilities, kLabels, kShares, kLogitShape, kLogitType };
 
-bool by_vocabulary(const LayerCall& call) { return call.option && call.option->inputs[0].is_shard(); }
+/// Columns of the sums per row that workers add up under "vocabulary".
+enum RowSum : int64_t { kExponentials, kLabelLogit, kRowSums };
+/// Columns of the sums per sample that workers add up under "sequence".
+enum SampleSum : int64_t { kLoss, kCounted, kCorrect, kSampleSums };
 
-void check_labels(const Layer& layer, const at::Tensor& labels, int64_t classes) {
-  const int64_t* label = labels.data_ptr<int64_t>();
-  for (int64_t i = 0; i < labels.numel(); ++i)
-    if (label[i] < 0 || label[i] >= classes)
-      fail_shape(layer, fmt::format("label {}", label[i]), fmt::format("with {} classes labels are 0 to {}", classes, classes - 1),
-                 "check the dataset's labels or the model's number of classes");
-}
+bool by_vocabulary(const LayerCall& call) { return call.option && call.option->name == "vocabulary"; }
+bool by_sequence(const LayerCall& call) { return call.option && call.option->name == "sequence"; }
 
-/// One row of logits after the shift by the (global) maximum: exponentials in place. Returns their sum.
+/// First class that this worker holds, of `width`.
+int64_t first_class(const LayerCall& call, int64_t width) { return by_vocabulary(call) ? width * call.tensor_index : 0; }
+
+/// Per row the largest logit, and the lowest class that attains it, negated so that a maximum over workers finds it.
+struct Largest {
+  at::Tensor value, negated_class;
+};
+
 template <class T>
-T exponentials(T* row, int64_t classes, T maximum) {
-  T sum = 0;
-  for (int64_t c = 0; c < classes; ++c) sum += row[c] = std::exp(row[c] - maximum);
-  return sum;
-}
-
-/// Columns of the per-sample sums that workers add up under "vocabulary".
-enum Sum : int64_t { kExponentials, kLabelLogit, kSums };
-
-/// Replaces `logits` (a private copy; classes first .. first + width - 1) by probabilities; returns the losses and reports hits.
-template <class T>
-at::Tensor loss_of(LayerCall& call, at::Tensor& logits, const at::Tensor& labels, int64_t first) {
-  const int64_t n = logits.size(0), width = logits.size(1);
-  const bool shared = by_vocabulary(call);
-  const int64_t* label = labels.data_ptr<int64_t>();
-  T* rows = logits.data_ptr<T>();
-  at::Tensor maximum = at::empty({n}, logits.options()), best = at::empty({n}, logits.options());
-  at::Tensor sums = at::zeros({n, int64_t(kSums)}, logits.options()), losses = at::empty({n}, logits.options());
-  T *top = maximum.data_ptr<T>(), *hit = best.data_ptr<T>(), *sum = sums.data_ptr<T>(), *loss = losses.data_ptr<T>();
-
+Largest largest_of(LayerCall& call, const at::Tensor& logits) {
+  const int64_t n = logits.size(0), width = logits.size(1), first = first_class(call, width);
+  Largest largest{at::empty({n}, logits.options()), at::empty({n}, logits.options())};
+  T *top = largest.value.data_ptr<T>(), *hit = largest.negated_class.data_ptr<T>();
   std::vector<int64_t> argmax(size_t(n), 0);
   for (int64_t i = 0; i < n; ++i) {
-    const T* row = rows + i * width;
+    const T* row = logits.data_ptr<T>() + i * width;
     int64_t at = 0;
     for (int64_t c = 1; c < width; ++c)
       if (row[c] > row[at]) at = c;
     argmax[size_t(i)] = at;
     top[i] = row[at];
+    hit[i] = row[at];  // this worker's own largest, until it is known whether it is everyone's
   }
-  if (shared) call.tensor_group().all_reduce(maximum, ReduceOp::max);
-  // the lowest class that attains the maximum, negated so that a maximum finds it
-  for (int64_t i = 0; i < n; ++i) {
-    bool mine = rows[i * width + argmax[size_t(i)]] == top[i];
-    hit[i] = mine ? -T(first + argmax[size_t(i)]) : -std::numeric_limits<T>::infinity();
-  }
-  if (shared) call.tensor_group().all_reduce(best, ReduceOp::max);
-  for (int64_t i = 0; i < n; ++i) {
-    T* row = rows + i * width;
-    int64_t own = label[i] - first;
-    if (own >= 0 && own < width) sum[i * kSums + kLabelLogit] = row[own] - top[i];
-    sum[i * kSums + kExponentials] = exponentials(row, width, top[i]);
-  }
-  if (shared) call.tensor_group().all_reduce(sums);
-  double correct = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    T total = sum[i * kSums + kExponentials];
-    loss[i] = std::log(total) - sum[i * kSums + kLabelLogit];
-    for (int64_t c = 0; c < width; ++c) rows[i * width + c] /= total;
-    correct += hit[i] == -T(label[i]);
-  }
-  call.report("correct", correct);
-  return losses;
+  if (by_vocabulary(call)) call.tensor_group().all_reduce(largest.value, ReduceOp::max);
+  for (int64_t i = 0; i < n; ++i) hit[i] = hit[i] == top[i] ? -T(first + argmax[size_t(i)]) : -std::numeric_limits<T>::infinity();
+  if (by_vocabulary(call)) call.tensor_group().all_reduce(largest.negated_class, ReduceOp::max);
+  return largest;
 }
 
 }  // namespace
 
+/// Replaces `logits` (a private copy, [rows, classes of this worker]) by probabilities; returns the losses, saves each sample's
+/// share and reports hits.
+template <class T>
+at::Tensor SoftmaxCrossEntropy::loss_of(LayerCall& call, at::Tensor& logits, const at::Tensor& labels, int64_t samples) const {
+  const int64_t n = logits.size(0), width = logits.size(1), first = first_class(call, width);
+  const int64_t positions = samples == 0 ? 0 : n / samples;
+  const int64_t* label = labels.data_ptr<int64_t>();
+  const Largest largest = largest_of<T>(call, logits);
+  logits.sub_(largest.value.unsqueeze(1));
+  at::Tensor row_sums = at::zeros({n, int64_t(kRowSums)}, logits.options());
+  T* sum = row_sums.data_ptr<T>();
+  for (int64_t i = 0; i < n; ++i)
+    if (int64_t own = label[i] - first; own >= 0 && own < width)
+      sum[i * kRowSums + kLabelLogit] = logits.data_ptr<T>()[i * width + own];
+  logits.exp_();
+  row_sums.select(1, kExponentials).copy_(logits.sum(1));
+  if (by_vocabulary(call)) call.tensor_group().all_reduce(row_sums);
+  logits.div_(row_sums.select(1, kExponentials).unsqueeze(1));
+
+  at::Tensor sample_sums = at::zeros({samples, int64_t(kSampleSums)}, logits.options().dtype(at::kDouble));
+  const T* hit = largest.negated_class.data_ptr<T>();
+  for (int64_t i = 0; i < n; ++i) {
+    if (options_.ignore_index && label[i] == *options_.ignore_index) continue;
+    double* of_sample = sample_sums.data_ptr<double>() + i / positions * kSampleSums;
+    of_sample[kLoss] += double(std::log(sum[i * kRowSums + kExponentials]) - sum[i * kRowSums + kLabelLogit]);
+    of_sample[kCounted] += 1;
+    of_sample[kCorrect] += hit[i] == -T(label[i]);
+  }
+  if (by_sequence(call)) call.tensor_group().all_reduce(sample_sums);
+  at::Tensor share = sample_sums.select(1, kCounted).clamp_min(1).reciprocal_();
+  call.report("correct", at::mul(sample_sums.select(1, kCorrect), share).sum().item<double>());
+  call.saved.push_back(share.to(logits.scalar_type()));
+  return at::mul(sample_sums.select(1, kLoss), share).to(logits.scalar_type());
+}
+
+void SoftmaxCrossEntropy::check_labels(const at::Tensor& labels, int64_t classes) const {
+  const int64_t* label = labels.data_ptr<int64_t>();
+  for (int64_t i = 0; i < labels.numel(); ++i)
+    if ((label[i] < 0 || label[i] >= classes) && label[i] != options_.ignore_index)
+      fail_shape(*this, fmt::format("label {}", label[i]), fmt::format("with {} classes labels are 0 to {}", classes, classes - 1),
+                 "check the dataset's labels or the model's number of classes");
+}
+
 Shape SoftmaxCrossEntropy::output_shape(std::span<const Shape> inputs) const {
   expect_inputs(*this, inputs, 2);
-  expect_rank(*this, inputs[0], 1, "[classes]");
-  if (!inputs[1].empty())
-    fail_shape(*this, fmt::format("label sample shape {}", to_string(inputs[1])), "a label is one number per sample",
+  const Shape &logits = inputs[0], &labels = inputs[1];
+  if (logits.size() != 1 && logits.size() != 2)
+    fail_shape(*this, fmt::format("input sample shape {}", to_string(logits)),
+               "logits are [classes] or [positions, classes] per sample", "reshape the input or use another layer");
+  if (labels != Shape(logits.begin(), logits.end() - 1))
+    fail_shape(*this, fmt::format("label sample shape {} for logits {}", to_string(labels), to_string(logits)),
+               logits.size() == 1 ? "a label is one number per sample" : "a label is one number per position",
                "give class indices, not one-hot vectors");
   return {};
 }
 
 std::vector<ShardingOption> SoftmaxCrossEntropy::sharding_options(std::span<const Shape> inputs, int degree) const {
   std::vector<ShardingOption> options{replicate_option(2)};
-  if (degree == 1 || inputs[0][0] % degree != 0) return options;
-  const Placement whole = Placement::replicate(), classes = Placement::shard(1);
-  options.push_back({.name = "vocabulary", .inputs = {classes, whole}, .output = whole, .input_gradients = {classes, whole},
-                     .divides_work = true, .talks_over_tensor_axis = true});
+  if (degree == 1) return options;
+  const Placement whole = Placement::replicate(), classes = Placement::shard(int(inputs[0].size())), sequence = Placement::shard(1);
+  if (inputs[0].back() % degree == 0)
+    options.push_back({.name = "vocabulary", .inputs = {classes, whole}, .output = whole, .input_gradients = {classes, whole},
+                       .divides_work = true, .talks_over_tensor_axis = true});
+  if (inputs[0].size() == 2 && inputs[0][0] % degree == 0)
+    options.push_back({.name = "sequence", .inputs = {sequence, sequence}, .output = whole, .input_gradients = {sequence, sequence},
+                       .divides_work = true, .talks_over_tensor_axis = true});
   return options;
 }
 
@@ -106,38 +130,43 @@ double SoftmaxCrossEntropy::forward_flops(std::span<const Shape> inputs) const {
 
 at::Tensor SoftmaxCrossEntropy::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   const at::Tensor& logits = inputs[0];
-  int64_t width = logits.size(1), first = by_vocabulary(call) ? width * call.tensor_index : 0;
-  int64_t classes = by_vocabulary(call) ? width * call.tensor_degree : width;
-  at::Tensor labels = inputs[1].to(at::kLong).contiguous();
-  check_labels(*this, labels, classes);
+  const int64_t samples = logits.size(0), width = logits.size(-1), rows = logits.numel() / std::max<int64_t>(width, 1);
+  at::Tensor labels = inputs[1].to(at::kLong).reshape({rows}).contiguous();
+  check_labels(labels, width * (by_vocabulary(call) ? call.tensor_degree : 1));
   auto type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  at::Tensor probabilities = logits.to(type, /*non_blocking=*/false, /*copy=*/true).contiguous();
-  at::Tensor losses = type == at::kDouble ? loss_of<double>(call, probabilities, labels, first)
-                                          : loss_of<float>(call, probabilities, labels, first);
-  call.saved = {probabilities, labels, at::empty({0}, logits.options())};
+  at::Tensor probabilities = logits.to(type, /*non_blocking=*/false, /*copy=*/true).contiguous().view({rows, width});
+  call.saved = {probabilities, labels};
+  at::Tensor losses = type == at::kDouble ? loss_of<double>(call, probabilities, labels, samples)
+                                          : loss_of<float>(call, probabilities, labels, samples);
+  call.saved.push_back(saved_shape(logits));
+  call.saved.push_back(at::empty({0}, logits.options()));
   return losses;
 }
 
 std::vector<at::Tensor> SoftmaxCrossEntropy::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   if (!call.wants_input_gradient(0)) return {at::Tensor(), at::Tensor()};
-  const at::Tensor& probabilities = call.saved.at(kProbabilities);
-  const int64_t* label = call.saved.at(kLabels).data_ptr<int64_t>();
-  int64_t n = probabilities.size(0), width = probabilities.size(1);
-  int64_t first = by_vocabulary(call) ? width * call.tensor_index : 0;
+  const at::Tensor &probabilities = call.saved.at(kProbabilities), &labels = call.saved.at(kLabels);
+  const int64_t* label = labels.data_ptr<int64_t>();
+  const int64_t rows = probabilities.size(0), width = probabilities.size(1), first = first_class(call, width);
+  const int64_t samples = output_gradient.size(0);
   at::Tensor gradient = probabilities.clone();
   auto subtract_labels = [&]<class T>(T) {
-    T* rows = gradient.data_ptr<T>();
-    for (int64_t i = 0; i < n; ++i) {
+    T* row = gradient.data_ptr<T>();
+    for (int64_t i = 0; i < rows; ++i, row += width) {
       int64_t own = label[i] - first;
-      if (own >= 0 && own < width) rows[i * width + own] -= 1;
+      if (options_.ignore_index && label[i] == *options_.ignore_index) std::fill(row, row + width, T(0));
+      else if (own >= 0 && own < width) row[own] -= 1;
     }
   };
   if (gradient.scalar_type() == at::kDouble)
     subtract_labels(double{});
   else
     subtract_labels(float{});
-  gradient.mul_(output_gradient.to(gradient.scalar_type()).unsqueeze(1));
-  return {gradient.to(call.saved.at(kLogitType).scalar_type()), at::Tensor()};
+  // a single product per element, as without positions
+  at::Tensor factor = at::mul(output_gradient.to(gradient.scalar_type()), call.saved.at(kShares));
+  const Shape by_position{samples, samples == 0 ? 0 : rows / samples, width};
+  gradient.view(by_position).mul_(factor.view({samples, 1, 1}));
+  return {gradient.view(restore_shape(call.saved.at(kLogitShape))).to(call.saved.at(kLogitType).scalar_type()), at::Tensor()};
 }
 
 }  // namespace trireme

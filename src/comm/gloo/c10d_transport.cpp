@@ -1,0 +1,144 @@
+// The only file that includes c10d, whose headers are heavy.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <csignal>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "comm/gloo/transport.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLookInterval{20};
+
+milliseconds timeout_of(const GlooOptions& options) {
+  return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(options.timeout_seconds * 1000)));
+}
+
+std::string place_of(const GlooOptions& options) {
+  return options.store_file.empty() ? fmt::format("{}:{}", options.address, options.port) : options.store_file;
+}
+
+class C10dTransfer final : public Transfer {
+ public:
+  explicit C10dTransfer(c10::intrusive_ptr<c10d::Work> work) : work_(std::move(work)) {}
+  bool wait(milliseconds limit) override { return work_->wait(limit); }
+  void cancel() override { work_->abort(); }
+
+ private:
+  const c10::intrusive_ptr<c10d::Work> work_;
+};
+
+class C10dTransport final : public Transport {
+ public:
+  C10dTransport(c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::ProcessGroupGloo> group)
+      : store_(std::move(store)), group_(std::move(group)) {}
+
+  std::unique_ptr<Transfer> send(const at::Tensor& contiguous, int to, int tag) override {
+    std::vector<at::Tensor> tensors{contiguous};
+    return std::make_unique<C10dTransfer>(group_->send(tensors, to, tag));
+  }
+  std::unique_ptr<Transfer> receive(const at::Tensor& contiguous, int from, int tag) override {
+    std::vector<at::Tensor> tensors{contiguous};
+    return std::make_unique<C10dTransfer>(group_->recv(tensors, from, tag));
+  }
+  void publish(const std::string& key, const std::string& value) override {
+    if (store_->add(key + "/claims", 1) == 1) store_->set(key, std::vector<uint8_t>(value.begin(), value.end()));
+  }
+  std::optional<std::string> look_up(const std::string& key) override {
+    if (!store_->check({key})) return std::nullopt;
+    const std::vector<uint8_t> value = store_->get(key);
+    return std::string(value.begin(), value.end());
+  }
+
+ private:
+  const c10::intrusive_ptr<c10d::Store> store_;  // outlives the group that met through it
+  const c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+};
+
+c10::intrusive_ptr<c10d::Store> open_store(const GlooOptions& options) {
+  if (!options.store_file.empty()) {
+    auto store = c10::make_intrusive<c10d::FileStore>(options.store_file, options.size);
+    store->setTimeout(timeout_of(options));
+    return store;
+  }
+  c10d::TCPStoreOptions tcp;
+  tcp.port = static_cast<uint16_t>(options.port);
+  tcp.isServer = options.rank == 0;
+  tcp.waitWorkers = false;
+  tcp.timeout = timeout_of(options);
+  return c10::make_intrusive<c10d::TCPStore>(options.address, tcp);
+}
+
+std::string arrival_key(int rank) { return fmt::format("trireme/here/{}", rank); }
+
+/// c10d's own wait would only say that it took too long.
+void wait_for_all(c10d::Store& store, const GlooOptions& options) {
+  store.set(arrival_key(options.rank), std::vector<uint8_t>{1});
+  const Clock::time_point end = Clock::now() + timeout_of(options);
+  std::vector<int> missing;
+  for (int r = 0; r < options.size; ++r) missing.push_back(r);
+  while (true) {
+    std::erase_if(missing, [&](int r) { return store.check({arrival_key(r)}); });
+    if (missing.empty()) return;
+    if (Clock::now() > end) {
+      fail_run({.where = fmt::format("rank {} of {}, meeting at {}", options.rank, options.size, place_of(options)),
+                .what = fmt::format("rank {} did not come", fmt::join(missing, ", ")),
+                .why = fmt::format("all ranks must arrive within {} s", options.timeout_seconds),
+                .next = "look at the end of its output, or whether it was started with another address or size"});
+    }
+    std::this_thread::sleep_for(kLookInterval);
+  }
+}
+
+std::shared_ptr<::gloo::transport::Device> open_device(const GlooOptions& options) {
+  if (options.interface.empty()) return c10d::ProcessGroupGloo::createDefaultDevice();
+  return c10d::ProcessGroupGloo::createDeviceForInterface(options.interface);
+}
+
+/// A write to a rank that has died must be an error of that write, not the end of this process.
+void ignore_broken_pipes() {
+  struct sigaction current {};
+  if (sigaction(SIGPIPE, nullptr, &current) == 0 && current.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
+}
+
+}  // namespace
+
+bool gloo_available() { return true; }
+
+std::unique_ptr<Transport> open_transport(const GlooOptions& options) {
+  ignore_broken_pipes();
+  const char* step = "meeting the other ranks";
+  try {
+    const auto store = open_store(options);
+    wait_for_all(*store, options);
+    step = "connecting to the other ranks";
+    auto group_options = c10d::ProcessGroupGloo::Options::create(timeout_of(options));
+    group_options->devices.push_back(open_device(options));
+    group_options->threads = 1;  // for c10d's own collectives, which are not used
+    auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", store),
+                                                            options.rank, options.size, group_options);
+    return std::make_unique<C10dTransport>(store, std::move(group));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    fail_run({.where = fmt::format("rank {} of {}", options.rank, options.size),
+              .what = fmt::format("{} (at {}, interface \"{}\") failed", step, place_of(options), options.interface),
+              .why = first_line(error),
+              .next = "check address, port and interface, and that the other ranks run"});
+  }
+}
+
+}  // namespace trireme

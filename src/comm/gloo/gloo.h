@@ -1,0 +1,44 @@
+// Backend `gloo`: workers are processes on one or several machines, connected by c10d's Gloo (TCP).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/memory.h"
+#include "comm/communicator.h"
+
+namespace trireme {
+
+struct GlooOptions {
+  int rank = 0;
+  int size = 1;
+
+  /// Where the ranks find each other: rank 0 listens at address:port, or, when `store_file` is set, all of them use that file
+  /// (on a file system that all see; not there yet, or empty).
+  std::string address = "127.0.0.1";
+  int port = 29500;
+  std::string store_file = "";
+
+  /// Network interface that the tensors travel through. Empty: the one of this machine's host name.
+  std::string interface = "lo";
+
+  /// How long a rank waits for a rank that is alive but does not answer, also at the start. A little longer if that rank is known
+  /// to be waiting itself.
+  double timeout_seconds = 300;
+
+  /// The device whose memory messages that have arrived and were not asked for yet count as (base/memory.h).
+  int device = kNoDevice;
+};
+
+/// Whether this build has the backend.
+bool gloo_available();
+
+/// Meets the other ranks and connects to each of them. Run errors: ranks that did not come in time (named), no such interface,
+/// a backend that is missing from this build. A dead rank ends the others' operations within about a second with an error that
+/// names it; abort() reaches all ranks within a few tenths of a second. SIGPIPE is ignored from here on if it had no handler.
+///
+/// The destructor waits until what was sent has been received, and on the rank that hosts the meeting place until the others
+/// have gone too; after an abort it does not wait for messages. Destroy it before the process ends, groups before or after.
+std::unique_ptr<Communicator> gloo_communicator(const GlooOptions& options);
+
+}  // namespace trireme

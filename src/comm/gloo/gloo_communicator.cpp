@@ -1,0 +1,357 @@
+#include "comm/gloo/gloo_communicator.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/formulas.h"
+#include "comm/local/reduce_kernels.h"
+
+namespace trireme {
+namespace {
+
+// Long enough to use a link well, short enough to fill a chain of ranks soon.
+constexpr int64_t kSegmentBytes = 1 << 20;
+
+bool says_nothing(const at::Tensor& tensor) { return !tensor.defined() || tensor.numel() == 0; }
+
+int64_t bytes_of(const at::Tensor& tensor) { return tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0; }
+
+std::vector<int64_t> bytes_of_each(std::span<const at::Tensor> tensors) {
+  std::vector<int64_t> bytes;
+  for (const at::Tensor& tensor : tensors) bytes.push_back(bytes_of(tensor));
+  return bytes;
+}
+
+const char* name_of(ReduceOp op) { return op == ReduceOp::sum ? "sum" : "max"; }
+
+/// FNV-1a: the same number for the same text in every process.
+int64_t number_of(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325ull;
+  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3ull;
+  return static_cast<int64_t>(hash);
+}
+
+}  // namespace
+
+GlooCommunicator::GlooCommunicator(std::shared_ptr<GlooWorld> world, std::vector<int> world_ranks, int rank, int64_t id,
+                                   std::shared_ptr<Tally> parent)
+    : world_(std::move(world)),
+      world_ranks_(std::move(world_ranks)),
+      rank_(rank),
+      id_(id),
+      tally_(std::make_shared<Tally>(Tally{{}, std::move(parent)})) {}
+
+void GlooCommunicator::require(bool condition, const std::string& operation, const std::string& promise) {
+  if (condition) return;
+  const std::string message = fmt::format("rank {}: {}: {}", rank_, operation, promise);
+  world_->abort(message);
+  check_internal(false, message);
+}
+
+void GlooCommunicator::require_rank(int rank, const std::string& operation) {
+  require(rank >= 0 && rank < size(), operation, fmt::format("there is no rank {} in a group of {}", rank, size()));
+}
+
+void GlooCommunicator::record(int64_t bytes, double waited) {
+  for (Tally* tally = tally_.get(); tally; tally = tally->parent.get()) {
+    tally->count.bytes_sent += bytes;
+    tally->count.operations += 1;
+    tally->count.wait_seconds += waited;
+  }
+}
+
+// ---- parts of a collective ----
+
+GlooCommunicator::Call GlooCommunicator::begin(std::string name, const at::Tensor& alike) {
+  world_->throw_if_aborted();
+  Call call;
+  call.text = alike.defined() ? name + " of " + shape_text(alike) : name;
+  call.name = std::move(name);
+  call.number = ++calls_;
+  return call;
+}
+
+void GlooCommunicator::give(Call& call, int to, const at::Tensor& part) {
+  FrameHeader header;
+  header.kind = FrameKind::collective;
+  header.group = id_;
+  header.tag = call.number;
+  const at::Tensor data = part.defined() ? part.detach().contiguous() : part;
+  header.describe(data);
+  header.set_text(call.text);
+  const int peer = world_ranks_[to];
+  if (auto transfer = world_->post(header, data, peer, call.text))
+    call.sends.push_back({std::move(transfer), peer, {}, {}});
+}
+
+void GlooCommunicator::fail_mismatch(int other, const std::string& other_called, const std::string& called) {
+  std::pair<int, std::string> first{rank_, called}, second{other, other_called};
+  if (other < rank_) std::swap(first, second);
+  world_->fail("collective",
+               fmt::format("rank {} called {}, rank {} called {}", first.first, first.second, second.first, second.second),
+               "all ranks of a group must make the same calls in the same order, with tensors that fit together",
+               "compare the two ranks' instructions");
+}
+
+void GlooCommunicator::check_call(const Call& call, int from, const FrameHeader& header, const at::Tensor& target) {
+  FrameHeader expected;
+  expected.set_text(call.text);
+  const std::string theirs = header.text;
+  if (header.tag != call.number || theirs != expected.text) fail_mismatch(from, theirs, call.text);
+  if (header.matches(target)) return;
+  const std::string sent = header.bytes == 0 ? "nothing" : header.shape_text();
+  fail_mismatch(from, fmt::format("{} with {} for rank {}", call.name, sent, rank_),
+                fmt::format("{} with room for {} from rank {}", call.name, shape_text(target), from));
+}
+
+void GlooCommunicator::want(Call& call, int from, const at::Tensor& target) {
+  const int peer = world_ranks_[from];
+  const Arrival arrival = world_->take(peer, FrameKind::collective, id_, 0, call.text, call.waited);
+  check_call(call, from, arrival.header, target);
+  if (says_nothing(target)) return;
+  Call::Pending part{nullptr, peer, target, {}};
+  if (!target.is_contiguous()) part.staging = at::empty(target.sizes(), target.options());
+  part.transfer = world_->fetch(arrival, flat_view(part.staging.defined() ? part.staging : target), peer, call.text);
+  call.parts.push_back(std::move(part));
+}
+
+void GlooCommunicator::receive_parts(Call& call) {
+  for (Call::Pending& part : call.parts) {
+    world_->finish(std::move(part.transfer), part.peer, call.text);
+    if (part.staging.defined()) part.target.copy_(part.staging);
+  }
+  call.parts.clear();
+}
+
+void GlooCommunicator::end(Call& call, int64_t bytes) {
+  for (Call::Pending& sent : call.sends) world_->finish(std::move(sent.transfer), sent.peer, call.text);
+  world_->throw_if_aborted();
+  record(bytes, call.waited);
+}
+
+/// `output` = what the others have for this rank and `own`, added in rank order. All contiguous; output may be own.
+void GlooCommunicator::reduce_parts(Call& call, ReduceOp op, const at::Tensor& own, const at::Tensor& output) {
+  at::Tensor scratch;
+  {
+    const MemoryScope memory(MemoryCategory::buffers);
+    std::vector<int64_t> shape = output.sizes().vec();
+    shape.insert(shape.begin(), size() - 1);
+    scratch = at::empty(shape, output.options());
+  }
+  std::vector<const void*> inputs(size());
+  for (int q = 0, next = 0; q < size(); ++q) {
+    if (q == rank_) {
+      inputs[q] = own.data_ptr();
+      continue;
+    }
+    const at::Tensor part = scratch.select(0, next++);
+    inputs[q] = part.data_ptr();
+    want(call, q, part);
+  }
+  receive_parts(call);
+  void* target = output.data_ptr();
+  if (output.numel() > 0) reduce(output.scalar_type(), op, inputs, {&target, 1}, output.numel());
+}
+
+// ---- collectives ----
+
+void GlooCommunicator::all_reduce_into(const at::Tensor& input, at::Tensor& output, ReduceOp op) {
+  const at::NoGradGuard no_grad;
+  require(input.defined() && output.defined(), "all_reduce", "the tensors must be defined");
+  require(input.sizes() == output.sizes() && input.scalar_type() == output.scalar_type(), "all_reduce",
+          "input and output must have one shape and dtype");
+  require(can_reduce(input.scalar_type()), "all_reduce",
+          fmt::format("cannot reduce dtype {}", c10::toString(input.scalar_type())));
+  Call call = begin(fmt::format("all_reduce({})", name_of(op)), input);
+  if (size() == 1) {
+    if (!output.is_same(input)) output.copy_(input);
+    return end(call, 0);
+  }
+  const bool in_place = output.is_contiguous();
+  const at::Tensor source = input.detach().contiguous();
+  const at::Tensor result = in_place ? output.detach() : at::empty(output.sizes(), output.options());
+  const at::Tensor in = flat_view(source), out = flat_view(result);
+
+  if (bytes_of(input) <= kInlineBytes) {  // one round: everybody adds everything
+    for (int q = 0; q < size(); ++q)
+      if (q != rank_) give(call, q, in);
+    reduce_parts(call, op, in, out);
+  } else {
+    // Round 1: chunk q goes to rank q, which adds. Round 2: rank q gives its sum to all. A sum arrives in `out`, which may be
+    // `in`, only after its owner has had our chunk.
+    std::vector<at::Tensor> ins, outs;
+    for (int64_t q = 0, begin_at = 0; q < size(); ++q) {
+      const int64_t length = chunk_elements(in.numel(), size(), static_cast<int>(q));
+      ins.push_back(in.narrow(0, begin_at, length));
+      outs.push_back(out.narrow(0, begin_at, length));
+      begin_at += length;
+    }
+    for (int q = 0; q < size(); ++q)
+      if (q != rank_) give(call, q, ins[q]);
+    reduce_parts(call, op, ins[rank_], outs[rank_]);
+    for (int q = 0; q < size(); ++q)
+      if (q != rank_) give(call, q, outs[rank_]);
+    for (int q = 0; q < size(); ++q)
+      if (q != rank_) want(call, q, outs[q]);
+    receive_parts(call);
+  }
+  if (!in_place) output.copy_(result);
+  end(call, all_reduce_bytes(input.numel(), input.element_size(), size(), rank_));
+}
+
+void GlooCommunicator::all_gather(const at::Tensor& input, std::span<at::Tensor> outputs) {
+  const at::NoGradGuard no_grad;
+  require(static_cast<int>(outputs.size()) == size() && input.defined(), "all_gather", "needs one output per rank");
+  Call call = begin("all_gather");
+  for (int q = 0; q < size(); ++q)
+    if (q != rank_) give(call, q, input);
+  for (int q = 0; q < size(); ++q)
+    if (q != rank_) want(call, q, outputs[q]);
+  if (!says_nothing(input) && !outputs[rank_].is_same(input)) outputs[rank_].copy_(input);
+  receive_parts(call);
+  end(call, all_gather_bytes(bytes_of_each(outputs), rank_));
+}
+
+void GlooCommunicator::reduce_scatter(std::span<const at::Tensor> inputs, at::Tensor& output) {
+  const at::NoGradGuard no_grad;
+  require(static_cast<int>(inputs.size()) == size() && output.defined(), "reduce_scatter", "needs one input per rank");
+  require(can_reduce(output.scalar_type()), "reduce_scatter",
+          fmt::format("cannot reduce dtype {}", c10::toString(output.scalar_type())));
+  const at::Tensor& mine = inputs[rank_];
+  require(mine.defined() && mine.sizes() == output.sizes() && mine.scalar_type() == output.scalar_type(), "reduce_scatter",
+          "the rank's own input and its output must have one shape and dtype");
+  Call call = begin("reduce_scatter(sum)");
+  for (int q = 0; q < size(); ++q)
+    if (q != rank_) give(call, q, inputs[q]);
+  const bool in_place = output.is_contiguous();
+  const at::Tensor result = in_place ? output.detach() : at::empty(output.sizes(), output.options());
+  reduce_parts(call, ReduceOp::sum, mine.detach().contiguous(), result);
+  if (!in_place) output.copy_(result);
+  end(call, reduce_scatter_bytes(bytes_of_each(inputs), rank_));
+}
+
+void GlooCommunicator::all_to_all(std::span<const at::Tensor> inputs, std::span<at::Tensor> outputs) {
+  const at::NoGradGuard no_grad;
+  require(static_cast<int>(inputs.size()) == size() && static_cast<int>(outputs.size()) == size(), "all_to_all",
+          "needs one input and one output per rank");
+  Call call = begin("all_to_all");
+  for (int q = 0; q < size(); ++q)
+    if (q != rank_) give(call, q, inputs[q]);
+  for (int q = 0; q < size(); ++q)
+    if (q != rank_) want(call, q, outputs[q]);
+  if (!says_nothing(inputs[rank_])) outputs[rank_].copy_(inputs[rank_]);
+  receive_parts(call);
+  end(call, all_to_all_bytes(bytes_of_each(inputs), rank_));
+}
+
+void GlooCommunicator::broadcast(at::Tensor& tensor, int root) {
+  const at::NoGradGuard no_grad;
+  require(tensor.defined(), "broadcast", "the tensor must be defined");
+  require_rank(root, "broadcast");
+  Call call = begin(fmt::format("broadcast(root {})", root), tensor);
+  const bool is_root = rank_ == root, is_last = (rank_ + 1) % size() == root;
+  const int before = (rank_ + size() - 1) % size(), behind = (rank_ + 1) % size();
+  const bool in_place = tensor.is_contiguous();
+  at::Tensor values = in_place ? tensor.detach() : at::empty(tensor.sizes(), tensor.options());
+  if (is_root && !in_place) values.copy_(tensor);
+  const at::Tensor flat = flat_view(values);
+  const int64_t segment = kSegmentBytes / tensor.element_size();
+  int64_t at = 0;
+  do {  // once for a tensor without elements too, so that all ranks meet
+    const at::Tensor part = flat.narrow(0, at, std::min(segment, flat.numel() - at));
+    if (!is_root) {
+      want(call, before, part);
+      receive_parts(call);
+    }
+    if (!is_last) give(call, behind, part);
+    at += segment;
+  } while (at < flat.numel());
+  if (!is_root && !in_place) tensor.copy_(values);
+  end(call, broadcast_bytes(bytes_of(tensor), size(), rank_, root));
+}
+
+void GlooCommunicator::barrier() {
+  Call call = begin("barrier");
+  for (int distance = 1; distance < size(); distance *= 2) {  // after each round, twice as many ranks are known to have come
+    give(call, (rank_ + distance) % size(), {});
+    want(call, (rank_ + size() - distance) % size(), {});
+  }
+  end(call, 0);
+}
+
+// ---- messages and groups ----
+
+void GlooCommunicator::send(const at::Tensor& tensor, int to, int64_t tag) {
+  const at::NoGradGuard no_grad;
+  require_rank(to, "send");
+  require(tensor.defined(), "send", "the tensor must be defined");
+  FrameHeader header;
+  header.kind = FrameKind::message;
+  header.group = id_;
+  header.tag = tag;
+  const at::Tensor data = dense(tensor);
+  header.describe(data);
+  world_->post_and_forget(header, data, world_ranks_[to], fmt::format("send to rank {}, tag {}", to, tag));
+  record(to == rank_ ? 0 : bytes_of(tensor), 0);
+}
+
+at::Tensor GlooCommunicator::receive(int from, int64_t tag) {
+  const at::NoGradGuard no_grad;
+  require_rank(from, "receive");
+  const std::string doing = fmt::format("receive from rank {}, tag {}", from, tag);
+  const int peer = world_ranks_[from];
+  double waited = 0;
+  Arrival arrival = world_->take(peer, FrameKind::message, id_, tag, doing, waited);
+  at::Tensor message;
+  if (arrival.transfer) {
+    message = arrival.tensor;
+    world_->finish(std::move(arrival.transfer), peer, doing);
+  } else {
+    const FrameHeader& h = arrival.header;
+    message = at::empty_strided({h.sizes, static_cast<size_t>(h.dims)}, {h.strides, static_cast<size_t>(h.dims)},
+                                static_cast<at::ScalarType>(h.dtype));
+    world_->finish(world_->fetch(arrival, flat_view(message), peer, doing), peer, doing);
+  }
+  record(0, waited);
+  return message;
+}
+
+std::unique_ptr<Communicator> GlooCommunicator::group(std::span<const int> ranks) {
+  const std::string list = fmt::format("ranks {} of a group of {}", fmt::join(ranks, ","), size());
+  world_->throw_if_aborted();
+  require(std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal<>()) == ranks.end(), "group",
+          list + " are not ascending");
+  const auto mine = std::find(ranks.begin(), ranks.end(), rank_);
+  require(mine != ranks.end(), "group", list + " lack the rank that asks");
+  require_rank(ranks.front(), "group");
+  require_rank(ranks.back(), "group");
+  std::vector<int> world_ranks;
+  for (const int r : ranks) world_ranks.push_back(world_ranks_[r]);
+  // The number follows from what all members know, so they need not talk to agree on it.
+  const std::string members = fmt::format("{}/{}/{}", id_, fmt::join(world_ranks, ","), requests_[world_ranks]++);
+  const int64_t id = number_of(members);
+  world_->register_group(id, members);
+  return std::make_unique<GlooCommunicator>(world_, std::move(world_ranks), static_cast<int>(mine - ranks.begin()), id,
+                                            tally_);
+}
+
+std::unique_ptr<Communicator> gloo_communicator(const GlooOptions& options) {
+  if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
+    fail_user({.where = "backend gloo",
+               .what = fmt::format("rank {} of {}", options.rank, options.size),
+               .why = "ranks count from 0 to size - 1",
+               .next = "check the launcher's rank and world size"});
+  std::vector<int> everyone(options.size);
+  std::iota(everyone.begin(), everyone.end(), 0);
+  return std::make_unique<GlooCommunicator>(std::make_shared<GlooWorld>(options), std::move(everyone), options.rank, 0,
+                                            nullptr);
+}
+
+}  // namespace trireme

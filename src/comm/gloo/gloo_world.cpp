@@ -1,0 +1,422 @@
+#include "comm/gloo/gloo_world.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kFrameTag = 0;
+constexpr int kPayloadTags = 1 << 30;  // tags 1 to this number, reused after that many payloads to one rank
+constexpr int64_t kUnclaimedBytes = 256 << 20;  // beyond it a payload stays with its sender until it is asked for
+
+constexpr milliseconds kWatchInterval{100};
+constexpr milliseconds kHeartbeatInterval{1000};     // of a rank that waits
+constexpr milliseconds kGrace{3000};                 // beyond the timeout, for a rank that says that it waits itself
+constexpr milliseconds kMoment{1};                   // for a transfer that is done or never will be
+constexpr milliseconds kForever{std::chrono::hours(24 * 365)};
+constexpr milliseconds kLingerAfterAbort{2000};      // until the others have looked at the keys
+
+const char* const kAbortKey = "trireme/abort";
+
+double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+GlooWorld::GlooWorld(const GlooOptions& options) : options_(options), peers_(options.size) {
+  transport_ = open_transport(options_);
+  for (int peer = 0; peer < size(); ++peer)
+    if (peer != rank()) peers_[peer].reader = std::thread([this, peer] { read_frames(peer); });
+  releaser_ = std::thread([this] { release_sent(); });
+  watcher_ = std::thread([this] { watch(); });
+}
+
+GlooWorld::~GlooWorld() {
+  if (std::uncaught_exceptions() > 0) abort(fmt::format("rank {} ended before its work was done", rank()));
+  close_sends();
+  const bool others_meet_here = rank() == 0 && options_.store_file.empty();
+  if (others_meet_here) host_until_others_left();
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    for (Peer& peer : peers_)
+      if (peer.reading) peer.reading->cancel();
+    for (const auto& [transfer, peer] : waited_for_) transfer->cancel();
+  }
+  changed_.notify_all();
+  for (Peer& peer : peers_)
+    if (peer.reader.joinable()) peer.reader.join();
+  releaser_.join();
+  watcher_.join();
+  sent_.clear();
+  for (Peer& peer : peers_) peer.queues.clear();
+}
+
+milliseconds GlooWorld::timeout() const {
+  return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(options_.timeout_seconds * 1000)));
+}
+
+// ---- ending ----
+
+void GlooWorld::close_sends() {
+  std::unique_lock lock(mutex_);
+  closing_ = true;
+  changed_.wait_for(lock, timeout(), [&] { return aborted_ || (sent_.empty() && !releasing_); });
+}
+
+void GlooWorld::host_until_others_left() {
+  std::unique_lock lock(mutex_);
+  const auto all_left = [&] {
+    for (int peer = 0; peer < size(); ++peer)
+      if (peer != rank() && !peers_[peer].gone) return false;
+    return true;
+  };
+  changed_.wait_for(lock, timeout(), [&] { return aborted_ || all_left(); });
+  if (aborted_) changed_.wait_for(lock, std::min(timeout(), kLingerAfterAbort), all_left);
+}
+
+void GlooWorld::set_aborted(const std::string& reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (aborted_) return;
+    aborted_ = true;
+    reason_ = reason;
+    for (const auto& [transfer, peer] : waited_for_) transfer->cancel();
+  }
+  changed_.notify_all();
+}
+
+void GlooWorld::abort(const std::string& reason) {
+  std::string first = reason;
+  try {
+    transport_->publish(kAbortKey, reason);
+    first = transport_->look_up(kAbortKey).value_or(reason);
+  } catch (const std::exception&) {
+    // The keys are gone with the rank that held them; the others notice that too.
+  }
+  set_aborted(first);
+}
+
+std::string GlooWorld::abort_reason() const {
+  std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+void GlooWorld::throw_if_aborted() const {
+  std::string reason;
+  {
+    std::lock_guard lock(mutex_);
+    if (!aborted_) return;
+    reason = reason_;
+  }
+  fail_run({.where = "", .what = "communication between the workers was stopped", .why = reason, .next = ""});
+}
+
+void GlooWorld::fail(const std::string& doing, const std::string& what, const std::string& why, const std::string& next) {
+  throw_if_aborted();
+  const Error error(Blame::run, {.where = fmt::format("rank {}, {}", rank(), doing), .what = what, .why = why, .next = next});
+  abort(error.what());
+  if (abort_reason() != error.what()) throw_if_aborted();
+  throw error;
+}
+
+void GlooWorld::fail_peer(const std::string& doing, int peer, const std::string& why) {
+  fail(doing, fmt::format("rank {} is gone", peer), why, fmt::format("look at the end of rank {}'s output", peer));
+}
+
+void GlooWorld::fail_silence(const std::string& doing, int peer) {
+  fail(doing, fmt::format("rank {} did not answer for {} s", peer, options_.timeout_seconds),
+       "it hangs, was stopped, or waits for something else",
+       fmt::format("look at the end of rank {}'s output, or allow more time", peer));
+}
+
+void GlooWorld::mark_gone(int peer, const std::string& why) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!peers_[peer].gone) peers_[peer].gone = why;
+    // The transport tells those who wait for a payload only if its first byte has not come yet.
+    for (const auto& [transfer, of] : waited_for_)
+      if (of == peer) transfer->cancel();
+  }
+  changed_.notify_all();
+}
+
+void GlooWorld::watch() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_ && !aborted_) {
+    changed_.wait_for(lock, kWatchInterval, [&] { return stopping_ || aborted_; });
+    if (stopping_ || aborted_) return;
+    lock.unlock();
+    std::optional<std::string> reason;
+    try {
+      reason = transport_->look_up(kAbortKey);
+    } catch (const std::exception& error) {
+      reason = fmt::format("rank {}: the ranks' meeting place, which rank 0 keeps, is gone: {}", rank(), first_line(error));
+    }
+    if (reason) set_aborted(*reason);
+    lock.lock();
+  }
+}
+
+// ---- sending ----
+
+int GlooWorld::next_payload_tag(int to) {
+  std::lock_guard lock(mutex_);
+  return peers_[to].payloads++ % kPayloadTags + 1;
+}
+
+std::unique_ptr<Transfer> GlooWorld::post(FrameHeader header, const at::Tensor& data, int to, const std::string& doing) {
+  throw_if_aborted();
+  const bool fits = header.bytes <= kInlineBytes;
+  if (to == rank()) {
+    Arrival arrival{header, {}, data, nullptr};
+    deliver(to, std::move(arrival));
+    return nullptr;
+  }
+  if (!fits) header.payload_tag = next_payload_tag(to);
+  try {
+    const at::Tensor frame = pack_frame(header, header.bytes > 0 ? data.data_ptr() : nullptr);
+    std::unique_ptr<Transfer> of_frame = transport_->send(frame, to, kFrameTag);
+    std::unique_ptr<Transfer> of_payload;
+    if (!fits) of_payload = transport_->send(flat_view(data), to, header.payload_tag);
+    {
+      std::lock_guard lock(mutex_);
+      sent_.push_back({std::move(of_frame), to, doing});
+    }
+    changed_.notify_all();
+    return of_payload;
+  } catch (const std::exception& error) {
+    fail_peer(doing, to, first_line(error));
+  }
+}
+
+void GlooWorld::post_and_forget(FrameHeader header, const at::Tensor& data, int to, const std::string& doing) {
+  std::unique_ptr<Transfer> payload = post(header, data, to, doing);
+  if (!payload) return;
+  {
+    std::lock_guard lock(mutex_);
+    sent_.push_back({std::move(payload), to, doing});
+  }
+  changed_.notify_all();
+}
+
+void GlooWorld::release_sent() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return stopping_ || !sent_.empty(); });
+    if (stopping_) return;
+    Sent sent = std::move(sent_.front());
+    sent_.pop_front();
+    releasing_ = true;
+    lock.unlock();
+    std::string trouble;
+    try {
+      if (!wait_registered(*sent.transfer, sent.to, kForever)) sent.transfer->wait(kMoment);
+    } catch (const std::exception& error) {
+      trouble = first_line(error);
+    }
+    sent.transfer.reset();
+    lock.lock();
+    const bool matters = !trouble.empty() && sent.matters && !closing_ && !aborted_;
+    if (matters) {
+      lock.unlock();
+      abort(fmt::format("rank {}, {}: rank {} is gone: {}", rank(), sent.doing, sent.to, trouble));
+      lock.lock();
+    }
+    releasing_ = false;
+    if (sent_.empty()) changed_.notify_all();
+  }
+}
+
+// ---- receiving ----
+
+void GlooWorld::read_frames(int from) {
+  try {
+    const at::Tensor frame = empty_frame();
+    while (read_frame(from, frame)) {
+    }
+  } catch (const std::exception& error) {
+    mark_gone(from, first_line(error));
+  }
+}
+
+bool GlooWorld::read_frame(int from, const at::Tensor& frame) {
+  const std::unique_ptr<Transfer> transfer = transport_->receive(frame, from, kFrameTag);
+  {
+    std::lock_guard lock(mutex_);
+    if (stopping_) return false;
+    peers_[from].reading = transfer.get();
+  }
+  bool done = false;
+  std::exception_ptr trouble;
+  try {
+    done = transfer->wait(kForever);
+  } catch (...) {
+    trouble = std::current_exception();
+  }
+  {
+    std::lock_guard lock(mutex_);
+    peers_[from].reading = nullptr;
+  }
+  if (trouble) std::rethrow_exception(trouble);
+  if (!done) return false;
+
+  Arrival arrival = unpack_frame(frame);
+  if (arrival.header.kind == FrameKind::heartbeat) {
+    std::lock_guard lock(mutex_);
+    peers_[from].heard_waiting = Clock::now();
+    return true;
+  }
+  bool early = arrival.header.kind == FrameKind::message && arrival.header.payload_tag != 0;
+  if (early) {
+    std::lock_guard lock(mutex_);
+    early = unclaimed_bytes_ + arrival.header.bytes <= kUnclaimedBytes;
+    if (early) unclaimed_bytes_ += arrival.header.bytes;
+  }
+  if (early) {
+    const DeviceScope device(options_.device);
+    const FrameHeader& h = arrival.header;
+    arrival.tensor = at::empty_strided({h.sizes, static_cast<size_t>(h.dims)}, {h.strides, static_cast<size_t>(h.dims)},
+                                       static_cast<at::ScalarType>(h.dtype));
+    arrival.transfer = transport_->receive(flat_view(arrival.tensor), from, h.payload_tag);
+  }
+  deliver(from, std::move(arrival));
+  return true;
+}
+
+void GlooWorld::deliver(int from, Arrival arrival) {
+  const FrameHeader& h = arrival.header;
+  const Address address{h.kind, h.group, h.kind == FrameKind::message ? h.tag : 0};
+  {
+    std::lock_guard lock(mutex_);
+    peers_[from].queues[address].push_back(std::move(arrival));
+  }
+  changed_.notify_all();
+}
+
+Arrival GlooWorld::take(int from, FrameKind kind, int64_t group, int64_t tag, const std::string& doing, double& waited) {
+  const Address address{kind, group, tag};
+  const Clock::time_point start = Clock::now(), end = start + timeout();
+  Clock::time_point next_heartbeat = start + kHeartbeatInterval;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (aborted_) break;
+    auto& queues = peers_[from].queues;
+    if (const auto queue = queues.find(address); queue != queues.end()) {
+      Arrival arrival = std::move(queue->second.front());
+      queue->second.pop_front();
+      if (queue->second.empty()) queues.erase(queue);
+      if (arrival.transfer) unclaimed_bytes_ -= arrival.header.bytes;
+      waited += seconds_between(start, Clock::now());
+      return arrival;
+    }
+    if (peers_[from].gone) {
+      const std::string why = *peers_[from].gone;
+      lock.unlock();
+      fail_peer(doing, from, why);
+    }
+    const bool waits_itself = Clock::now() - peers_[from].heard_waiting < 2 * kHeartbeatInterval;
+    if (Clock::now() > end + (waits_itself ? kGrace : milliseconds(0))) {  // the rank that it waits for is to be named first
+      lock.unlock();
+      fail_silence(doing, from);
+    }
+    const auto next = std::min(next_heartbeat, end + milliseconds(1));
+    if (changed_.wait_until(lock, Clock::now() < end ? next : next_heartbeat) == std::cv_status::no_timeout) continue;
+    if (Clock::now() < next_heartbeat) continue;
+    next_heartbeat += kHeartbeatInterval;
+    lock.unlock();
+    say_waiting(from, doing);
+    lock.lock();
+  }
+  lock.unlock();
+  throw_if_aborted();
+  check_internal(false, "an aborted world has a reason");
+  std::abort();
+}
+
+// Writing to `awaited` also finds a connection that has ended in the middle of a frame.
+void GlooWorld::say_waiting(int awaited, const std::string& doing) {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    try {
+      std::unique_ptr<Transfer> transfer = transport_->send(pack_frame({}, nullptr), peer, kFrameTag);
+      std::lock_guard lock(mutex_);
+      sent_.push_back({std::move(transfer), peer, doing, /*matters=*/false});
+    } catch (const std::exception& error) {
+      if (peer == awaited) fail_peer(doing, peer, first_line(error));
+    }
+  }
+  changed_.notify_all();
+}
+
+std::unique_ptr<Transfer> GlooWorld::fetch(const Arrival& arrival, const at::Tensor& target, int from,
+                                           const std::string& doing) {
+  const FrameHeader& h = arrival.header;
+  if (h.bytes == 0) return nullptr;
+  if (h.payload_tag == 0) {
+    const void* data = arrival.tensor.defined() ? arrival.tensor.data_ptr() : arrival.inline_bytes.data();
+    std::memcpy(target.data_ptr(), data, h.bytes);
+    return nullptr;
+  }
+  try {
+    return transport_->receive(target, from, h.payload_tag);
+  } catch (const std::exception& error) {
+    fail_peer(doing, from, first_line(error));
+  }
+}
+
+bool GlooWorld::wait_registered(Transfer& transfer, int peer, milliseconds limit) {
+  {
+    std::lock_guard lock(mutex_);
+    if (aborted_ || stopping_ || peers_[peer].gone) return false;
+    waited_for_[&transfer] = peer;
+  }
+  bool done = false;
+  std::exception_ptr trouble;
+  try {
+    done = transfer.wait(limit);
+  } catch (...) {
+    trouble = std::current_exception();
+  }
+  {
+    std::lock_guard lock(mutex_);
+    waited_for_.erase(&transfer);
+  }
+  if (trouble) std::rethrow_exception(trouble);
+  return done;
+}
+
+void GlooWorld::finish(std::unique_ptr<Transfer> transfer, int peer, const std::string& doing) {
+  if (!transfer) return;
+  const Clock::time_point end = Clock::now() + timeout();
+  try {
+    if (wait_registered(*transfer, peer, timeout())) return;
+    throw_if_aborted();
+    if (transfer->wait(kMoment)) return;  // it left after its last byte
+    fail_peer(doing, peer, "the connection ended");
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (Clock::now() >= end) fail_silence(doing, peer);
+    fail_peer(doing, peer, first_line(error));
+  }
+}
+
+void GlooWorld::register_group(int64_t id, const std::string& members) {
+  std::lock_guard lock(mutex_);
+  const auto [place, is_new] = groups_.try_emplace(id, members);
+  check_internal(is_new || place->second == members, "two groups got one number: " + place->second + " and " + members);
+}
+
+}  // namespace trireme

@@ -1,0 +1,16 @@
+// Takes the place of c10d_transport.cpp where libtorch comes without gloo or its headers are missing.
+#include "base/error.h"
+#include "comm/gloo/transport.h"
+
+namespace trireme {
+
+bool gloo_available() { return false; }
+
+std::unique_ptr<Transport> open_transport(const GlooOptions&) {
+  fail_run({.where = "backend gloo",
+            .what = "this build of trireme has no gloo",
+            .why = "libtorch's ProcessGroupGloo or gloo's headers were not found when it was configured",
+            .next = "install libgloo-dev and build again, or run the workers as threads of one process"});
+}
+
+}  // namespace trireme

@@ -1,0 +1,45 @@
+// What the gloo backend needs of c10d, without its headers: bytes between ranks and a few shared keys.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "comm/gloo/gloo.h"
+
+namespace trireme {
+
+/// A send or receive under way. Keeps its tensor alive.
+class Transfer {
+ public:
+  virtual ~Transfer() = default;
+
+  /// True when done, false when cancelled. Throws std::exception when the connection failed or `limit` is over; the latter
+  /// closes this rank's connections.
+  virtual bool wait(std::chrono::milliseconds limit) = 0;
+
+  /// Makes one wait return false: that under way, or else the next one. From any thread.
+  virtual void cancel() = 0;
+};
+
+/// Thread-safe. Sends and receives of one pair and tag match in order; a receive must have room for what was sent. Data moves when
+/// both sides have asked. Everything may throw std::exception.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual std::unique_ptr<Transfer> send(const at::Tensor& contiguous, int to, int tag) = 0;
+  virtual std::unique_ptr<Transfer> receive(const at::Tensor& contiguous, int from, int tag) = 0;
+
+  /// Keys that all ranks see; one set first stays.
+  virtual void publish(const std::string& key, const std::string& value) = 0;
+  virtual std::optional<std::string> look_up(const std::string& key) = 0;
+};
+
+/// Meets the other ranks. Run errors as gloo_communicator.
+std::unique_ptr<Transport> open_transport(const GlooOptions& options);
+
+}  // namespace trireme

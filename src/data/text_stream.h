@@ -1,0 +1,38 @@
+// A text as a dataset for language models: windows of token ids, each predicting the token after it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace trireme {
+
+/// Sample i is tokens [i * window, (i + 1) * window) with the tokens one further on as targets: every token but the first and a
+/// rest of less than a window is predicted by exactly one sample. Data and targets are int64 [n, window]. Immutable; `get` is safe
+/// from many threads.
+class TextStream final : public Dataset {
+ public:
+  /// Tokens lie in 0 .. vocabulary - 1. User errors: window below 1, fewer than window + 1 tokens.
+  TextStream(std::vector<int32_t> tokens, int64_t vocabulary, int64_t window);
+
+  int64_t size() const override { return (static_cast<int64_t>(tokens_.size()) - 1) / window_; }
+  Shape sample_shape() const override { return {window_}; }
+  Shape target_shape() const override { return {window_}; }
+  int64_t classes() const override { return vocabulary_; }
+  bool is_stream() const override { return true; }
+
+  /// Errors: internal, when an index is out of range.
+  Samples get(std::span<const int64_t> indices, const Draw& draw) const override;
+
+  /// Leaves only the first n samples; 0: all.
+  void keep_first(int64_t n);
+
+ private:
+  std::vector<int32_t> tokens_;
+  int64_t vocabulary_;
+  int64_t window_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,125 @@
+#include "model/layers/embedding.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "model/layers/common.h"
+
+namespace trireme {
+namespace {
+
+/// What is saved; the output's gradient only when parameters are deferred.
+enum Saved { kIndices, kOutputGradient };
+
+/// Adds row i of `gradient` [n, width] to row index[i] - first of `target` [rows, width], skipping rows outside. Each row's sum is
+/// formed in Sum, in the order of i, before it meets the target: a bfloat16 target is rounded once.
+template <class Target, class Sum>
+void add_rows(const at::Tensor& target, const at::Tensor& gradient, const at::Tensor& indices, int64_t first) {
+  const int64_t rows = target.size(0), width = target.size(1), n = indices.numel();
+  const int64_t* index = indices.data_ptr<int64_t>();
+  const Sum* from = gradient.data_ptr<Sum>();
+  Target* to = target.data_ptr<Target>();
+  std::vector<int64_t> order;
+  for (int64_t i = 0; i < n; ++i)
+    if (index[i] >= first && index[i] < first + rows) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return index[a] < index[b]; });
+  std::vector<Sum> sum(static_cast<size_t>(width));
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    std::fill(sum.begin(), sum.end(), Sum(0));
+    for (end = begin; end < order.size() && index[order[end]] == index[order[begin]]; ++end) {
+      const Sum* row = from + order[end] * width;
+      for (int64_t j = 0; j < width; ++j) sum[size_t(j)] += row[j];
+    }
+    Target* row = to + (index[order[begin]] - first) * width;
+    for (int64_t j = 0; j < width; ++j) row[j] = Target(Sum(row[j]) + sum[size_t(j)]);
+  }
+}
+
+}  // namespace
+
+Embedding::Embedding(std::string name, int64_t rows, int64_t width, EmbeddingOptions options)
+    : Layer(std::move(name)), rows_(rows), width_(width), options_(options) {}
+
+std::vector<ParameterSpec> Embedding::parameters() const {
+  return {{name() + ".weight", {rows_, width_}, Init::normal(0, options_.deviation)}};
+}
+
+Shape Embedding::output_shape(std::span<const Shape> inputs) const {
+  expect_inputs(*this, inputs, 1);
+  Shape shape = inputs[0];
+  shape.push_back(width_);
+  return shape;
+}
+
+std::vector<ShardingOption> Embedding::sharding_options(std::span<const Shape> inputs, int degree) const {
+  std::vector<ShardingOption> options{replicate_option(1, 1)};
+  if (degree == 1) return options;
+  const Placement whole = Placement::replicate(), sum = Placement::partial();
+  const Placement rows = Placement::shard(0), columns = Placement::shard(1), sequence = Placement::shard(1);
+  if (rows_ % degree == 0)
+    options.push_back({.name = "vocabulary", .inputs = {whole}, .output = sum, .input_gradients = {whole},
+                       .parameters = {rows}, .parameter_gradients = {rows}});
+  if (width_ % degree == 0)
+    options.push_back({.name = "hidden", .inputs = {whole}, .output = Placement::shard(int(inputs[0].size()) + 1),
+                       .input_gradients = {whole}, .parameters = {columns}, .parameter_gradients = {columns},
+                       .divides_work = true});
+  if (!inputs[0].empty() && inputs[0][0] % degree == 0)
+    options.push_back({.name = "sequence", .inputs = {sequence}, .output = sequence, .input_gradients = {sequence},
+                       .parameters = {whole}, .parameter_gradients = {sum}, .divides_work = true});
+  return options;
+}
+
+double Embedding::forward_flops(std::span<const Shape> inputs) const {
+  return double(element_count(inputs[0])) * double(width_);  // a copy, counted as one operation per element
+}
+
+int64_t Embedding::first_row(const LayerCall& call) const {
+  const bool by_vocabulary = call.option && call.option->output.is_partial();
+  return by_vocabulary ? rows_ / call.tensor_degree * call.tensor_index : 0;
+}
+
+at::Tensor Embedding::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
+  const at::Tensor& weight = call.parameter(0);
+  at::Tensor indices = inputs[0].to(at::kLong).contiguous();
+  const int64_t *index = indices.data_ptr<int64_t>(), n = indices.numel();
+  for (int64_t i = 0; i < n; ++i)
+    if (index[i] < 0 || index[i] >= rows_)
+      fail_shape(*this, fmt::format("index {}", index[i]), fmt::format("a table of {} rows has rows 0 to {}", rows_, rows_ - 1),
+                 "check the dataset's tokens or the size of the model's vocabulary");
+  call.saved = {indices};
+  const int64_t first = first_row(call), local = weight.size(0);
+  if (local == rows_) return at::embedding(weight, indices);
+  at::Tensor held = at::logical_and(indices.ge(first), indices.lt(first + local));
+  at::Tensor output = at::embedding(weight, (indices - first).clamp(0, local - 1));
+  return output.masked_fill_(held.logical_not_().unsqueeze(-1), 0);
+}
+
+std::vector<at::Tensor> Embedding::backward(LayerCall& call, const at::Tensor& output_gradient) const {
+  if (call.defer_parameters)
+    call.saved = {call.saved.at(kIndices), output_gradient};
+  else
+    add_weight_gradient(call, output_gradient);
+  return {at::Tensor()};  // indices have no gradient
+}
+
+void Embedding::backward_parameters(LayerCall& call) const { add_weight_gradient(call, call.saved.at(kOutputGradient)); }
+
+void Embedding::add_weight_gradient(LayerCall& call, const at::Tensor& output_gradient) const {
+  if (!call.wants_gradient(0)) return;
+  LayerCall::GradientTarget target = call.gradient_target(0);
+  if (!target.accumulate) target.tensor.zero_();
+  const at::Tensor& indices = call.saved.at(kIndices);
+  const auto type = target.tensor.scalar_type();
+  at::Tensor gradient = output_gradient.to(type == at::kDouble ? at::kDouble : at::kFloat).contiguous();
+  if (type == at::kDouble)
+    add_rows<double, double>(target.tensor, gradient, indices, first_row(call));
+  else if (type == at::kFloat)
+    add_rows<float, float>(target.tensor, gradient, indices, first_row(call));
+  else
+    add_rows<at::BFloat16, float>(target.tensor, gradient, indices, first_row(call));
+}
+
+}  // namespace trireme

@@ -1,0 +1,93 @@
+#include "model/layers/group_norm.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <array>
+
+#include "model/layers/common.h"
+
+namespace trireme {
+namespace {
+
+enum Saved { kInput, kMean, kInverseDeviation };
+
+/// Sizes as libtorch's kernels want them.
+struct Sizes {
+  int64_t samples, channels, pixels, groups;
+};
+
+Sizes sizes_of(const at::Tensor& input, int64_t channels_per_group) {
+  const int64_t n = input.size(0), c = input.size(1);
+  return {n, c, n * c == 0 ? 0 : input.numel() / (n * c), c / channels_per_group};
+}
+
+}  // namespace
+
+GroupNorm::GroupNorm(std::string name, int64_t channels, GroupNormOptions options)
+    : Layer(std::move(name)), channels_(channels), options_(options) {
+  if (options_.groups < 1 || channels % options_.groups != 0)
+    fail_shape(*this, fmt::format("{} groups of {} channels", options_.groups, channels), "the groups must divide the channels",
+               "choose another number of groups");
+}
+
+std::vector<ParameterSpec> GroupNorm::parameters() const {
+  return {{name() + ".weight", {channels_}, Init::constant(1), /*full_precision=*/true},
+          {name() + ".bias", {channels_}, Init::constant(0), /*full_precision=*/true}};
+}
+
+Shape GroupNorm::output_shape(std::span<const Shape> inputs) const {
+  expect_inputs(*this, inputs, 1);
+  const Shape& in = inputs[0];
+  if ((in.size() != 1 && in.size() != 3) || in[0] != channels_)
+    fail_shape(*this, fmt::format("input sample shape {}", to_string(in)),
+               fmt::format("it must be [{0}] or [{0}, height, width]", channels_), "change the layer's channels");
+  return in;
+}
+
+std::vector<ShardingOption> GroupNorm::sharding_options(std::span<const Shape>, int degree) const {
+  std::vector<ShardingOption> options{replicate_option(1, 2)};
+  if (degree == 1 || options_.groups % degree != 0) return options;
+  const std::vector<Placement> values{Placement::shard(1)}, parameters(2, Placement::shard(0));
+  options.push_back({.name = "channels", .inputs = values, .output = values[0], .input_gradients = values,
+                     .parameters = parameters, .parameter_gradients = parameters, .divides_work = true});
+  return options;
+}
+
+double GroupNorm::forward_flops(std::span<const Shape> inputs) const {
+  return 4.0 * double(element_count(inputs[0]));  // one multiply-add for the statistics, one to normalise
+}
+
+at::Tensor GroupNorm::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
+  const at::Tensor& weight = call.parameter(0);
+  at::Tensor input = inputs[0].contiguous();  // libtorch's kernels read whole channels
+  if (input.numel() == 0) {
+    call.saved = {input};
+    return in_layout(input);
+  }
+  const Sizes s = sizes_of(input, channels_ / options_.groups);
+  auto [output, mean, inverse] = at::native_group_norm(input.to(weight.scalar_type()), weight, call.parameter(1), s.samples,
+                                                       s.channels, s.pixels, s.groups, options_.epsilon);
+  call.saved = {input, mean, inverse};
+  return in_layout(output.to(input.scalar_type()));
+}
+
+std::vector<at::Tensor> GroupNorm::backward(LayerCall& call, const at::Tensor& output_gradient) const {
+  const at::Tensor& input = call.saved.at(kInput);
+  if (input.numel() == 0) {
+    add_zero_gradients(call, 2);
+    return {call.wants_input_gradient(0) ? at::empty_like(input) : at::Tensor()};
+  }
+  const at::Tensor& weight = call.parameter(0);
+  const auto type = weight.scalar_type();
+  const Sizes s = sizes_of(input, channels_ / options_.groups);
+  const std::array<bool, 3> wanted{call.wants_input_gradient(0), call.wants_gradient(0), call.wants_gradient(1)};
+  auto [gx, gw, gb] = at::native_group_norm_backward(output_gradient.to(type).contiguous(), input.to(type), call.saved.at(kMean),
+                                                     call.saved.at(kInverseDeviation), weight, s.samples, s.channels, s.pixels,
+                                                     s.groups, wanted);
+  if (wanted[1]) call.add_gradient(0, gw);
+  if (wanted[2]) call.add_gradient(1, gb);
+  return {wanted[0] ? in_layout(gx.to(input.scalar_type())) : at::Tensor()};
+}
+
+}  // namespace trireme

@@ -1,0 +1,67 @@
+#include "model/layers/layer_norm.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <array>
+
+#include "model/layers/common.h"
+
+namespace trireme {
+namespace {
+
+enum Saved { kInput, kMean, kInverseDeviation };
+
+}  // namespace
+
+std::vector<ParameterSpec> LayerNorm::parameters() const {
+  return {{name() + ".weight", {width_}, Init::constant(1), /*full_precision=*/true},
+          {name() + ".bias", {width_}, Init::constant(0), /*full_precision=*/true}};
+}
+
+Shape LayerNorm::output_shape(std::span<const Shape> inputs) const {
+  expect_inputs(*this, inputs, 1);
+  if (inputs[0].empty() || inputs[0].back() != width_)
+    fail_shape(*this, fmt::format("input sample shape {}", to_string(inputs[0])),
+               fmt::format("its last dim must be the {} features of this layer", width_), "change the layer's width");
+  return inputs[0];
+}
+
+std::vector<ShardingOption> LayerNorm::sharding_options(std::span<const Shape> inputs, int degree) const {
+  std::vector<ShardingOption> options{replicate_option(1, 2)};
+  if (degree == 1 || inputs[0].size() < 2 || inputs[0][0] % degree != 0) return options;
+  const std::vector<Placement> values{Placement::shard(1)}, whole(2, Placement::replicate()), sums(2, Placement::partial());
+  options.push_back({.name = "sequence", .inputs = values, .output = values[0], .input_gradients = values,
+                     .parameters = whole, .parameter_gradients = sums, .divides_work = true});
+  return options;
+}
+
+double LayerNorm::forward_flops(std::span<const Shape> inputs) const {
+  return 4.0 * double(element_count(inputs[0]));  // one multiply-add for the statistics, one to normalise
+}
+
+at::Tensor LayerNorm::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
+  at::Tensor input = inputs[0].contiguous();
+  const at::Tensor &weight = call.parameter(0), &bias = call.parameter(1);
+  auto [output, mean, inverse] = at::native_layer_norm(input.to(weight.scalar_type()), {width_}, weight, bias, options_.epsilon);
+  call.saved = {input, mean, inverse};
+  return output.to(input.scalar_type());
+}
+
+std::vector<at::Tensor> LayerNorm::backward(LayerCall& call, const at::Tensor& output_gradient) const {
+  const at::Tensor& input = call.saved.at(kInput);
+  if (input.numel() == 0) {
+    add_zero_gradients(call, 2);
+    return {call.wants_input_gradient(0) ? at::empty_like(input) : at::Tensor()};
+  }
+  const at::Tensor &weight = call.parameter(0), &bias = call.parameter(1);
+  const auto type = weight.scalar_type();
+  const std::array<bool, 3> wanted{call.wants_input_gradient(0), call.wants_gradient(0), call.wants_gradient(1)};
+  auto [gx, gw, gb] = at::native_layer_norm_backward(output_gradient.to(type).contiguous(), input.to(type), {width_},
+                                                     call.saved.at(kMean), call.saved.at(kInverseDeviation), weight, bias, wanted);
+  if (wanted[1]) call.add_gradient(0, gw);
+  if (wanted[2]) call.add_gradient(1, gb);
+  return {wanted[0] ? gx.to(input.scalar_type()) : at::Tensor()};
+}
+
+}  // namespace trireme

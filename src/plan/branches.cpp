@@ -1,0 +1,100 @@
+#include "plan/branches.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace trireme {
+namespace {
+
+/// Tree of nearest post-dominators: the parent of a node is the first node that all paths from it to the end go through. The
+/// root, one past the nodes, stands for the end.
+class PostDominators {
+ public:
+  explicit PostDominators(const Model& model) : end_(NodeId(model.nodes().size())), parent_(size_t(end_), end_), depth_(size_t(end_) + 1, 0) {
+    for (NodeId id = end_ - 1; id >= 0; --id) {
+      const auto& consumers = model.consumers(id);
+      if (!consumers.empty()) parent_[size_t(id)] = consumers.front();
+      for (NodeId consumer : consumers) parent_[size_t(id)] = common(parent_[size_t(id)], consumer);
+      depth_[size_t(id)] = depth_[size_t(parent_[size_t(id)])] + 1;
+    }
+  }
+
+  /// `end` where the paths do not meet again.
+  NodeId of(NodeId id) const { return parent_[size_t(id)]; }
+  NodeId end() const { return end_; }
+
+ private:
+  NodeId common(NodeId a, NodeId b) const {
+    while (a != b) {
+      if (depth_[size_t(a)] >= depth_[size_t(b)]) a = parent_[size_t(a)];
+      else b = parent_[size_t(b)];
+    }
+    return a;
+  }
+
+  NodeId end_;
+  std::vector<NodeId> parent_;
+  std::vector<int> depth_;
+};
+
+/// The layers between fork and join, in groups that share no edge.
+std::vector<std::vector<NodeId>> groups_between(const Model& model, NodeId fork, NodeId join) {
+  std::vector<bool> inside(model.nodes().size(), false);
+  std::vector<NodeId> group(model.nodes().size(), -1);  // its first member
+  for (NodeId id = fork + 1; id < join; ++id) {
+    const auto& inputs = model.node(id).inputs;
+    inside[size_t(id)] = std::any_of(inputs.begin(), inputs.end(), [&](NodeId i) { return i == fork || inside[size_t(i)]; });
+    if (!inside[size_t(id)]) continue;
+    group[size_t(id)] = id;
+    for (NodeId input : inputs) {
+      if (!inside[size_t(input)]) continue;
+      const NodeId a = std::min(group[size_t(id)], group[size_t(input)]), b = std::max(group[size_t(id)], group[size_t(input)]);
+      std::replace(group.begin(), group.end(), b, a);
+    }
+  }
+  std::vector<std::vector<NodeId>> groups;
+  for (NodeId first = fork + 1; first < join; ++first) {
+    if (group[size_t(first)] != first) continue;
+    auto& members = groups.emplace_back();
+    for (NodeId id = first; id < join; ++id)
+      if (group[size_t(id)] == first) members.push_back(id);
+  }
+  return groups;
+}
+
+}  // namespace
+
+std::vector<BranchRegion> find_branches(const Model& model) {
+  const PostDominators post(model);
+  std::vector<BranchRegion> regions;
+  for (NodeId fork = 0; fork < post.end(); ++fork) {
+    if (model.consumers(fork).size() < 2 || post.of(fork) == post.end()) continue;
+    if (!regions.empty() && fork < regions.back().join) continue;  // inside the last region, or beside it
+    auto branches = groups_between(model, fork, post.of(fork));
+    if (branches.size() >= 2) regions.push_back({fork, post.of(fork), std::move(branches)});
+  }
+  return regions;
+}
+
+std::vector<int> place_branches(const std::vector<BranchRegion>& regions, const Model& model, int workers, const LayerSeconds& seconds) {
+  std::vector<int> worker_of(model.nodes().size(), 0);
+  for (const BranchRegion& region : regions) {
+    std::vector<double> weights;
+    for (const auto& branch : region.branches)
+      weights.push_back(std::accumulate(branch.begin(), branch.end(), 0.0, [&](double sum, NodeId id) { return sum + seconds[size_t(id)]; }));
+    std::vector<size_t> order(weights.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return weights[a] > weights[b]; });
+    // by seconds, then number of branches (they may weigh nothing), then rank
+    std::vector<std::pair<double, int>> load(static_cast<size_t>(workers));
+    for (size_t b : order) {
+      const auto least = std::min_element(load.begin(), load.end());
+      least->first += weights[b];
+      least->second += 1;
+      for (NodeId id : region.branches[b]) worker_of[size_t(id)] = int(least - load.begin());
+    }
+  }
+  return worker_of;
+}
+
+}  // namespace trireme

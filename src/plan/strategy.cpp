@@ -1,0 +1,236 @@
+#include "plan/strategy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "plan/named.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kMaxDegree = 1'000'000;  // so that no product of degrees overflows
+const std::vector<std::string> kDegrees{"data", "tensor", "pipeline"};
+const std::vector<std::string> kKeys{"data",    "tensor",    "pipeline",    "micro_batches", "schedule", "chunks",
+                                     "sharding", "recompute", "compression", "vertical_sync", "speeds"};
+
+bool contains(const std::vector<std::string>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::vector<std::string_view> cut(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (bool more = true; more;) {
+    parts.push_back(text.substr(0, text.find(separator)));
+    more = parts.back().size() < text.size();
+    text.remove_prefix(std::min(text.size(), parts.back().size() + 1));
+  }
+  return parts;
+}
+
+template <class Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number value{};
+  auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// One key=value of a strategy.
+class Item {
+ public:
+  Item(std::string_view text, const std::string& where) : text_(text), where_(where) {
+    const size_t equals = text.find('=');
+    key = text.substr(0, equals);
+    if (equals != text.npos) value = text.substr(equals + 1);
+  }
+
+  [[noreturn]] void fail(std::string why, std::string next) const {
+    fail_user({where_, fmt::format("\"{}\"", text_), std::move(why), std::move(next)});
+  }
+
+  int count() const {
+    const auto number = number_in<int>(value);
+    if (!number || *number < 1 || *number > kMaxDegree)
+      fail("must be a whole number of at least 1", fmt::format("for example {}=2", key));
+    return *number;
+  }
+
+  bool yes_or_no() const {
+    if (value != "0" && value != "1") fail("must be 0 or 1", fmt::format("write {}=1", key));
+    return value == "1";
+  }
+
+  size_t choice(const std::vector<std::string>& names, std::string_view word) const {
+    const auto found = std::find(names.begin(), names.end(), word);
+    if (found != names.end()) return size_t(found - names.begin());
+    const std::string near = closest_match(word, names);
+    fail(fmt::format("is no {}", key),
+         near.empty() ? fmt::format("known: {}", join(names)) : fmt::format("did you mean {}={}?", key, near));
+  }
+  size_t choice(const std::vector<std::string>& names) const { return choice(names, value); }
+
+  std::string_view key, value;
+
+ private:
+  std::string_view text_;
+  const std::string& where_;
+};
+
+/// "bf16", "powersgd", "powersgd:2"
+Compression read_compression(const Item& item) {
+  using enum Compression::Kind;
+  const auto parts = cut(item.value, ':');
+  Compression compression{.kind = std::vector{none, bf16, powersgd}[item.choice({"none", "bf16", "powersgd"}, parts[0])]};
+  if (parts.size() == 1) return compression;
+  const auto rank = number_in<int>(parts[1]);
+  if (compression.kind != powersgd || parts.size() > 2 || !rank || *rank < 1)
+    item.fail("only powersgd has a rank, a whole number of at least 1", "for example compression=powersgd:2");
+  compression.rank = *rank;
+  return compression;
+}
+
+std::vector<double> read_speeds(const Item& item) {
+  std::vector<double> speeds;
+  for (std::string_view part : cut(item.value, ':')) {
+    const auto speed = number_in<double>(part);
+    if (!speed || !std::isfinite(*speed) || *speed <= 0)
+      item.fail("must be positive numbers, one per device", "for example speeds=2:1");
+    speeds.push_back(*speed);
+  }
+  return speeds;
+}
+
+void set(const Item& item, Strategy& s) {
+  using enum OptimizerSharding;
+  if (item.key == "data") s.data = item.count();
+  else if (item.key == "tensor") s.tensor = item.count();
+  else if (item.key == "pipeline") s.pipeline = item.count();
+  else if (item.key == "micro_batches") s.micro_batches = item.count();
+  else if (item.key == "chunks") s.chunks = item.count();
+  else if (item.key == "schedule") s.schedule = schedule_names()[item.choice(schedule_names())];
+  else if (item.key == "sharding")
+    s.sharding = std::vector{none, zero1, zero2, zero3}[item.choice({"none", "zero1", "zero2", "zero3"})];
+  else if (item.key == "recompute") {
+    using enum Strategy::Recompute;
+    s.recompute = std::vector{none, all, except_last}[item.choice({"none", "all", "except_last"})];
+  } else if (item.key == "compression") s.compression = read_compression(item);
+  else if (item.key == "vertical_sync") s.vertical_sync = item.yes_or_no();
+  else if (item.key == "speeds") s.speeds = read_speeds(item);
+}
+
+[[noreturn]] void fail_name(std::string_view name, const std::string& where) {
+  const auto known = known_strategies();
+  const std::string near = closest_match(name, known);
+  fail_user({where, fmt::format("\"{}\"", name), "is neither a known plan nor a degree",
+             near.empty() ? fmt::format("known: {}", strategy_syntax()) : fmt::format("did you mean \"{}\"?", near)});
+}
+
+/// What the name decides cannot be asked for in another way.
+void require_free(const Item& item, const NamedStrategy& named) {
+  if (contains(kDegrees, item.key))
+    item.fail(fmt::format("{} already says how many devices each axis has", named.name),
+              "spell out all degrees, for example data=2,tensor=2");
+  const bool decided = (item.key == "schedule" && *named.schedule) ||
+                       (item.key == "sharding" && named.sharding != OptimizerSharding::none);
+  if (decided) item.fail(fmt::format("{} already says the {}", named.name, item.key), "leave it out or choose another name");
+}
+
+}  // namespace
+
+const std::vector<NamedStrategy>& named_strategies() {
+  using enum OptimizerSharding;
+  static const std::vector<NamedStrategy> names{{"single", "", ""},
+                                                {"data", "data", ""},
+                                                {"tensor", "tensor", ""},
+                                                {"pipeline", "pipeline", ""},
+                                                {"hybrid:tensor", "", ""},
+                                                {"hybrid:pipeline", "", ""},
+                                                {"gpipe", "pipeline", "gpipe"},
+                                                {"1f1b", "pipeline", "1f1b"},
+                                                {"interleaved", "pipeline", "interleaved"},
+                                                {"zero-bubble", "pipeline", "zero-bubble"},
+                                                {"pipedream", "pipeline", "pipedream"},
+                                                {"2bw", "pipeline", "2bw"},
+                                                {"zero1", "data", "", zero1},
+                                                {"zero2", "data", "", zero2},
+                                                {"zero3", "data", "", zero3},
+                                                {"branches", "", ""}};
+  return names;
+}
+
+const std::vector<std::string>& schedule_names() {
+  static const std::vector<std::string> names{"gpipe", "1f1b", "interleaved", "zero-bubble", "pipedream", "2bw"};
+  return names;
+}
+
+std::optional<int> Strategy::devices() const {
+  if (!name.empty()) return std::nullopt;
+  const int64_t product = int64_t(data.value_or(1)) * tensor.value_or(1) * pipeline.value_or(1);
+  return int(std::min<int64_t>(product, kMaxDegree));
+}
+
+Strategy parse_strategy(std::string_view text, const std::string& where) {
+  Strategy strategy;
+  const NamedStrategy* named = nullptr;
+  std::set<std::string_view> seen;
+  for (std::string_view part : cut(text, ',')) {
+    const Item item(part, where);
+    if (part.find('=') == part.npos && part.data() == text.data()) {
+      const auto& names = named_strategies();
+      const auto found = std::find_if(names.begin(), names.end(), [&](const NamedStrategy& n) { return n.name == part; });
+      if (found == names.end()) fail_name(part, where);
+      named = &*found;
+      strategy.name = part;
+      continue;
+    }
+    if (!contains(kKeys, item.key)) {
+      const std::string near = closest_match(item.key, kKeys);
+      item.fail("is neither a degree nor another key of a plan",
+                near.empty() ? fmt::format("keys are {}", join(kKeys)) : fmt::format("did you mean \"{}\"?", near));
+    }
+    if (!seen.insert(item.key).second) item.fail(fmt::format("{} is given twice", item.key), "give each key once");
+    if (named) require_free(item, *named);
+    set(item, strategy);
+  }
+  return strategy;
+}
+
+std::string family_of(std::string_view strategy) {
+  const std::string_view first = strategy.substr(0, strategy.find(','));
+  if (first.find('=') != first.npos) return std::string(strategy);
+  return std::string(first.substr(0, first.find(':')));
+}
+
+std::vector<std::string> join_strategies(const std::vector<std::string>& items) {
+  std::vector<std::string> joined;
+  std::set<std::string> degrees;  // of the last of `joined`
+  bool spelled_out = false;       // whether that one begins with a key
+  for (const std::string& item : items) {
+    const std::string key = item.substr(0, item.find('='));
+    const bool is_key = item.find('=') != item.npos, is_degree = contains(kDegrees, key);
+    const bool goes_on = !joined.empty() && is_key && (is_degree ? spelled_out && !degrees.contains(key) : contains(kKeys, key));
+    if (goes_on) {
+      joined.back() += "," + item;
+    } else {
+      joined.push_back(item);
+      degrees.clear();
+      spelled_out = is_key;
+    }
+    if (is_degree) degrees.insert(key);
+  }
+  return joined;
+}
+
+std::string strategy_syntax() {
+  return fmt::format("{}, or degrees such as \"data=2,tensor=2,pipeline=1\"; either may be followed by {}", join(known_strategies()),
+                     "\",schedule=1f1b,chunks=2,micro_batches=4,sharding=zero1,recompute=all|except_last,"
+                     "compression=bf16|powersgd:2,vertical_sync=1,speeds=2:1\"");
+}
+
+}  // namespace trireme

@@ -1,0 +1,58 @@
+// What the text of a strategy asks for: NAME, NAME,key=value,... or key=value,... with the degrees spelled out. No model and no
+// number of devices is known here yet.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace trireme {
+
+/// Keys that the text does not mention are empty.
+struct Strategy {
+  std::string name;                    ///< "data", "1f1b"; "" where degrees are spelled out
+  std::optional<int> data, tensor, pipeline;  ///< only where `name` is empty
+  std::optional<int> micro_batches;
+  std::optional<int> chunks;           ///< stages per worker of a pipeline
+  std::optional<std::string> schedule;
+  std::optional<OptimizerSharding> sharding;
+  enum class Recompute { none, all, except_last };
+  std::optional<Recompute> recompute;
+  std::optional<Compression> compression;
+  std::optional<bool> vertical_sync;
+  std::vector<double> speeds;          ///< by device
+
+  /// Product of the degrees that are spelled out; none for a name.
+  std::optional<int> devices() const;
+};
+
+/// Errors (user), naming `where` and the item: unknown names and keys with the nearest known one, values that do not fit the key,
+/// keys given twice, keys that the name already decides ("zero1,sharding=zero2", "data,tensor=2").
+Strategy parse_strategy(std::string_view text, const std::string& where);
+
+/// What the names mean where all devices of the cluster take part in one axis.
+struct NamedStrategy {
+  const char* name;
+  const char* axis;      ///< "data", "tensor", "pipeline": its degree is the number of devices; "": see named_plan
+  const char* schedule;  ///< "" where the name does not decide
+  OptimizerSharding sharding = OptimizerSharding::none;
+};
+const std::vector<NamedStrategy>& named_strategies();
+
+/// Schedules by the names that program/schedules knows them under.
+const std::vector<std::string>& schedule_names();
+
+/// "hybrid:tensor,compression=bf16" -> "hybrid", "1f1b,recompute=all" -> "1f1b"; spelled-out degrees stay as they are.
+std::string family_of(std::string_view strategy);
+
+/// For lists that were cut at commas: puts the keys of a strategy together again with its name or first degree. A degree after a
+/// name, and one that occurs for the second time, begins the next strategy; any other key belongs to what stands before it.
+std::vector<std::string> join_strategies(const std::vector<std::string>& items);
+
+/// In one line, for help texts and messages.
+std::string strategy_syntax();
+
+}  // namespace trireme

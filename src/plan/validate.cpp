@@ -1,0 +1,167 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "plan/plan.h"
+
+namespace trireme {
+namespace {
+
+void validate_stage(const Plan& plan, size_t s, const std::string& where) {
+  const std::vector<int>& workers = plan.stages[s];
+  if (workers.empty())
+    fail_user({where, fmt::format("stage {}", s), "has no workers", "give it at least one or drop the stage"});
+  for (int worker : workers)
+    if (worker < 0 || worker >= plan.devices)
+      fail_user({where, fmt::format("stage {}, worker {}", s, worker),
+                 fmt::format("workers are 0..{}", plan.devices - 1), "correct the number or raise \"devices\""});
+  for (size_t i = 1; i < workers.size(); ++i) {
+    if (workers[i - 1] == workers[i])
+      fail_user({where, fmt::format("stage {}, worker {}", s, workers[i]), "is listed twice", "remove one of the entries"});
+    if (workers[i - 1] > workers[i])
+      fail_user({where, fmt::format("stage {}", s), "its workers must be listed in ascending order", "sort them"});
+  }
+}
+
+/// Two stages have the same workers or none in common, and no worker is left out.
+void validate_stages(const Plan& plan, const std::string& where) {
+  std::vector<int> stage_of(size_t(plan.devices), -1);
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    validate_stage(plan, s, where);
+    for (int worker : plan.stages[s]) {
+      int& first = stage_of[size_t(worker)];
+      if (first >= 0 && plan.stages[size_t(first)] != plan.stages[s])
+        fail_user({where, fmt::format("worker {}", worker),
+                   fmt::format("is in stage {} and in stage {}, whose workers are not all the same", first, s),
+                   "two stages share all of their workers or none"});
+      if (first < 0) first = int(s);
+    }
+  }
+  for (int worker = 0; worker < plan.devices; ++worker)
+    if (stage_of[size_t(worker)] < 0)
+      fail_user({where, fmt::format("worker {}", worker), "is in no stage", "add it to one or lower \"devices\""});
+}
+
+void validate_layer(const Plan& plan, const Model& model, NodeId id, const std::string& where) {
+  const Node& node = model.node(id);
+  const LayerPlan& layer = plan.layers[size_t(id)];
+  std::string what = fmt::format("layer {}", node.name);
+  if (layer.stage < 0 || layer.stage >= int(plan.stages.size()))
+    fail_user({where, fmt::format("{}: stage {}", what, layer.stage), fmt::format("the plan has {} stages", plan.stages.size()),
+               "stages count from 0"});
+  auto workers = int(plan.stages[size_t(layer.stage)].size());
+  if (layer.data < 1 || layer.tensor < 1 || int64_t(layer.data) * layer.tensor != workers)
+    fail_user({where, what, fmt::format("data {} x tensor {} must equal the {} workers of stage {}", layer.data, layer.tensor,
+                                        workers, layer.stage),
+               "change the degrees or the stage's workers"});
+  std::vector<std::string> names;
+  for (const ShardingOption& option : node.layer->sharding_options(model.input_shapes(id), layer.tensor)) {
+    if (option.name == layer.split) return;
+    names.push_back(option.name);
+  }
+  fail_user({where, fmt::format("{}: split \"{}\"", what, layer.split),
+             fmt::format("this {} cannot be split so over a tensor degree of {}", node.layer->kind(), layer.tensor),
+             "possible here: " + join(names)});
+}
+
+/// A tied parameter is one tensor: all layers that use it must cut it in the same way.
+void validate_tied(const Plan& plan, const Model& model, const std::string& where) {
+  struct Use {
+    NodeId node;
+    Placement placement;
+    int tensor;
+  };
+  std::map<std::string, Use> first;
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
+    ShardingOption option = option_of(plan, model, id);
+    auto parameters = model.node(id).layer->parameters();
+    for (size_t p = 0; p < parameters.size(); ++p) {
+      Use use{id, option.parameters[p], option.parameters[p].is_shard() ? plan.layers[size_t(id)].tensor : 1};
+      auto [it, fresh] = first.emplace(parameters[p].name, use);
+      if (fresh || (it->second.placement == use.placement && it->second.tensor == use.tensor)) continue;
+      fail_user({where, fmt::format("parameter {}", parameters[p].name),
+                 fmt::format("is shared by {} ({}) and {} ({}), which cut it differently", model.node(it->second.node).name,
+                             to_string(it->second.placement), model.node(id).name, to_string(use.placement)),
+                 "give both layers the same tensor degree and the same split"});
+    }
+  }
+}
+
+/// "batch = 12 in 4 micro-batches leaves 3 samples each"
+std::string samples_in_words(const Plan& plan, int64_t batch) {
+  return fmt::format("batch = {} in {} micro-batches leaves {} samples each", batch, plan.micro_batches,
+                     batch / plan.micro_batches);
+}
+
+/// Full micro-batches differ by one sample at most; of both sizes every data shard gets some.
+void validate_shards(const Plan& plan, const Model& model, NodeId id, int64_t batch, const std::string& where) {
+  const LayerPlan& layer = plan.layers[size_t(id)];
+  const std::string& name = model.node(id).name;
+  if (layer.data > batch / plan.micro_batches)
+    fail_user({where, fmt::format("layer {}: data degree {}", name, layer.data),
+               plan.micro_batches == 1 ? fmt::format("batch = {} has fewer samples", batch) : samples_in_words(plan, batch),
+               "use a larger batch, fewer micro-batches or a smaller data degree"});
+  if (plan.speeds.empty()) return;
+  const Mesh mesh = plan.mesh_of(id);
+  const int64_t least = batch / plan.micro_batches, most = (batch + plan.micro_batches - 1) / plan.micro_batches;
+  for (int64_t samples : {least, most})
+    if (!fills_all_shards(mesh, samples))
+      fail_user({where, fmt::format("layer {}: speeds", name),
+                 fmt::format("the slowest of {} data shards would get none of {} samples", layer.data, samples),
+                 "use a larger batch, fewer micro-batches or speeds that differ less"});
+}
+
+void validate_extras(const Plan& plan, const std::string& where) {
+  if (plan.vertical_sync && plan.schedule != "pipedream")
+    fail_user({where, fmt::format("vertical_sync = true with schedule {}", plan.schedule), "only pipedream knows it",
+               "use schedule pipedream or leave it out"});
+  if (plan.compression.kind == Compression::Kind::powersgd && plan.compression.rank < 1)
+    fail_user({where, fmt::format("compression: rank = {}", plan.compression.rank), "must be at least 1", "4 is usual"});
+  if (plan.speeds.empty()) return;
+  if (plan.speeds.size() != size_t(plan.devices))
+    fail_user({where, fmt::format("{} speeds", plan.speeds.size()), fmt::format("the plan is for {} devices", plan.devices),
+               "give one speed per device"});
+  for (double speed : plan.speeds)
+    if (!std::isfinite(speed) || speed <= 0)
+      fail_user({where, fmt::format("speed {}", speed), "must be a positive number", "1 for each device of the usual speed"});
+}
+
+}  // namespace
+
+void validate(const Plan& plan, const Model& model, int64_t batch, const std::string& where) {
+  if (plan.model_fingerprint != model.fingerprint())
+    fail_user({where, fmt::format("a plan for model {} ({})", plan.model, plan.model_fingerprint),
+               fmt::format("the experiment's model is {} ({})", model.name(), model.fingerprint()),
+               "use a plan made for this model, or make one with `trireme plan`"});
+  if (plan.devices < 1) fail_user({where, fmt::format("devices = {}", plan.devices), "at least one is needed", ""});
+  if (plan.devices > kMaxPlanDevices)
+    fail_user({where, fmt::format("devices = {}", plan.devices), fmt::format("at most {} are supported", kMaxPlanDevices), ""});
+  if (plan.stages.size() > model.nodes().size() - size_t(model.input_count()))
+    fail_user({where, fmt::format("{} stages", plan.stages.size()),
+               fmt::format("the model has only {} layers", model.nodes().size() - size_t(model.input_count())),
+               "use fewer stages"});
+  validate_stages(plan, where);
+  validate_extras(plan, where);
+  if (plan.micro_batches < 1)
+    fail_user({where, fmt::format("micro_batches = {}", plan.micro_batches), "at least one is needed", ""});
+  if (plan.micro_batches > batch)
+    fail_user({where, fmt::format("micro_batches = {}", plan.micro_batches),
+               fmt::format("the batch has only {} samples", batch), "use fewer micro-batches or a larger batch"});
+  std::set<int> used;
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
+    validate_layer(plan, model, id, where);
+    validate_shards(plan, model, id, batch, where);
+    used.insert(plan.layers[size_t(id)].stage);
+  }
+  for (size_t s = 0; s < plan.stages.size(); ++s)
+    if (!used.count(int(s))) fail_user({where, fmt::format("stage {}", s), "holds no layer", "move a layer there or drop it"});
+  validate_tied(plan, model, where);
+}
+
+}  // namespace trireme

@@ -1,0 +1,105 @@
+#include "program/clock.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "base/error.h"
+#include "program/walk.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kSame = 1e-6;  // units; sums of shares differ by roundings only
+
+class UnitClock : public WalkClock {
+ public:
+  UnitClock(const Program& program, const Model& model) : program_(program) {
+    timeline_.ranks.resize(program.list_of_rank.size());
+    has_weight_part_.assign(program.segments.size(), false);
+    for (const std::vector<Instruction>& list : program.lists)
+      for (const Instruction& i : list)
+        if (i.code == OpCode::backward_weight) has_weight_part_[size_t(i.index)] = true;
+    spread_units(model);
+  }
+
+  double duration(int, const Instruction& i) override {
+    switch (i.code) {
+      case OpCode::forward:
+      case OpCode::recompute:
+      case OpCode::backward_weight: return units_[size_t(i.index)];
+      case OpCode::backward: return 2 * units_[size_t(i.index)];
+      case OpCode::backward_input: return (has_weight_part_[size_t(i.index)] ? 1 : 2) * units_[size_t(i.index)];
+      default: return 0;
+    }
+  }
+
+  void on_event(int rank, int index, int step, double begin, double end) override {
+    if (end <= begin) return;
+    const Instruction& i = program_.instructions(rank)[size_t(index)];
+    const Stretch next{begin, end, i.code, program_.segments[size_t(i.index)].stage, i.micro_batch, step - i.lag};
+    std::vector<Stretch>& stretches = timeline_.ranks[size_t(rank)];
+    if (!stretches.empty() && goes_on(stretches.back(), next)) stretches.back().end = end;
+    else stretches.push_back(next);
+  }
+
+  Timeline take() { return std::move(timeline_); }
+
+ private:
+  static bool goes_on(const Stretch& a, const Stretch& b) {
+    return a.code == b.code && a.stage == b.stage && a.micro_batch == b.micro_batch && a.batch == b.batch &&
+           b.begin - a.end < kSame;
+  }
+
+  /// Units of a forward of each segment.
+  void spread_units(const Model& model) {
+    std::map<int, double> flops_of_stage, segments_of_stage;
+    std::map<int, std::vector<int>> workers_of_stage;
+    std::vector<double> flops(program_.segments.size(), 0);
+    for (size_t s = 0; s < program_.segments.size(); ++s) {
+      const Segment& segment = program_.segments[s];
+      for (OpId id : segment.ops) {
+        const Op& op = program_.ops[size_t(id)];
+        flops[s] += model.node(op.node).layer->forward_flops(model.input_shapes(op.node));
+        workers_of_stage.try_emplace(segment.stage, op.mesh.workers);
+      }
+      flops_of_stage[segment.stage] += flops[s];
+      segments_of_stage[segment.stage] += 1;
+    }
+    std::map<std::vector<int>, int> chunks;  // stages of the same workers
+    for (const auto& [stage, workers] : workers_of_stage) ++chunks[workers];
+    for (size_t s = 0; s < flops.size(); ++s) {
+      const int stage = program_.segments[s].stage;
+      const double total = flops_of_stage[stage];
+      const double share = total > 0 ? flops[s] / total : 1 / segments_of_stage[stage];
+      units_.push_back(share / std::max(1, chunks[workers_of_stage[stage]]));
+    }
+  }
+
+  const Program& program_;
+  std::vector<double> units_;          // by segment
+  std::vector<bool> has_weight_part_;  // by segment
+  Timeline timeline_;
+};
+
+}  // namespace
+
+Timeline unit_clock(const Program& program, const Model& model, int batches) {
+  UnitClock clock(program, model);
+  if (batches == 0) batches = batches_to_walk(program);
+  const WalkEnd end = walk(program, model, batches, clock);
+  check_internal(end.standstills.empty(), "only programs that end are put on a clock");
+  Timeline timeline = clock.take();
+  timeline.makespan = end.seconds;
+  timeline.batches = batches;
+  if (!program.flushes) return timeline;
+  for (const std::vector<Stretch>& stretches : timeline.ranks) {
+    const double busy = std::accumulate(stretches.begin(), stretches.end(), 0.0,
+                                        [](double sum, const Stretch& s) { return sum + s.end - s.begin; });
+    timeline.bubbles.push_back(end.seconds > 0 ? std::max(0.0, 1 - busy / end.seconds) : 0);
+  }
+  return timeline;
+}
+
+}  // namespace trireme

@@ -1,0 +1,42 @@
+// Writes the instruction list of one worker: the schedule's tasks, each spread over the items of the worker's stages.
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "program/graph.h"
+#include "program/pipeline.h"
+#include "program/program.h"
+
+namespace trireme {
+
+class StageWriter {
+ public:
+  /// `stages`: items of every stage of the plan; `held`: buckets that the worker holds, ascending.
+  StageWriter(const std::vector<std::vector<StageItem>>& stages, const WorkerGroup& group, const std::vector<BucketId>& held,
+              bool recompute_last, const Program& program);
+
+  std::vector<Instruction> run(const std::vector<Task>& tasks);
+
+ private:
+  const std::vector<StageItem>& items_of(const Task& task) const { return stages_[size_t(group_.stages[size_t(task.chunk)])]; }
+  bool recomputes(const StageItem& item, int micro_batch) const;
+  bool loads(SegmentId segment) const;
+  bool is_wide(BucketId bucket) const;
+  void put(OpCode code, int index, const Task& task, bool adjoint = false);
+  void forward(const Task& task);
+  void backward(const Task& task);
+  void backward_weight(const Task& task);
+  void synchronize_buffers();
+  void insert_reductions();
+  void insert_gathers();
+
+  const std::vector<std::vector<StageItem>>& stages_;
+  const WorkerGroup& group_;
+  const std::set<BucketId> held_;
+  const bool recompute_last_;
+  const Program& program_;
+  std::vector<Instruction> list_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,116 @@
+// Worker: what is known before the first step: bindings of layers to buckets and groups, how often each value is read.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "runtime/worker_state.h"
+
+namespace trireme {
+
+Communicator* Worker::State::group(const std::vector<int>& ranks) {
+  auto it = groups.find(ranks);
+  if (it == groups.end()) it = groups.emplace(ranks, communicator->group(ranks)).first;
+  return it->second.get();
+}
+
+void Worker::State::bind_parameter(const Program& program, const Op& op, size_t position, OpBinding& binding) {
+  const Placement& placement = op.option.parameters[position];
+  const Box box =
+      Layout{op.mesh, Placement::replicate(), placement}.box_of(rank, program.parameters[size_t(op.parameters[position])].spec.shape);
+  // counted by every worker unless all workers of the tensor axis compute the same gradient
+  const bool counts = !op.option.parameter_gradients[position].is_replicate() || binding.tensor_index == 0;
+  for (size_t b = 0; b < program.buckets.size(); ++b) {
+    const Bucket& bucket = program.buckets[b];
+    for (size_t s = 0; s < bucket.shards.size(); ++s) {
+      if (bucket.shards[s].parameter != op.parameters[position] || bucket.shards[s].box != box) continue;
+      const bool contributes =
+          program.training && counts && std::binary_search(bucket.contributors.begin(), bucket.contributors.end(), rank);
+      binding.parameters.push_back({BucketId(b), int(s), contributes, std::vector<CachedView>(size_t(bucket.versions)), {}});
+      return;
+    }
+  }
+  check_internal(false, "every parameter shard of a layer lies in one bucket");
+}
+
+void Worker::State::bind(const Program& program, OpId id, OpBinding& binding) {
+  const Op& op = program.ops[size_t(id)];
+  binding.op = &op;
+  binding.layer = model.node(op.node).layer.get();
+  binding.tensor_index = op.mesh.tensor_index(rank);
+  binding.data_group = group(op.mesh.data_group(rank));
+  binding.tensor_group = group(op.mesh.tensor_group(rank));
+  for (ValueId input : op.inputs) binding.input_gradient_wanted.push_back(program.values[size_t(input)].needs_gradient);
+  for (size_t p = 0; p < op.parameters.size(); ++p) bind_parameter(program, op, p, binding);
+  auto specs = binding.layer->buffers();
+  auto [it, fresh] = buffers.try_emplace(op.node);
+  for (size_t i = 0; fresh && i < specs.size(); ++i) {
+    MemoryScope scope(MemoryCategory::buffers);
+    Box box = Layout{op.mesh, Placement::replicate(), op.option.buffers[i]}.box_of(rank, specs[i].shape);
+    it->second.push_back(at::full(shape_of(box), specs[i].initial, at::TensorOptions().dtype(master_type(precision))));
+  }
+  binding.buffers = it->second;
+}
+
+void Worker::State::prepare(const Program& program, Prepared& prepared) {
+  prepared.program = &program;
+  const size_t values = program.values.size();
+  prepared.forward_alias.resize(values);
+  prepared.backward_alias.resize(values);
+  for (size_t v = 0; v < values; ++v) prepared.forward_alias[v] = prepared.backward_alias[v] = ValueId(v);
+  for (const Move& move : program.moves) {
+    if (!move.forward_moves) prepared.forward_alias[size_t(move.to)] = move.from;
+    if (!move.backward_moves) prepared.backward_alias[size_t(move.to)] = move.from;
+  }
+  prepared.bindings.resize(program.ops.size());
+  for (OpId id = 0; id < OpId(program.ops.size()); ++id) {
+    const Op& op = program.ops[size_t(id)];
+    if (op.mesh.index_of(rank) < 0) continue;
+    bind(program, id, prepared.bindings[size_t(id)]);
+    auto& loaded = prepared.loaded[op.stage];
+    for (ValueId input : op.inputs)
+      if (program.values[size_t(input)].loaded && std::find(loaded.begin(), loaded.end(), input) == loaded.end()) loaded.push_back(input);
+  }
+  for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b) {
+    const Bucket& bucket = program.buckets[size_t(b)];
+    if (!bucket.contributors.empty() && std::binary_search(bucket.holders.begin(), bucket.holders.end(), rank))
+      prepared.trainable.push_back(b);
+  }
+  count_uses(prepared);
+}
+
+void Prepared::drop_views(BucketId bucket, bool of_gradients) {
+  for (OpBinding& binding : bindings)
+    for (ParameterBinding& p : binding.parameters) {
+      if (p.bucket != bucket) continue;
+      if (of_gradients) p.gradient.drop();
+      else
+        for (CachedView& view : p.views) view.drop();
+    }
+}
+
+void Worker::State::count_uses(Prepared& prepared) const {
+  const Program& program = *prepared.program;
+  std::vector<int> once(program.values.size(), 0);
+  for (const OpBinding& binding : prepared.bindings)
+    if (binding.op)
+      for (ValueId input : binding.op->inputs) ++once[size_t(prepared.forward_alias[size_t(input)])];
+  for (const Move& move : program.moves)
+    if (move.forward_moves && program.values[size_t(move.from)].layout.mesh.index_of(rank) >= 0) ++once[size_t(move.from)];
+  prepared.uses.assign(size_t(program.micro_batches), once);
+  for (const Instruction& i : program.instructions(rank)) {
+    if (i.code != OpCode::recompute) continue;
+    std::set<ValueId> inside;
+    for (OpId id : program.segments[size_t(i.index)].ops) {
+      const Op& op = program.ops[size_t(id)];
+      for (ValueId input : op.inputs) {
+        const ValueId source = prepared.forward_alias[size_t(input)];
+        if (!inside.count(source)) ++prepared.uses[size_t(i.micro_batch)][size_t(source)];
+      }
+      inside.insert(op.output);
+    }
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,95 @@
+// One worker's weights and gradients, and how the workers that hold the same parameters agree on them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "comm/local/local_world.h"
+#include "program/program.h"
+#include "runtime/optimizer.h"
+#include "runtime/precision.h"
+
+namespace trireme {
+
+class ParameterStore;
+
+/// A stretch of a flat bucket in some worker's memory. All tensors have range.size() elements; `compute` is `master` itself
+/// where they have one dtype; `reduced` is undefined where the program does not keep gradients.
+struct ReplicaPiece {
+  Range range;
+  at::Tensor master, compute, reduced;
+};
+
+/// What agreeing took, over all steps so far, besides what the communicator counts.
+struct ReplicaCounts {
+  double wait_seconds = 0;     ///< blocked until other workers were ready
+  double hidden_seconds = 0;   ///< estimate: exchange that the one-pass update overlaps
+  double exchange_seconds = 0; ///< within update(): moving weights while computing nothing
+  int64_t bytes_sent = 0;
+};
+
+/// Belongs to one worker and is used by its thread, except pieces(), which any thread may call while no step is running.
+/// Batches are counted from 0 over the whole run, in the order of their updates; version v of the weights has v updates in it.
+class Replicas {
+ public:
+  virtual ~Replicas() = default;
+
+  /// Draws the initial values this worker is responsible for. All workers call it; a barrier must follow.
+  virtual void initialize(uint64_t seed) = 0;
+
+  // -- weights: flat, in the compute dtype
+
+  /// Waits until version `version` is there. Buckets keep Bucket::versions versions; older ones are gone.
+  virtual void await_weights(BucketId bucket, int64_t version) = 0;
+  /// The whole bucket at that version; after await_weights, under zero3 between gather and release.
+  virtual const at::Tensor& weights(BucketId bucket, int64_t version) = 0;
+  virtual void prefetch(BucketId) {}
+  virtual void gather(BucketId) {}
+  virtual void release(BucketId) {}
+
+  // -- gradients: flat, in the master dtype
+
+  /// Where this worker adds up its gradient of `batch`; undefined where it does not contribute. Waits until whoever sums the
+  /// gradient of the batch before has read it. Valid until reduce().
+  virtual at::Tensor gradient(BucketId bucket, int64_t batch) = 0;
+  /// Whether a shard of it holds a contribution since the last reduce (else its contents mean nothing).
+  bool& written(BucketId bucket, int shard) { return written_[size_t(bucket)][size_t(shard)]; }
+  /// OpCode::reduce_gradients. Resets `written` once the contribution has been taken.
+  virtual void reduce(BucketId bucket, bool last) = 0;
+  /// For clipping: sums the gradient if need be and returns the sum of squares over this worker's part; the parts of all workers
+  /// cover every parameter once.
+  virtual double square_sum(BucketId bucket) = 0;
+  /// OpCode::optimizer_step of the next batch. `scale` multiplies the gradient.
+  virtual void update(BucketId bucket, double learning_rate, double scale) = 0;
+
+  /// Waits until all updates that this worker has asked for are written everywhere it can see.
+  virtual void settle() = 0;
+
+  /// What this worker holds of the newest version: whole buckets or slices.
+  virtual std::vector<ReplicaPiece> pieces(BucketId bucket) = 0;
+
+  const ReplicaCounts& counts() const { return counts_; }
+
+ protected:
+  explicit Replicas(const Program& program);
+  std::vector<std::unique_ptr<bool[]>> written_;  // by bucket and shard
+  ReplicaCounts counts_;
+};
+
+/// Workers of one process that share one copy of the weights, each updating a slice (program.private_replicas == false).
+std::unique_ptr<Replicas> shared_replicas(int rank, const Program& program, ParameterStore& store, LocalWorld& world,
+                                          const OptimizerConfig& optimizer);
+
+/// A copy per worker, kept equal through `world`, a communicator over all ranks that outlives the result. All workers must
+/// construct theirs concurrently: groups are formed. Optimizer sharding and compression as the program says.
+std::unique_ptr<Replicas> private_replicas(int rank, const Program& program, Precision precision, Communicator& world,
+                                           const OptimizerConfig& optimizer);
+
+/// Fills the shards of `bucket` in a flat tensor of the master dtype with their initial values: element i of the full parameter
+/// depends on (seed, name, i) only. `shards`: which; empty: all.
+void draw_initial_values(const Program& program, BucketId bucket, uint64_t seed, at::Tensor& flat, const std::vector<int>& shards = {});
+
+}  // namespace trireme

@@ -1,0 +1,178 @@
+// Workers of one process share one copy of the weights. A gradient is not moved: whoever owns a slice of the bucket reads it from
+// all contributors, updates and writes it in one pass over memory.
+#include <ATen/ATen.h>
+
+#include <chrono>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "runtime/parameter_store.h"
+
+namespace trireme {
+namespace {
+
+class SharedReplicas final : public Replicas {
+ public:
+  SharedReplicas(int rank, const Program& program, ParameterStore& store, LocalWorld& world, const OptimizerConfig& optimizer)
+      : Replicas(program), rank_(rank), program_(program), store_(store), world_(world), optimizer_(optimizer),
+        own_(program.buckets.size()) {
+    MemoryScope scope(MemoryCategory::gradients);
+    for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b) {
+      const auto& contributors = bucket(b).contributors;
+      auto it = std::find(contributors.begin(), contributors.end(), rank);
+      if (!program.training || it == contributors.end()) continue;
+      own(b).gradient = at::zeros({bucket(b).elements}, store.bucket(b).master[0].options());
+      store.bucket(b).gradients[size_t(it - contributors.begin())] = own(b).gradient;
+    }
+    store.attach(rank, this);
+  }
+  ~SharedReplicas() override { store_.attach(rank_, nullptr); }
+
+  void initialize(uint64_t seed) override {
+    for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) {
+      const auto& holders = bucket(b).holders;
+      std::vector<int> mine;
+      for (size_t s = 0; s < bucket(b).shards.size(); ++s)
+        if (holders[s % holders.size()] == rank_) mine.push_back(int(s));
+      if (mine.empty()) continue;
+      BucketStore& shared = store_.bucket(b);
+      draw_initial_values(program_, b, seed, shared.master[0], mine);
+      if (shared.compute[0].is_same(shared.master[0])) continue;
+      for (int s : mine) {
+        const ParameterShard& shard = bucket(b).shards[size_t(s)];
+        ParameterStore::view_of(shared.compute[0], shard).copy_(ParameterStore::view_of(shared.master[0], shard));
+      }
+    }
+  }
+
+  void await_weights(BucketId b, int64_t version) override {
+    if (bucket(b).contributors.empty()) return;
+    counts_.wait_seconds += world_.wait_for(store_.bucket(b).done, holders(b) * version);
+  }
+
+  const at::Tensor& weights(BucketId b, int64_t version) override {
+    return store_.bucket(b).compute[size_t(version % bucket(b).versions)];
+  }
+
+  at::Tensor gradient(BucketId b, int64_t) override {
+    Own& mine = own(b);
+    if (!mine.gradient.defined() || mine.open) return mine.gradient;
+    counts_.wait_seconds += world_.wait_for(store_.bucket(b).done, holders(b) * mine.reduced);
+    std::fill_n(written_[size_t(b)].get(), bucket(b).shards.size(), false);
+    mine.open = true;
+    return mine.gradient;
+  }
+
+  void reduce(BucketId b, bool) override {
+    Own& mine = own(b);
+    if (gradient(b, mine.reduced).defined())
+      for (size_t s = 0; s < bucket(b).shards.size(); ++s)
+        if (!written(b, int(s))) ParameterStore::view_of(mine.gradient, bucket(b).shards[s]).zero_();
+    mine.open = false;
+    ++mine.reduced;
+    world_.advance(store_.bucket(b).ready);
+  }
+
+  double square_sum(BucketId b) override {
+    await_gradients(b);
+    const Range slice = bucket(b).slice_of(rank_);
+    if (slice.empty()) return 0;
+    at::Tensor sum = store_.bucket(b).reduced.narrow(0, slice.begin, slice.size());
+    sum_gradients(store_.bucket(b).gradients, slice, sum);
+    return sum.square().sum(at::kDouble).item<double>();
+  }
+
+  void update(BucketId b, double learning_rate, double scale) override {
+    await_gradients(b);
+    const auto begin = std::chrono::steady_clock::now();
+    BucketStore& shared = store_.bucket(b);
+    Own& mine = own(b);
+    const int64_t version = ++mine.version;
+    const size_t slot = size_t(version % bucket(b).versions);
+    SliceUpdate work;
+    work.slice = bucket(b).slice_of(rank_);
+    at::Tensor& master = shared.master[shared.master.size() == 1 ? 0 : slot];
+    if (shared.master.size() > 1)
+      master.narrow(0, work.slice.begin, work.slice.size())
+          .copy_(shared.master[size_t((version - 1) % bucket(b).versions)].narrow(0, work.slice.begin, work.slice.size()));
+    work.gradients = program_.keeps_gradients ? std::span<const at::Tensor>(&shared.reduced, 1)
+                                              : std::span<const at::Tensor>(shared.gradients);
+    work.gradient_offset = work.slice.begin;
+    work.gradient_scale = scale;
+    work.master = &master;
+    work.compute = shared.compute[slot].is_same(master) ? nullptr : &shared.compute[slot];
+    work.state = optimizer_state(b);
+    work.learning_rate = learning_rate;
+    work.step = version;
+    update_slice(optimizer_, work);
+    world_.advance(shared.done);
+    count(b, work, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+
+  void settle() override {
+    for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b)
+      if (std::binary_search(bucket(b).holders.begin(), bucket(b).holders.end(), rank_)) await_weights(b, own(b).version);
+  }
+
+  std::vector<ReplicaPiece> pieces(BucketId b) override {
+    BucketStore& shared = store_.bucket(b);
+    const size_t slot = size_t(own(b).version % bucket(b).versions);
+    return {{{0, bucket(b).elements}, shared.master[shared.master.size() == 1 ? 0 : slot], shared.compute[slot], shared.reduced}};
+  }
+
+ private:
+  /// This worker's part of a bucket.
+  struct Own {
+    at::Tensor gradient;
+    bool open = false;       // between the first gradient() of a batch and its reduce()
+    int64_t reduced = 0;     // batches
+    int64_t version = 0;     // updates
+    std::vector<at::Tensor> state;
+  };
+
+  const Bucket& bucket(BucketId b) const { return program_.buckets[size_t(b)]; }
+  Own& own(BucketId b) { return own_[size_t(b)]; }
+  int64_t holders(BucketId b) const { return int64_t(bucket(b).holders.size()); }
+
+  void await_gradients(BucketId b) {
+    counts_.wait_seconds += world_.wait_for(store_.bucket(b).ready, holders(b) * (own(b).version + 1));
+  }
+
+  std::vector<at::Tensor>& optimizer_state(BucketId b) {
+    auto& tensors = own(b).state;
+    if (!tensors.empty()) return tensors;
+    MemoryScope scope(MemoryCategory::optimizer);
+    for (int i = 0; i < optimizer_state_count(optimizer_); ++i)
+      tensors.push_back(at::zeros({bucket(b).slice_of(rank_).size()}, store_.bucket(b).master[0].options()));
+    return tensors;
+  }
+
+  void count(BucketId b, const SliceUpdate& work, double seconds) {
+    if (holders(b) == 1) return;
+    // of the pass's streams through memory, those that read other workers' gradients; every state and the weights are read and written
+    const double remote = double(work.gradients.size()) - 1, own = 1 + 2 + 2 * double(work.state.size());
+    counts_.hidden_seconds += seconds * remote / (remote + own);
+    // a reduce-scatter of gradients and an all-gather of weights, by formula: each sends (n-1)/n of the bucket, twice
+    const BucketStore& shared = store_.bucket(b);
+    const int64_t gradient_bytes = bucket(b).elements * shared.gradients[0].element_size();
+    const int64_t weight_bytes = bucket(b).elements * shared.compute[0].element_size();
+    const auto contributors = int64_t(bucket(b).contributors.size());
+    counts_.bytes_sent += gradient_bytes * (contributors - 1) / contributors + weight_bytes * (holders(b) - 1) / holders(b);
+  }
+
+  const int rank_;
+  const Program& program_;
+  ParameterStore& store_;
+  LocalWorld& world_;
+  const OptimizerConfig optimizer_;
+  std::vector<Own> own_;  // by bucket
+};
+
+}  // namespace
+
+std::unique_ptr<Replicas> shared_replicas(int rank, const Program& program, ParameterStore& store, LocalWorld& world,
+                                          const OptimizerConfig& optimizer) {
+  return std::make_unique<SharedReplicas>(rank, program, store, world, optimizer);
+}
+
+}  // namespace trireme

@@ -1,0 +1,106 @@
+// Plain data parallelism: every holder has everything and makes the same update, bit for bit, because reductions add in
+// rank order.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "runtime/compression.h"
+#include "runtime/private_replicas.h"
+
+namespace trireme {
+namespace {
+
+class WholeReplica final : public BucketReplica {
+ public:
+  explicit WholeReplica(const ReplicaSetting& setting);
+
+  void initialize(uint64_t seed) override;
+  const at::Tensor& weights(int64_t version) override { return weights_.version(version); }
+  at::Tensor gradient() override;
+  void reduce(bool* written, bool last) override;
+  double square_sum() override;
+  void update(double learning_rate, double scale) override;
+  std::vector<ReplicaPiece> pieces() override;
+
+ private:
+  void sum();
+
+  WeightRing weights_;
+  at::Tensor flat_;                  ///< this worker's summand, after reduce() the sum; undefined where it has none
+  at::Tensor reduced_;               ///< `flat_`, or memory for the sum only; undefined before the first reduce()
+  bool pending_ = false;             ///< reduced, not yet used by an update
+  std::optional<PowerSgd> factors_;
+};
+
+WholeReplica::WholeReplica(const ReplicaSetting& setting)
+    : BucketReplica(setting), weights_(setting, {0, setting.bucket().elements}) {
+  allocate_state(setting.bucket().elements);
+  if (setting.frozen()) return;
+  MemoryScope scope(MemoryCategory::gradients);
+  if (setting.contributes()) flat_ = at::zeros({setting.bucket().elements}, setting.master());
+  const Compression& compression = setting.program.compression;
+  if (setting.group && compression.kind == Compression::Kind::powersgd)
+    factors_.emplace(setting.bucket(), compression.rank, setting.contributes(), master_type(setting.precision));
+}
+
+void WholeReplica::initialize(uint64_t seed) {
+  weights_.initialize(setting_, seed);
+  if (factors_) factors_->initialize(seed, fmt::format("{}", setting_.id));
+}
+
+at::Tensor WholeReplica::gradient() {
+  check_internal(!pending_, "a reduced gradient is used by an update before the next batch writes to its memory");
+  return flat_;
+}
+
+void WholeReplica::sum() {
+  if (!setting_.group) return;
+  if (factors_) factors_->all_reduce(reduced_, *setting_.group);
+  else if (setting_.program.compression.kind == Compression::Kind::bf16) all_reduce_as_bfloat16(reduced_, *setting_.group);
+  else setting_.group->all_reduce(reduced_);
+}
+
+void WholeReplica::reduce(bool* written, bool last) {
+  check_internal(!setting_.frozen() && !pending_, "a bucket is reduced once before each update, frozen ones never");
+  // a single holder keeps adding up where it is; several agree once per batch
+  if (!last && !setting_.group) return;
+  check_internal(last, "whole gradients are reduced once per batch");
+  MemoryScope scope(MemoryCategory::gradients);
+  if (flat_.defined()) clear_unwritten(written, flat_);
+  reset(written);
+  reduced_ = flat_.defined() ? flat_ : at::zeros({setting_.bucket().elements}, setting_.master());
+  sum();
+  pending_ = true;
+}
+
+double WholeReplica::square_sum() {
+  check_internal(pending_, "the norm is taken of a reduced gradient");
+  const Range part = setting_.bucket().slice_of(setting_.rank);
+  return sum_of_squares(reduced_.narrow(0, part.begin, part.size()));
+}
+
+void WholeReplica::update(double learning_rate, double scale) {
+  check_internal(pending_, "an update uses a reduced gradient");
+  weights_.advance();
+  step(weights_.master(), weights_.narrow() ? &weights_.newest() : nullptr, reduced_, learning_rate, scale);
+  pending_ = false;
+  if (!flat_.defined() && !setting_.program.keeps_gradients) reduced_.reset();
+}
+
+std::vector<ReplicaPiece> WholeReplica::pieces() {
+  const at::Tensor reduced = setting_.program.keeps_gradients ? reduced_ : at::Tensor();
+  const at::Tensor compute = weights_.newest();
+  return {{{0, setting_.bucket().elements}, weights_.narrow() ? weights_.master() : compute, compute, reduced}};
+}
+
+}  // namespace
+
+std::unique_ptr<BucketReplica> whole_replica(const ReplicaSetting& setting) {
+  return std::make_unique<WholeReplica>(setting);
+}
+
+}  // namespace trireme

@@ -1,0 +1,46 @@
+// A word-level language model of LSTM layers (Zaremba, Sutskever, Vinyals, "Recurrent Neural Network Regularization", 2014),
+// with the parameter names of PyTorch's example word_language_model.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "model/layers/dropout.h"
+#include "model/layers/embedding.h"
+#include "model/layers/linear.h"
+#include "model/layers/lstm.h"
+#include "model/layers/softmax_cross_entropy.h"
+#include "zoo/builders.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kEmbeddingDeviation = 0.1;
+
+}  // namespace
+
+Model make_lstm_lm(const ModelSpec& spec, const ModelOptions& options) {
+  if (spec.sample_shape.size() != 1)
+    fail_user({.where = fmt::format("model \"{}\"", spec.name),
+               .what = fmt::format("samples of shape {}", to_string(spec.sample_shape)),
+               .why = "it reads token ids [steps]", .next = "use it with a text, for example data.name = \"generated-text\""});
+  const auto width = int64_t(options.at("width")), layers = int64_t(options.at("layers"));
+  const double probability = options.at("probability");
+  const bool stateful = options.at("stateful") != 0;
+  ModelBuilder b(spec.name);
+  NodeId end = b.input("data", spec.sample_shape);
+  const NodeId target = b.input("target", spec.sample_shape);
+  auto drop = [&](const std::string& name) {
+    if (probability > 0) end = b.layer<Dropout>({end}, name, probability);
+  };
+  end = b.layer<Embedding>({end}, "encoder", spec.classes, width, EmbeddingOptions{.deviation = kEmbeddingDeviation});
+  drop("drop.encoder");
+  for (int64_t i = 0; i < layers; ++i) {
+    end = b.layer<Lstm>({end}, fmt::format("rnn.{}", i), width, width,
+                        LstmOptions{.stateful = stateful, .module = "rnn", .index = int(i)});
+    drop(fmt::format("drop.{}", i));
+  }
+  const NodeId logits = b.layer<Linear>({end}, "decoder", width, spec.classes);
+  const NodeId loss = b.layer<SoftmaxCrossEntropy>({logits, target}, "loss");
+  return b.finish(logits, loss);
+}
+
+}  // namespace trireme

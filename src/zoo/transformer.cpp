@@ -1,0 +1,142 @@
+// Transformers: a language model in the manner of GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners",
+// 2019) and a classifier of images by patches (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020; with the mean of the
+// positions in place of a class token). Norms stand before their branches. Queries, keys and values have projections of their own,
+// so that each splits by heads. Keys have no bias: it adds the same to all scores of a query, which the softmax takes away again, so
+// its gradient is nothing but rounding, and under Adam it would wander with it.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "model/layers/activation.h"
+#include "model/layers/add.h"
+#include "model/layers/attention.h"
+#include "model/layers/conv2d.h"
+#include "model/layers/dropout.h"
+#include "model/layers/embedding.h"
+#include "model/layers/image_tokens.h"
+#include "model/layers/layer_norm.h"
+#include "model/layers/linear.h"
+#include "model/layers/mean_sequence.h"
+#include "model/layers/position_embedding.h"
+#include "model/layers/softmax_cross_entropy.h"
+#include "zoo/builders.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kDeviation = 0.02;  // of initial weights, GPT-2's
+constexpr int64_t kHiddenPerWidth = 4;
+
+struct BlockOptions {
+  int64_t layers, width, heads;
+  double dropout;
+  bool causal;
+  Function activation;
+};
+
+BlockOptions block_options(const ModelOptions& options, bool causal, Function activation) {
+  return {int64_t(options.at("layers")), int64_t(options.at("width")), int64_t(options.at("heads")), options.at("probability"),
+          causal, activation};
+}
+
+class TransformerBuilder {
+ public:
+  TransformerBuilder(ModelBuilder& builder, const BlockOptions& options) : b_(builder), o_(options) {}
+
+  NodeId dropout(NodeId x, const std::string& name) { return o_.dropout > 0 ? b_.layer<Dropout>({x}, name, o_.dropout) : x; }
+
+  /// All blocks, "h.0", "h.1", ..., and the norm `last` after them.
+  NodeId blocks(NodeId x, const std::string& last) {
+    for (int64_t i = 0; i < o_.layers; ++i) {
+      const std::string name = fmt::format("h.{}", i);
+      NodeId attended = attention(b_.layer<LayerNorm>({x}, name + ".ln_1", o_.width), name + ".attn");
+      x = b_.layer<Add>({x, attended}, name + ".add_1");
+      NodeId expanded = perceptron(b_.layer<LayerNorm>({x}, name + ".ln_2", o_.width), name + ".mlp");
+      x = b_.layer<Add>({x, expanded}, name + ".add_2");
+    }
+    return b_.layer<LayerNorm>({x}, last, o_.width);
+  }
+
+ private:
+  NodeId attention(NodeId x, const std::string& name) {
+    NodeId q = linear(x, name + ".q", o_.width), v = linear(x, name + ".v", o_.width);
+    NodeId k = b_.layer<Linear>({x}, name + ".k", o_.width, o_.width, LinearOptions{.bias = false, .deviation = kDeviation});
+    NodeId heads = b_.layer<Attention>({q, k, v}, name + ".heads",
+                                       AttentionOptions{.heads = o_.heads, .causal = o_.causal, .dropout = o_.dropout});
+    return dropout(residual(heads, name + ".c_proj"), name + ".drop");
+  }
+
+  NodeId perceptron(NodeId x, const std::string& name) {
+    NodeId hidden = linear(x, name + ".c_fc", kHiddenPerWidth * o_.width);
+    hidden = b_.layer<Activation>({hidden}, name + ".gelu", o_.activation);
+    return dropout(residual(hidden, name + ".c_proj"), name + ".drop");
+  }
+
+  NodeId linear(NodeId x, const std::string& name, int64_t out, double deviation = kDeviation) {
+    return b_.layer<Linear>({x}, name, b_.shape(x).back(), out, LinearOptions{.deviation = deviation});
+  }
+  /// The projection back to the residual stream: smaller weights, the more of them there are to add up.
+  NodeId residual(NodeId x, const std::string& name) {
+    return linear(x, name, o_.width, kDeviation / std::sqrt(2.0 * double(o_.layers)));
+  }
+
+  ModelBuilder& b_;
+  BlockOptions o_;
+};
+
+[[noreturn]] void fail_samples(const ModelSpec& spec, std::string why, std::string next) {
+  fail_user({.where = fmt::format("model \"{}\"", spec.name),
+             .what = fmt::format("samples of shape {}", to_string(spec.sample_shape)),
+             .why = std::move(why),
+             .next = std::move(next)});
+}
+
+/// [patches, width] from images cut into squares of `patch` pixels, or [positions, width] from sequences of vectors.
+NodeId embed(ModelBuilder& b, const ModelSpec& spec, NodeId x, int64_t width, int64_t patch) {
+  const Shape& shape = spec.sample_shape;
+  if (shape.size() == 2) return b.layer<Linear>({x}, "embed", shape[1], width);
+  if (shape.size() != 3)
+    fail_samples(spec, "it reads images [channels, height, width] or sequences [positions, features]", "use another dataset or model");
+  if (shape[1] % patch != 0 || shape[2] % patch != 0)
+    fail_samples(spec, fmt::format("patches of {0}x{0} pixels do not cover it", patch), "choose a patch that divides height and width");
+  x = b.layer<Conv2d>({x}, "embed", Conv2dOptions{.in = shape[0], .out = width, .kernel = patch, .stride = patch});
+  return b.layer<ImageTokens>({x}, "tokens");
+}
+
+}  // namespace
+
+Model make_transformer_lm(const ModelSpec& spec, const ModelOptions& options) {
+  if (spec.sample_shape.size() != 1)
+    fail_samples(spec, "it reads token ids [positions]", "use it with a text, for example data.name = \"generated-text\"");
+  const BlockOptions o = block_options(options, /*causal=*/true, Function::gelu_tanh);
+  const bool tied = options.at("tied") != 0;
+  ModelBuilder b(spec.name);
+  TransformerBuilder transformer(b, o);
+  NodeId x = b.input("data", spec.sample_shape);
+  const NodeId target = b.input("target", spec.sample_shape);
+  x = b.layer<Embedding>({x}, "wte", spec.classes, o.width, EmbeddingOptions{.deviation = kDeviation});
+  x = b.layer<PositionEmbedding>({x}, "wpe", spec.sample_shape[0], o.width, kDeviation);
+  x = transformer.blocks(transformer.dropout(x, "drop"), "ln_f");
+  const NodeId logits = b.layer<Linear>({x}, "lm_head", o.width, spec.classes,
+                                        LinearOptions{.bias = false, .weight_name = tied ? "wte.weight" : "", .deviation = kDeviation});
+  const NodeId loss = b.layer<SoftmaxCrossEntropy>({logits, target}, "loss");
+  return b.finish(logits, loss);
+}
+
+Model make_transformer_classifier(const ModelSpec& spec, const ModelOptions& options) {
+  const BlockOptions o = block_options(options, /*causal=*/false, Function::gelu);
+  ModelBuilder b(spec.name);
+  TransformerBuilder transformer(b, o);
+  NodeId x = b.input("data", spec.sample_shape);
+  const NodeId target = b.input("target", {});
+  x = embed(b, spec, x, o.width, int64_t(options.at("patch")));
+  x = b.layer<PositionEmbedding>({x}, "wpe", b.shape(x)[0], o.width, kDeviation);
+  x = transformer.blocks(transformer.dropout(x, "drop"), "ln_f");
+  x = b.layer<MeanSequence>({x}, "pool");
+  const NodeId logits = b.layer<Linear>({x}, "head", o.width, spec.classes);
+  const NodeId loss = b.layer<SoftmaxCrossEntropy>({logits, target}, "loss");
+  return b.finish(logits, loss);
+}
+
+}  // namespace trireme

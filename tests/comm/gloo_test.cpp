@@ -1,0 +1,201 @@
+// What the gloo backend does beyond the contract in collectives_test.cpp: large messages both ways, mismatches, aborts and ranks
+// that go away. Ranks are threads here; tests/process has them as processes.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "base/error.h"
+#include "comm/backends.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::MeetingFile;
+using testing::run_gloo_ranks;
+
+class Gloo : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!gloo_available()) GTEST_SKIP() << "this build has no gloo";
+  }
+};
+
+template <class Body>
+std::string error_of(Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.blame(), Blame::run);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_F(Gloo, LargeMessagesBothWaysBeforeEitherIsReceived) {
+  constexpr int64_t kElements = 3'000'000;  // more than sockets hold
+  run_gloo_ranks(2, [&](Communicator& c) {
+    const int other = 1 - c.rank();
+    for (int i = 0; i < 3; ++i) c.send(at::full({kElements}, c.rank() * 10 + i, at::kFloat), other, i);
+    for (int i = 2; i >= 0; --i) EXPECT_TRUE(c.receive(other, i).equal(at::full({kElements}, other * 10 + i, at::kFloat)));
+  });
+}
+
+TEST_F(Gloo, ASenderMayEndBeforeTheReceiverAsks) {
+  run_gloo_ranks(2, [&](Communicator& c) {
+    if (c.rank() == 0) {
+      c.send(at::arange(2'000'000, at::kFloat), 1, 1);
+      c.send(at::arange(10, at::kLong), 1, 1);
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_TRUE(c.receive(0, 1).equal(at::arange(2'000'000, at::kFloat)));
+    EXPECT_TRUE(c.receive(0, 1).equal(at::arange(10, at::kLong)));
+  });
+}
+
+TEST_F(Gloo, WaitingIsCountedAndScalarsKeepTheirShape) {
+  run_gloo_ranks(2, [&](Communicator& c) {
+    if (c.rank() == 0) {
+      EXPECT_EQ(c.receive(1, -3).dim(), 0);
+      EXPECT_GT(c.count().wait_seconds, 0.15);
+      EXPECT_EQ(c.count().bytes_sent, 0);
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      c.send(at::scalar_tensor(2.5, at::kFloat), 0, -3);
+      EXPECT_EQ(c.count().bytes_sent, 4);
+      EXPECT_LT(c.count().wait_seconds, 0.1);
+    }
+    EXPECT_EQ(c.count().operations, 1);
+  });
+}
+
+TEST_F(Gloo, AnAbortReachesEveryWaitWithItsReason) {
+  for (const int operation : {0, 1, 2, 3}) {
+    std::atomic<int> ended = 0;
+    const auto start = std::chrono::steady_clock::now();
+    run_gloo_ranks(4, [&](Communicator& c) {
+      at::Tensor tensor = at::ones({operation == 1 ? 500'000 : 10});
+      if (c.rank() == 3) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        EXPECT_EQ(ended, 0);
+        c.abort("the disk is full");
+        return;
+      }
+      const std::string message = error_of([&] {
+        if (operation <= 1) c.all_reduce(tensor);
+        if (operation == 2) c.receive(3, 7);
+        if (operation == 3) c.barrier();
+      });
+      EXPECT_THAT(message, HasSubstr("the disk is full"));
+      EXPECT_EQ(c.abort_reason(), "the disk is full");
+      EXPECT_THAT(error_of([&] { c.send(tensor, 0, 0); }), HasSubstr("the disk is full"));
+      ++ended;
+    });
+    EXPECT_EQ(ended, 3);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  }
+}
+
+TEST_F(Gloo, ARankThatLeftIsNamed) {
+  run_gloo_ranks(3, [&](Communicator& c) {
+    if (c.rank() == 2) return;
+    const std::string message = error_of([&] { c.barrier(); });
+    EXPECT_THAT(message, HasSubstr("rank 2 is gone"));
+    EXPECT_THAT(message, HasSubstr("barrier"));
+  });
+}
+
+TEST_F(Gloo, ARankThatDoesNotAnswerIsNamed) {
+  run_gloo_ranks(
+      2,
+      [&](Communicator& c) {
+        if (c.rank() == 1) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1800));
+          EXPECT_THAT(error_of([&] { c.receive(0, 0); }), HasSubstr("rank 1 did not answer for 1"));
+        } else {
+          EXPECT_THAT(error_of([&] { c.receive(1, 4); }), HasSubstr("receive from rank 1, tag 4: rank 1 did not answer for 1"));
+        }
+      },
+      /*timeout_seconds=*/1);
+}
+
+TEST_F(Gloo, RanksThatDoNotComeAreNamed) {
+  const MeetingFile meeting;
+  EXPECT_THAT(error_of([&] {
+                gloo_communicator({.rank = 1, .size = 4, .store_file = meeting.path(), .timeout_seconds = 0.3});
+              }),
+              HasSubstr("rank 0, 2, 3 did not come"));
+}
+
+TEST_F(Gloo, AnInterfaceThatIsNotThereIsNamed) {
+  const MeetingFile meeting;
+  EXPECT_THAT(error_of([&] {
+                gloo_communicator({.size = 1, .store_file = meeting.path(), .interface = "eth77", .timeout_seconds = 1});
+              }),
+              HasSubstr("eth77"));
+}
+
+TEST_F(Gloo, ABadRankIsTheUsersError) {
+  try {
+    gloo_communicator({.rank = 2, .size = 2});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.blame(), Blame::user);
+    EXPECT_THAT(error.what(), HasSubstr("rank 2 of 2"));
+  }
+}
+
+// A rank whose part was complete may return and learn of the mismatch at its next operation.
+template <class Body>
+void expect_mismatch(int n, const std::string& a, const std::string& b, Body body) {
+  run_gloo_ranks(n, [&](Communicator& c) {
+    const std::string message = error_of([&] {
+      body(c);
+      c.barrier();
+    });
+    EXPECT_THAT(message, HasSubstr(a));
+    EXPECT_THAT(message, HasSubstr(b));
+  });
+}
+
+TEST_F(Gloo, MismatchesNameBothCalls) {
+  expect_mismatch(3, "all_reduce(sum) of Float [4]", "broadcast(root 1) of Float [4]", [](Communicator& c) {
+    at::Tensor tensor = at::ones({4});
+    if (c.rank() == 2) {
+      c.broadcast(tensor, 1);
+    } else {
+      c.all_reduce(tensor);
+    }
+  });
+  expect_mismatch(2, "Double [200000]", "Float [200000]", [](Communicator& c) {
+    at::Tensor tensor = at::ones({200'000}, c.rank() ? at::kFloat : at::kDouble);
+    c.all_reduce(tensor);
+  });
+  expect_mismatch(2, "all_gather with Float [3]", "room for Float [2]", [](Communicator& c) {
+    std::vector<at::Tensor> outputs{at::empty({3}), at::empty({c.rank() == 0 ? 2 : 3})};
+    c.all_gather(at::ones({3}), outputs);
+  });
+  expect_mismatch(2, "all_to_all with Float [3]", "room for nothing", [](Communicator& c) {
+    std::vector<at::Tensor> inputs{at::ones({3}), at::ones({3})}, outputs{at::empty({3}), at::empty({3})};
+    if (c.rank() == 1) outputs[0] = at::Tensor();
+    c.all_to_all(inputs, outputs);
+  });
+}
+
+TEST_F(Gloo, ErrorsInOneRankEndTheOthers) {
+  const std::string message = error_of([] {
+    run_gloo_ranks(3, [](Communicator& c) {
+      if (c.rank() == 0) fail_run({.where = "rank 0", .what = "out of luck", .why = "", .next = ""});
+      c.barrier();
+    });
+  });
+  EXPECT_THAT(message, HasSubstr("out of luck"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,208 @@
+// Lstm against ATen's own LSTM and its autograd, in double; its state from call to call; its workers' shares.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "layer_cases.h"
+#include "model/layers/lstm.h"
+#include "support/ranks.h"
+
+namespace trireme::testing {
+namespace {
+
+constexpr int64_t kRows = 3, kSteps = 5, kIn = 6, kHidden = 8;
+constexpr double kTolerance = 1e-12;
+enum { kH, kC };
+
+void expect_equal(const at::Tensor& a, const at::Tensor& b, const std::string& what) {
+  ASSERT_EQ(a.sizes(), b.sizes()) << what;
+  EXPECT_LT((a - b).abs().max().item<double>(), kTolerance) << what;
+}
+
+struct Problem {
+  explicit Problem(uint64_t seed, int64_t steps = kSteps)
+      : input(random_tensor({kRows, steps, kIn}, seed)), weights(random_tensor({kRows, steps, kHidden}, seed + 1)) {
+    int index = 0;
+    for (const ParameterSpec& spec : Lstm("lstm", kIn, kHidden).parameters())
+      parameters.push_back(random_tensor(spec.shape, seed + 10 + uint64_t(index++)) * 0.5);
+    for (uint64_t s : {2, 3}) states.push_back(random_tensor({kRows, kHidden}, seed + s));
+  }
+
+  at::Tensor input, weights;  ///< weights: the output's gradient
+  std::vector<at::Tensor> parameters, states;
+};
+
+/// What ATen computes, with its gradients.
+struct Expected {
+  at::Tensor output, input_gradient;
+  std::vector<at::Tensor> states, parameter_gradients;
+};
+
+Expected oracle(const Problem& p, bool stateful) {
+  const at::Tensor input = p.input.clone().requires_grad_();
+  std::vector<at::Tensor> leaves, as_matrices;
+  for (const at::Tensor& parameter : p.parameters) {
+    leaves.push_back(parameter.clone().requires_grad_());
+    as_matrices.push_back(leaves.back().flatten(0, 1));  // PyTorch's shape: same values in the same order
+  }
+  std::vector<at::Tensor> first;
+  for (const at::Tensor& state : p.states) first.push_back((stateful ? state : at::zeros_like(state)).unsqueeze(0));
+  auto [output, h, c] = at::lstm(input, first, as_matrices, /*has_biases=*/true, /*num_layers=*/1, /*dropout=*/0, /*train=*/true,
+                                 /*bidirectional=*/false, /*batch_first=*/true);
+  (output * p.weights).sum().backward();
+  Expected expected{output.detach(), input.grad(), {h.detach().squeeze(0), c.detach().squeeze(0)}, {}};
+  for (const at::Tensor& leaf : leaves) expected.parameter_gradients.push_back(leaf.grad());
+  return expected;
+}
+
+Lstm make(bool stateful) { return Lstm("lstm", kIn, kHidden, {.stateful = stateful}); }
+
+void fill(TestCall& call, const Problem& p) {
+  call.parameters = p.parameters;
+  call.states = p.states;
+}
+
+class LstmTest : public ::testing::TestWithParam<bool> {};
+
+TEST_P(LstmTest, EqualsATensLstmAndItsAutograd) {
+  const bool stateful = GetParam();
+  const Lstm layer = make(stateful);
+  const Problem p(3);
+  const Expected expected = oracle(p, stateful);
+  TestCall call;
+  fill(call, p);
+  const at::Tensor output = layer.forward(call, {&p.input, 1});
+  expect_equal(output, expected.output, "output");
+  expect_equal(layer.backward(call, p.weights).at(0), expected.input_gradient, "input gradient");
+  for (size_t i = 0; i < p.parameters.size(); ++i)
+    expect_equal(call.gradients.at(int(i)), expected.parameter_gradients[i], layer.parameters()[i].name);
+  ASSERT_EQ(call.next_states.size(), stateful ? 2u : 0u);
+  if (!stateful) return;
+  expect_equal(call.next_states.at(kH), expected.states[kH], "h");
+  expect_equal(call.next_states.at(kC), expected.states[kC], "c");
+}
+
+TEST_P(LstmTest, BackwardSplitsInTwo) {
+  const Lstm layer = make(GetParam());
+  const Problem p(4);
+  TestCall whole, split;
+  fill(whole, p);
+  fill(split, p);
+  ASSERT_TRUE(layer.splits_backward());
+  split.defer_parameters = true;
+  layer.forward(whole, {&p.input, 1});
+  layer.forward(split, {&p.input, 1});
+  const at::Tensor expected = layer.backward(whole, p.weights).at(0);
+  EXPECT_TRUE(at::equal(layer.backward(split, p.weights).at(0), expected));
+  EXPECT_TRUE(split.gradients.empty());
+  layer.backward_parameters(split);
+  for (auto& [i, gradient] : whole.gradients) EXPECT_TRUE(at::equal(split.gradients.at(i), gradient)) << i;
+}
+
+/// Each worker's own state lives on through two calls.
+TEST_P(LstmTest, WorkersByHiddenUnitEqualTheWholeLayer) {
+  const bool stateful = GetParam();
+  const Lstm layer = make(stateful);
+  const Problem first(5), second(6);
+  TestCall whole, whole_again;
+  fill(whole, first);
+  layer.forward(whole, {&first.input, 1});
+  fill(whole_again, first);
+  if (stateful) whole_again.states = {whole.next_states.at(kH), whole.next_states.at(kC)};
+  const at::Tensor output = layer.forward(whole_again, {&second.input, 1});
+  const at::Tensor input_gradient = layer.backward(whole_again, second.weights).at(0);
+
+  const Shape sample{kSteps, kIn};
+  for (int degree : {2, 4}) {
+    SCOPED_TRACE(degree);
+    const auto options = layer.sharding_options({&sample, 1}, degree);
+    ASSERT_EQ(options.size(), 2u);
+    const ShardingOption& option = options[1];
+    EXPECT_EQ(option.name, "hidden");
+    ASSERT_EQ(option.states.size(), stateful ? 2u : 0u);
+    std::vector<TestCall> calls(static_cast<size_t>(degree));
+    std::vector<at::Tensor> outputs(calls.size()), gradients(calls.size());
+    run_ranks(degree, [&](Communicator& group) {
+      const int rank = group.rank();
+      TestCall& call = calls[size_t(rank)];
+      call.option = &option;
+      call.tensor = &group;
+      call.tensor_degree = degree;
+      call.tensor_index = rank;
+      for (const at::Tensor& parameter : first.parameters)
+        call.parameters.push_back(shard_of(parameter, Placement::shard(1), degree, rank));
+      for (const at::Tensor& state : first.states) call.states.push_back(shard_of(state, Placement::shard(1), degree, rank));
+      layer.forward(call, {&first.input, 1});
+      if (stateful) call.states = {call.next_states.at(kH), call.next_states.at(kC)};
+      outputs[size_t(rank)] = layer.forward(call, {&second.input, 1});
+      gradients[size_t(rank)] = layer.backward(call, shard_of(second.weights, option.output, degree, rank)).at(0);
+    });
+    expect_equal(assemble(outputs, option.output), output, "output");
+    expect_equal(assemble(gradients, option.input_gradients[0]), input_gradient, "input gradient");
+    auto of_all = [&](auto part) {
+      std::vector<at::Tensor> parts;
+      for (TestCall& call : calls) parts.push_back(part(call));
+      return at::cat(parts, 1);
+    };
+    for (int i = 0; i < 4; ++i)
+      expect_equal(of_all([&](TestCall& call) { return call.gradients.at(i); }), whole_again.gradients.at(i), "parameter");
+    if (!stateful) continue;
+    for (int s : {kH, kC})
+      expect_equal(of_all([&](TestCall& call) { return call.next_states.at(s); }), whole_again.next_states.at(s), "state");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Stateful, LstmTest, ::testing::Bool());
+
+TEST(Lstm, FiveCallsWithStateEqualOneLongSequence) {
+  constexpr int64_t kCalls = 5;
+  const Problem p(7, kCalls * kSteps);
+  const Expected expected = oracle(p, true);
+  const Lstm layer = make(true);
+  TestCall call;
+  fill(call, p);
+  std::vector<at::Tensor> outputs;
+  for (int64_t k = 0; k < kCalls; ++k) {
+    const at::Tensor part = p.input.narrow(1, k * kSteps, kSteps);
+    outputs.push_back(layer.forward(call, {&part, 1}));
+    call.states = {call.next_states.at(kH), call.next_states.at(kC)};
+  }
+  expect_equal(at::cat(outputs, 1), expected.output, "output");
+  expect_equal(call.states[kH], expected.states[kH], "h");
+  expect_equal(call.states[kC], expected.states[kC], "c");
+}
+
+TEST(Lstm, RecomputingLeavesTheStateAlone) {
+  const Problem p(8);
+  const Lstm layer = make(true);
+  TestCall call;
+  fill(call, p);
+  const at::Tensor first = layer.forward(call, {&p.input, 1});
+  call.next_states.clear();
+  call.recomputing = true;
+  EXPECT_TRUE(at::equal(layer.forward(call, {&p.input, 1}), first));
+  EXPECT_TRUE(call.next_states.empty());
+}
+
+TEST(Lstm, KeepsItsCellInFloatUnderBfloat16) {
+  const Problem p(9);
+  const Lstm layer = make(true);
+  TestCall call;
+  fill(call, p);
+  for (at::Tensor& parameter : call.parameters) parameter = parameter.to(at::kBFloat16);
+  call.states = {p.states[kH].to(at::kBFloat16), p.states[kC].to(at::kFloat)};
+  const at::Tensor input = p.input.to(at::kBFloat16);
+  layer.forward(call, {&input, 1});
+  EXPECT_EQ(call.next_states.at(kH).scalar_type(), at::kBFloat16);
+  EXPECT_EQ(call.next_states.at(kC).scalar_type(), at::kFloat);
+}
+
+TEST(Lstm, NamesParametersAsPyTorchDoes) {
+  const Lstm layer("rnn.1", kIn, kHidden, {.module = "rnn", .index = 1});
+  const char* names[] = {"rnn.weight_ih_l1", "rnn.weight_hh_l1", "rnn.bias_ih_l1", "rnn.bias_hh_l1"};
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(layer.parameters()[i].name, names[i]);
+  const Shape sample{kSteps, kIn};
+  EXPECT_EQ(layer.forward_flops({&sample, 1}), 2.0 * 5 * (32 * 6 + 32 * 8));
+}
+
+}  // namespace
+}  // namespace trireme::testing

@@ -1,0 +1,51 @@
+// Cases of the layers that transformers are made of. Sizes are such that degrees 2, 3, 4 and 8 each divide something.
+#include "layer_cases.h"
+#include "model/layers/activation.h"
+#include "model/layers/add.h"
+#include "model/layers/attention.h"
+#include "model/layers/dropout.h"
+#include "model/layers/embedding.h"
+#include "model/layers/group_norm.h"
+#include "model/layers/image_tokens.h"
+#include "model/layers/layer_norm.h"
+#include "model/layers/linear.h"
+#include "model/layers/mean_sequence.h"
+#include "model/layers/position_embedding.h"
+#include "model/layers/softmax_cross_entropy.h"
+
+namespace trireme::testing {
+
+std::vector<LayerCase> transformer_cases() {
+  const Shape sequence{8, 12};
+  auto attention = [](AttentionOptions o) { return std::make_shared<const Attention>("layer", o); };
+  auto activation = [](Function f) { return std::make_shared<const Activation>("layer", f); };
+  auto group_norm = [](int64_t c, int64_t g) { return std::make_shared<const GroupNorm>("layer", c, GroupNormOptions{.groups = g}); };
+  auto loss = [](SoftmaxCrossEntropyOptions o) { return std::make_shared<const SoftmaxCrossEntropy>("layer", o); };
+  const AttentionOptions twelve{.heads = 12}, causal{.heads = 4, .causal = true}, drops{.heads = 8, .causal = true, .dropout = 0.3};
+  return {
+      {"linear_long_sequence", std::make_shared<const Linear>("layer", 24, 8), {{12, 24}}},
+      {"embedding", std::make_shared<const Embedding>("layer", 24, 8), {{}}, 0, 24},
+      {"embedding_sequence", std::make_shared<const Embedding>("layer", 8, 12), {{24}}, 0, 8},
+      {"position_embedding", std::make_shared<const PositionEmbedding>("layer", 8, 12), {sequence}},
+      {"layer_norm", std::make_shared<const LayerNorm>("layer", 12), {sequence}},
+      {"layer_norm_twelve", std::make_shared<const LayerNorm>("layer", 7), {{12, 7}}},
+      {"group_norm", group_norm(24, 8), {{24, 3, 2}}},
+      {"group_norm_features", group_norm(24, 4), {{24}}},
+      {"attention", attention(twelve), {{8, 24}, {8, 24}, {8, 24}}},
+      {"attention_cross", attention({.heads = 8}), {{6, 16}, {5, 16}, {5, 16}}},
+      {"attention_causal", attention(causal), {{12, 8}, {12, 8}, {12, 8}}},
+      {"attention_dropout", attention(drops), {{8, 24}, {8, 24}, {8, 24}}},
+      {"gelu", activation(Function::gelu), {sequence}},
+      {"gelu_tanh", activation(Function::gelu_tanh), {sequence}},
+      {"tanh", activation(Function::tanh), {{8}}},
+      {"sigmoid", activation(Function::sigmoid), {{8, 5, 4}}},
+      {"add_sequence", std::make_shared<const Add>("layer"), {sequence, sequence}},
+      {"dropout_sequence", std::make_shared<const Dropout>("layer", 0.4), {sequence}},
+      {"mean_sequence", std::make_shared<const MeanSequence>("layer"), {sequence}},
+      {"image_tokens", std::make_shared<const ImageTokens>("layer"), {{8, 12, 2}}},
+      {"cross_entropy_sequence", loss({}), {{8, 24}, {8}}, 24},
+      {"cross_entropy_ignore", loss({.ignore_index = 2}), {{12, 8}, {12}}, 8},
+  };
+}
+
+}  // namespace trireme::testing

@@ -1,0 +1,101 @@
+// The text of strategies: what it may say, how lists of them are put together, and how mistakes are answered.
+#include "plan/strategy.h"
+
+#include "../base/expect_error.h"
+
+namespace trireme {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+TEST(ParseStrategy, NameAndKeys) {
+  const Strategy s = parse_strategy("1f1b,recompute=except_last,micro_batches=6,compression=powersgd:2,speeds=2:1:0.5", "test");
+  EXPECT_EQ(s.name, "1f1b");
+  EXPECT_FALSE(s.devices());
+  EXPECT_EQ(s.micro_batches, 6);
+  EXPECT_EQ(s.recompute, Strategy::Recompute::except_last);
+  EXPECT_EQ(s.compression, (Compression{Compression::Kind::powersgd, 2}));
+  EXPECT_EQ(s.speeds, (std::vector<double>{2, 1, 0.5}));
+  EXPECT_FALSE(s.schedule || s.sharding || s.chunks || s.data || s.vertical_sync);
+}
+
+TEST(ParseStrategy, DegreesInAnyOrder) {
+  const Strategy s = parse_strategy("schedule=interleaved,pipeline=2,sharding=zero1,chunks=3,data=4,vertical_sync=0", "test");
+  EXPECT_EQ(s.name, "");
+  EXPECT_EQ(s.devices(), 8);
+  EXPECT_EQ(s.schedule, "interleaved");
+  EXPECT_EQ(s.chunks, 3);
+  EXPECT_EQ(s.sharding, OptimizerSharding::zero1);
+  EXPECT_EQ(s.vertical_sync, false);
+  EXPECT_EQ(parse_strategy("compression=powersgd,data=2", "test").compression, (Compression{Compression::Kind::powersgd, 4}));
+  EXPECT_EQ(parse_strategy("compression=none,recompute=none,data=2", "test").recompute, Strategy::Recompute::none);
+}
+
+TEST(ParseStrategy, EveryNameIsKnown) {
+  for (const NamedStrategy& named : named_strategies()) EXPECT_EQ(parse_strategy(named.name, "test").name, named.name);
+}
+
+void refuse(const std::string& text, std::vector<std::string> parts) {
+  SCOPED_TRACE(text);
+  parts.emplace_back("--plan");
+  expect_error(Blame::user, parts, [&] { parse_strategy(text, "--plan"); });
+}
+
+TEST(ParseStrategy, Refused) {
+  refuse("1fb1", {"\"1fb1\"", "neither a known plan nor a degree", "did you mean \"1f1b\""});
+  refuse("completely-else", {"known: single, data", "zero3", "schedule=1f1b"});
+  refuse("data,compresion=bf16", {"\"compresion=bf16\"", "neither a degree nor another key", "did you mean \"compression\""});
+  refuse("data=2,tensro=2", {"\"tensro=2\"", "did you mean \"tensor\""});
+  refuse("data,x=2", {"\"x=2\"", "keys are data, tensor"});
+  refuse("data,", {"\"\"", "neither a degree"});
+  refuse("data,single", {"\"single\"", "neither a degree"});
+  refuse("data,recompute", {"\"recompute\"", "is no recompute"});
+  refuse("data,recompute=everything", {"\"recompute=everything\"", "known: none, all, except_last"});
+  refuse("data,recompute=exceptlast", {"did you mean recompute=except_last?"});
+  refuse("pipeline=2,schedule=1fb1", {"is no schedule", "did you mean schedule=1f1b?"});
+  refuse("data,sharding=2", {"is no sharding", "known: none, zero1, zero2, zero3"});
+  refuse("data,compression=zip", {"is no compression", "known: none, bf16, powersgd"});
+  refuse("data,compression=bf16:2", {"only powersgd has a rank"});
+  refuse("data,compression=powersgd:0", {"at least 1", "compression=powersgd:2"});
+  refuse("data,compression=powersgd:", {"at least 1"});
+  refuse("data,compression=powersgd:2:3", {"only powersgd has a rank"});
+  refuse("pipedream,vertical_sync=yes", {"must be 0 or 1", "vertical_sync=1"});
+  refuse("data,speeds=2:0", {"must be positive numbers", "speeds=2:1"});
+  refuse("data,speeds=2:", {"must be positive numbers"});
+  refuse("data,speeds=1:inf", {"must be positive numbers"});
+  refuse("data,micro_batches=2.5", {"must be a whole number of at least 1", "micro_batches=2"});
+  refuse("data,micro_batches=2,micro_batches=3", {"micro_batches is given twice"});
+  refuse("data,tensor=2", {"\"tensor=2\"", "data already says how many devices each axis has", "spell out all degrees"});
+  refuse("1f1b,schedule=gpipe", {"1f1b already says the schedule"});
+  refuse("zero1,sharding=zero2", {"zero1 already says the sharding"});
+  refuse("my.json,recompute=all", {"\"my.json\"", "neither a known plan"});
+}
+
+TEST(FamilyOf, LeavesVariantsAndKeysAway) {
+  EXPECT_EQ(family_of("hybrid:tensor"), "hybrid");
+  EXPECT_EQ(family_of("hybrid:tensor,compression=powersgd:2"), "hybrid");
+  EXPECT_EQ(family_of("data,compression=powersgd:2"), "data");
+  EXPECT_EQ(family_of("data=2,compression=powersgd:2"), "data=2,compression=powersgd:2");
+  EXPECT_EQ(family_of("one weird trick"), "one weird trick");
+}
+
+TEST(JoinStrategies, KeysBelongToWhatStandsBefore) {
+  const auto join = [](const Texts& items) { return join_strategies(items); };
+  EXPECT_EQ(join({}), Texts{});
+  EXPECT_EQ(join({"data=2", "tensor=2", "single", "mine.json", "data", "data"}),
+            (Texts{"data=2,tensor=2", "single", "mine.json", "data", "data"}));
+  EXPECT_EQ(join({"1f1b", "recompute=all", "micro_batches=4", "data", "compression=bf16"}),
+            (Texts{"1f1b,recompute=all,micro_batches=4", "data,compression=bf16"}));
+  EXPECT_EQ(join({"data", "data=2", "tensor=2"}), (Texts{"data", "data=2,tensor=2"}));       // a degree after a name
+  EXPECT_EQ(join({"data", "recompute=all", "data=2"}), (Texts{"data,recompute=all", "data=2"}));
+  EXPECT_EQ(join({"data=2", "sharding=zero1", "tensor=2", "data=4"}), (Texts{"data=2,sharding=zero1,tensor=2", "data=4"}));
+  EXPECT_EQ(join({"pipeline=2", "micro_batches=2", "pipeline=2", "micro_batches=4"}),
+            (Texts{"pipeline=2,micro_batches=2", "pipeline=2,micro_batches=4"}));
+  EXPECT_EQ(join({"a/b=c.json", "data"}), (Texts{"a/b=c.json", "data"}));
+  // parse_strategy refuses these: nothing is silently a plan of its own
+  EXPECT_EQ(join({"data", "recompute=all", "recompute=all"}), (Texts{"data,recompute=all,recompute=all"}));
+  EXPECT_EQ(join({"mine.json", "recompute=all"}), (Texts{"mine.json,recompute=all"}));
+}
+
+}  // namespace
+}  // namespace trireme

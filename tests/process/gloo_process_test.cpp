@@ -1,0 +1,237 @@
+// Ranks as processes over gloo: that they talk, and what the living learn when one of them fails, dies or freezes.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <iostream>
+#include <thread>
+
+#include "base/error.h"
+#include "children.h"
+#include "comm/formulas.h"
+#include "comm/gloo/gloo.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::ChildEnd;
+using testing::Children;
+using testing::ChildTask;
+using testing::free_port;
+
+constexpr int kEndedByError = 3;  // as expected of a survivor
+
+GlooOptions options_of(const ChildTask& task) {
+  GlooOptions options{.rank = task.rank, .size = task.size, .timeout_seconds = 20};
+  options.store_file = task.meeting();
+  return options;
+}
+
+/// words: the port of a meeting place, or none for a file.
+int sum_role(const ChildTask& task) {
+  GlooOptions options = options_of(task);
+  if (!task.words.empty()) {
+    options.store_file.clear();
+    options.port = std::stoi(task.words[0]);
+  }
+  const auto world = gloo_communicator(options);
+  for (const int64_t length : {3, 1'000'003}) {
+    at::Tensor tensor = at::arange(length, at::kDouble) + task.rank;
+    world->all_reduce(tensor);
+    const double n = task.size;
+    if (!tensor.equal(at::arange(length, at::kDouble) * n + n * (n - 1) / 2)) return 1;
+  }
+  const int next = (task.rank + 1) % task.size, previous = (task.rank + task.size - 1) % task.size;
+  world->send(at::full({1'000'000}, task.rank, at::kFloat), next, 11);
+  if (!world->receive(previous, 11).equal(at::full({1'000'000}, previous, at::kFloat))) return 2;
+  const int64_t bytes = all_reduce_bytes(3, 8, task.size, task.rank) +
+                        all_reduce_bytes(1'000'003, 8, task.size, task.rank) + 4'000'000;
+  return world->count().bytes_sent == bytes ? 0 : 4;
+}
+
+/// Goes on until an error ends it; prints the error with its time.
+template <class Body>
+int until_error(Body body) {
+  try {
+    while (true) body();
+  } catch (const Error& error) {
+    std::cout << error.what() << std::endl;
+    return error.blame() == Blame::run ? kEndedByError : 1;
+  }
+}
+
+/// words: what everybody does: "all_reduce", "large" (all_reduce of 40 MB), "receive" (from rank 1), and the timeout.
+int loop_role(const ChildTask& task) {
+  GlooOptions options = options_of(task);
+  options.timeout_seconds = std::stod(task.words[1]);
+  if (task.words.size() > 2) {
+    options.store_file.clear();
+    options.port = std::stoi(task.words[2]);
+  }
+  const auto world = gloo_communicator(options);
+  at::Tensor tensor = at::zeros({task.words[0] == "large" ? 10'000'000 : 1000});
+  world->barrier();
+  std::cout << "ready" << std::endl;
+  if (task.words[0] == "receive") {
+    if (task.rank == 1) std::this_thread::sleep_for(std::chrono::seconds(60));
+    return until_error([&] { world->receive(1, 5); });
+  }
+  return until_error([&] { world->all_reduce(tensor); });
+}
+
+/// Rank 1 gives up; the others wait, each in another operation.
+int abort_role(const ChildTask& task) {
+  const auto world = gloo_communicator(options_of(task));
+  world->barrier();
+  if (task.rank == 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    world->abort("rank 1 found a NaN in the loss");
+    return 0;
+  }
+  return until_error([&] {
+    if (task.rank == 0) world->receive(2, 1);
+    if (task.rank == 2) world->barrier();
+  });
+}
+
+/// One rank's own error, which nobody reports.
+int throw_role(const ChildTask& task) {
+  const auto world = gloo_communicator(options_of(task));
+  world->barrier();
+  if (task.rank == 0) throw std::runtime_error("no more memory");
+  return until_error([&] { world->barrier(); });
+}
+
+int measure_role(const ChildTask& task) {
+  const auto world = gloo_communicator(options_of(task));
+  at::Tensor tensor = at::ones({25'000'000 / 4});
+  std::vector<double> seconds;
+  for (int i = 0; i < 12; ++i) {
+    world->barrier();
+    const auto start = std::chrono::steady_clock::now();
+    world->all_reduce(tensor);
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  std::cout << "all_reduce of 25 MB: median " << seconds[6] * 1e3 << " ms, best " << seconds[0] * 1e3 << " ms" << std::endl;
+  at::Tensor small = at::ones({1000});
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 1000; ++i) world->all_reduce(small);
+  std::cout << "all_reduce of 4 kB: mean "
+            << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() << " ms" << std::endl;
+  return 0;
+}
+
+class GlooProcesses : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!gloo_available()) GTEST_SKIP() << "this build has no gloo";
+  }
+};
+
+TEST_F(GlooProcesses, TalkThroughAFile) {
+  Children children("sum", 3);
+  for (const ChildEnd& end : children.wait(30)) EXPECT_EQ(end.exit_code, 0) << end.output;
+}
+
+TEST_F(GlooProcesses, TalkThroughAPort) {
+  Children children("sum", 3, {std::to_string(free_port())});
+  for (const ChildEnd& end : children.wait(30)) EXPECT_EQ(end.exit_code, 0) << end.output;
+}
+
+struct Death {
+  std::string doing;
+  int victim;
+  bool through_port;
+};
+
+class KilledRank : public GlooProcesses, public ::testing::WithParamInterface<Death> {};
+INSTANTIATE_TEST_SUITE_P(Deaths, KilledRank,
+                         ::testing::Values(Death{"all_reduce", 2, false}, Death{"large", 1, false}, Death{"receive", 1, false},
+                                           Death{"all_reduce", 1, true}, Death{"large", 0, true}));
+
+TEST_P(KilledRank, IsNamedByTheOthersWithinSeconds) {
+  const auto& [doing, victim, through_port] = GetParam();
+  std::vector<std::string> words{doing, "20"};
+  if (through_port) words.push_back(std::to_string(free_port()));
+  Children children("loop", 3, words);
+  ASSERT_TRUE(children.wait_for_output(victim, "ready", 20));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const auto killed = std::chrono::steady_clock::now();
+  children.signal(victim, SIGKILL);
+  const std::vector<ChildEnd> ends = children.wait(20);
+  EXPECT_LT(std::chrono::steady_clock::now() - killed, std::chrono::seconds(8));
+  for (int rank = 0; rank < 3; ++rank) {
+    const ChildEnd& end = ends[size_t(rank)];
+    if (rank == victim) {
+      EXPECT_EQ(end.signal, SIGKILL);
+      continue;
+    }
+    EXPECT_EQ(end.exit_code, kEndedByError) << end.output << " signal " << end.signal << " late " << end.out_of_time;
+    // whoever holds the meeting place may be missed there first
+    if (through_port && victim == 0) {
+      EXPECT_THAT(end.output, HasSubstr("rank 0"));
+    } else {
+      EXPECT_THAT(end.output, HasSubstr("rank " + std::to_string(victim) + " is gone"));
+    }
+    if (!through_port) {
+      EXPECT_THAT(end.output, HasSubstr(doing == "receive" ? "receive from rank 1" : "all_reduce(sum)"));
+    }
+  }
+}
+
+TEST_F(GlooProcesses, AFrozenRankIsNamedAfterTheTimeout) {
+  Children children("loop", 3, {"all_reduce", "1.5"});
+  ASSERT_TRUE(children.wait_for_output(1, "ready", 20));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  children.signal(1, SIGSTOP);
+  ASSERT_TRUE(children.wait_for_output(0, "did not", 10) && children.wait_for_output(2, "did not", 10));
+  children.signal(1, SIGKILL);
+  const std::vector<ChildEnd> ends = children.wait(10);
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(ends[size_t(rank)].exit_code, kEndedByError) << ends[size_t(rank)].output;
+    EXPECT_THAT(ends[size_t(rank)].output, HasSubstr("rank 1 did not answer for 1.5 s"));
+  }
+}
+
+TEST_F(GlooProcesses, AnAbortReachesTheOthers) {
+  Children children("abort", 3);
+  const std::vector<ChildEnd> ends = children.wait(20);
+  EXPECT_EQ(ends[1].exit_code, 0) << ends[1].output;
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(ends[size_t(rank)].exit_code, kEndedByError) << ends[size_t(rank)].output;
+    EXPECT_THAT(ends[size_t(rank)].output, HasSubstr("rank 1 found a NaN in the loss"));
+    EXPECT_LT(ends[size_t(rank)].seconds, ends[1].seconds + 3);
+  }
+}
+
+TEST_F(GlooProcesses, AnErrorThatNobodyReportsEndsTheOthers) {
+  Children children("throw", 3);
+  const std::vector<ChildEnd> ends = children.wait(20);
+  EXPECT_THAT(ends[0].output, HasSubstr("no more memory"));
+  for (const int rank : {1, 2}) {
+    EXPECT_EQ(ends[size_t(rank)].exit_code, kEndedByError) << ends[size_t(rank)].output;
+    EXPECT_THAT(ends[size_t(rank)].output, HasSubstr("rank 0 ended before its work was done"));
+  }
+}
+
+/// Figures for people; run with --gtest_also_run_disabled_tests.
+TEST_F(GlooProcesses, DISABLED_Measure) {
+  Children children("measure", 2);
+  for (const ChildEnd& end : children.wait(60)) std::cout << end.output;
+}
+
+}  // namespace
+}  // namespace trireme
+
+int main(int argc, char** argv) {
+  return trireme::testing::process_main(argc, argv,
+                                        {{"sum", trireme::sum_role},
+                                         {"loop", trireme::loop_role},
+                                         {"abort", trireme::abort_role},
+                                         {"throw", trireme::throw_role},
+                                         {"measure", trireme::measure_role}});
+}

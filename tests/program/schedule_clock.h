@@ -1,0 +1,121 @@
+// A pipeline on a clock: what every worker does under a schedule, and when, if nothing but the order of its tasks and
+// what they need from each other holds it up.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "program/schedules/schedule.h"
+
+namespace trireme {
+
+/// What a worker does in its first `steps` steps.
+struct Deed {
+  Task task;
+  int batch = 0;
+};
+
+inline std::vector<Deed> deeds_of(const Schedule& schedule, const PipelinePlace& place, int steps) {
+  std::vector<Deed> deeds;
+  const std::vector<Task> tasks = schedule.tasks(place);
+  for (int step = 0; step < steps; ++step)
+    for (const Task& task : tasks)
+      if (step >= task.lag) deeds.push_back({task, step - task.lag});
+  return deeds;
+}
+
+/// In any unit.
+struct StageTime {
+  int64_t forward = 1, backward_input = 1, backward_weight = 1;  ///< a whole backward takes both
+  int64_t of(TaskKind kind) const {
+    switch (kind) {
+      case TaskKind::forward: return forward;
+      case TaskKind::backward: return backward_input + backward_weight;
+      case TaskKind::backward_input: return backward_input;
+      case TaskKind::backward_weight: return backward_weight;
+      case TaskKind::update: return 0;
+    }
+    return 0;
+  }
+  int64_t all() const { return forward + backward_input + backward_weight; }
+};
+
+struct TimedDeed {
+  Deed deed;
+  int64_t start = 0, end = 0;
+};
+
+/// Runs all workers: a task starts as soon as its worker is free and what it needs is there, which takes no time
+/// to bring. `times`: by stage, the last one for all that follow.
+class Clock {
+ public:
+  Clock(const Schedule& schedule, int depth, int chunks, int micro_batches, int steps, std::vector<StageTime> times)
+      : depth_(depth), stages_(depth * chunks), times_(std::move(times)), events_(size_t(depth)) {
+    times_.resize(size_t(stages_), times_.back());
+    for (int s = 0; s < depth; ++s)
+      lists_.push_back(deeds_of(schedule, {s, depth, chunks, micro_batches}, steps));
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int s = 0; s < depth; ++s)
+        while (do_next(s)) moved = true;
+    }
+  }
+
+  /// Whether some task waits for ever.
+  bool stuck() const {
+    for (int s = 0; s < depth_; ++s)
+      if (events_[size_t(s)].size() < lists_[size_t(s)].size()) return true;
+    return false;
+  }
+  const std::vector<TimedDeed>& events(int position) const { return events_[size_t(position)]; }
+  /// When the last task ends.
+  int64_t time() const {
+    int64_t latest = 0;
+    for (const auto& events : events_) latest = std::max(latest, events.back().end);
+    return latest;
+  }
+
+ private:
+  using Key = std::tuple<TaskKind, int, int, int>;  // batch, micro-batch, stage
+
+  std::vector<Key> needs(const Deed& deed, int stage) const {
+    const TaskKind kind = deed.task.kind;
+    const bool backward = kind == TaskKind::backward || kind == TaskKind::backward_input;
+    const auto key = [&](TaskKind of, int at) { return Key{of, deed.batch, deed.task.micro_batch, at}; };
+    std::vector<Key> keys;
+    if (kind == TaskKind::forward && stage > 0) keys.push_back(key(kind, stage - 1));
+    if (backward) keys.push_back(key(TaskKind::forward, stage));
+    if (backward && stage + 1 < stages_) keys.push_back(key(kind, stage + 1));
+    if (kind == TaskKind::backward_weight) keys.push_back(key(TaskKind::backward_input, stage));
+    return keys;
+  }
+
+  bool do_next(int position) {
+    auto& events = events_[size_t(position)];
+    if (events.size() == lists_[size_t(position)].size()) return false;
+    const Deed& deed = lists_[size_t(position)][events.size()];
+    const int stage = deed.task.chunk * depth_ + position;
+    int64_t start = events.empty() ? 0 : events.back().end;
+    for (const Key& key : needs(deed, stage)) {
+      const auto ready = ready_.find(key);
+      if (ready == ready_.end()) return false;
+      start = std::max(start, ready->second);
+    }
+    const int64_t end = start + times_[size_t(stage)].of(deed.task.kind);
+    events.push_back({deed, start, end});
+    ready_[{deed.task.kind, deed.batch, deed.task.micro_batch, stage}] = end;
+    return true;
+  }
+
+  int depth_, stages_;
+  std::vector<StageTime> times_;
+  std::vector<std::vector<Deed>> lists_;
+  std::vector<std::vector<TimedDeed>> events_;  ///< by position
+  std::map<Key, int64_t> ready_;
+};
+
+}  // namespace trireme
