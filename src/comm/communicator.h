@@ -1,4 +1,4 @@
-// What workers say to each other. One interface for every backend (threads of one process, gloo, nccl, mpi, a modelled clock).
+// What workers say to each other. One interface for every backend (threads of one process; processes over gloo).
 //
 // A Communicator belongs to one rank and is used by that rank's thread only. A group of one is valid: every operation is
 // then a no-op. Every operation throws a run error when another rank has failed or the world was aborted; none returns

@@ -41,7 +41,8 @@ TEST_F(Gloo, LargeMessagesBothWaysBeforeEitherIsReceived) {
   run_gloo_ranks(2, [&](Communicator& c) {
     const int other = 1 - c.rank();
     for (int i = 0; i < 3; ++i) c.send(at::full({kElements}, c.rank() * 10 + i, at::kFloat), other, i);
-    for (int i = 2; i >= 0; --i) EXPECT_TRUE(c.receive(other, i).equal(at::full({kElements}, other * 10 + i, at::kFloat)));
+    for (int i = 2; i >= 0; --i)
+      EXPECT_TRUE(c.receive(other, i).equal(at::full({kElements}, other * 10 + i, at::kFloat)));
   });
 }
 
@@ -118,7 +119,8 @@ TEST_F(Gloo, ARankThatDoesNotAnswerIsNamed) {
           std::this_thread::sleep_for(std::chrono::milliseconds(1800));
           EXPECT_THAT(error_of([&] { c.receive(0, 0); }), HasSubstr("rank 1 did not answer for 1"));
         } else {
-          EXPECT_THAT(error_of([&] { c.receive(1, 4); }), HasSubstr("receive from rank 1, tag 4: rank 1 did not answer for 1"));
+          EXPECT_THAT(error_of([&] { c.receive(1, 4); }),
+                      HasSubstr("receive from rank 1, tag 4: rank 1 did not answer for 1"));
         }
       },
       /*timeout_seconds=*/1);
@@ -127,17 +129,18 @@ TEST_F(Gloo, ARankThatDoesNotAnswerIsNamed) {
 TEST_F(Gloo, RanksThatDoNotComeAreNamed) {
   const MeetingFile meeting;
   EXPECT_THAT(error_of([&] {
-                gloo_communicator({.rank = 1, .size = 4, .store_file = meeting.path(), .timeout_seconds = 0.3});
+                gloo_communicator({.rank = 1, .size = 4, .store_file = meeting.path(), .meeting_seconds = 0.3});
               }),
               HasSubstr("rank 0, 2, 3 did not come"));
 }
 
 TEST_F(Gloo, AnInterfaceThatIsNotThereIsNamed) {
   const MeetingFile meeting;
-  EXPECT_THAT(error_of([&] {
-                gloo_communicator({.size = 1, .store_file = meeting.path(), .interface = "eth77", .timeout_seconds = 1});
-              }),
-              HasSubstr("eth77"));
+  EXPECT_THAT(
+      error_of([&] {
+        gloo_communicator({.size = 1, .store_file = meeting.path(), .interface = "eth77", .meeting_seconds = 1});
+      }),
+      HasSubstr("eth77"));
 }
 
 TEST_F(Gloo, ABadRankIsTheUsersError) {

@@ -27,11 +27,11 @@ using Role = std::function<int(const ChildTask&)>;
 int process_main(int argc, char** argv, const std::map<std::string, Role>& roles);
 
 struct ChildEnd {
-  int exit_code = -1;       ///< -1 when a signal or the time limit ended it
+  int exit_code = -1;  ///< -1 when a signal or the time limit ended it
   int signal = 0;
   bool out_of_time = false;
-  double seconds = 0;       ///< since the start
-  std::string output;       ///< stdout and stderr
+  double seconds = 0;  ///< since the start
+  std::string output;  ///< stdout and stderr
 };
 
 /// Children of one role, ranks 0 to size - 1. Whoever still runs at the end is killed.

@@ -16,16 +16,16 @@
 namespace trireme {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::ChildEnd;
 using testing::Children;
 using testing::ChildTask;
 using testing::free_port;
+using ::testing::HasSubstr;
 
 constexpr int kEndedByError = 3;  // as expected of a survivor
 
 GlooOptions options_of(const ChildTask& task) {
-  GlooOptions options{.rank = task.rank, .size = task.size, .timeout_seconds = 20};
+  GlooOptions options{.rank = task.rank, .size = task.size, .meeting_seconds = 20, .timeout_seconds = 20};
   options.store_file = task.meeting();
   return options;
 }
@@ -47,8 +47,8 @@ int sum_role(const ChildTask& task) {
   const int next = (task.rank + 1) % task.size, previous = (task.rank + task.size - 1) % task.size;
   world->send(at::full({1'000'000}, task.rank, at::kFloat), next, 11);
   if (!world->receive(previous, 11).equal(at::full({1'000'000}, previous, at::kFloat))) return 2;
-  const int64_t bytes = all_reduce_bytes(3, 8, task.size, task.rank) +
-                        all_reduce_bytes(1'000'003, 8, task.size, task.rank) + 4'000'000;
+  const int64_t bytes =
+      all_reduce_bytes(3, 8, task.size, task.rank) + all_reduce_bytes(1'000'003, 8, task.size, task.rank) + 4'000'000;
   return world->count().bytes_sent == bytes ? 0 : 4;
 }
 
@@ -100,8 +100,10 @@ int abort_role(const ChildTask& task) {
 /// One rank's own error, which nobody reports.
 int throw_role(const ChildTask& task) {
   const auto world = gloo_communicator(options_of(task));
-  world->barrier();
-  if (task.rank == 0) throw std::runtime_error("no more memory");
+  if (task.rank == 0) {
+    world->barrier();
+    throw std::runtime_error("no more memory");
+  }
   return until_error([&] { world->barrier(); });
 }
 
@@ -116,7 +118,8 @@ int measure_role(const ChildTask& task) {
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   std::sort(seconds.begin(), seconds.end());
-  std::cout << "all_reduce of 25 MB: median " << seconds[6] * 1e3 << " ms, best " << seconds[0] * 1e3 << " ms" << std::endl;
+  std::cout << "all_reduce of 25 MB: median " << seconds[6] * 1e3 << " ms, best " << seconds[0] * 1e3 << " ms"
+            << std::endl;
   at::Tensor small = at::ones({1000});
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 1000; ++i) world->all_reduce(small);
@@ -150,8 +153,9 @@ struct Death {
 
 class KilledRank : public GlooProcesses, public ::testing::WithParamInterface<Death> {};
 INSTANTIATE_TEST_SUITE_P(Deaths, KilledRank,
-                         ::testing::Values(Death{"all_reduce", 2, false}, Death{"large", 1, false}, Death{"receive", 1, false},
-                                           Death{"all_reduce", 1, true}, Death{"large", 0, true}));
+                         ::testing::Values(Death{"all_reduce", 2, false}, Death{"large", 1, false},
+                                           Death{"receive", 1, false}, Death{"all_reduce", 1, true},
+                                           Death{"large", 0, true}));
 
 TEST_P(KilledRank, IsNamedByTheOthersWithinSeconds) {
   const auto& [doing, victim, through_port] = GetParam();
@@ -184,16 +188,23 @@ TEST_P(KilledRank, IsNamedByTheOthersWithinSeconds) {
 }
 
 TEST_F(GlooProcesses, AFrozenRankIsNamedAfterTheTimeout) {
-  Children children("loop", 3, {"all_reduce", "1.5"});
-  ASSERT_TRUE(children.wait_for_output(1, "ready", 20));
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  children.signal(1, SIGSTOP);
-  ASSERT_TRUE(children.wait_for_output(0, "did not", 10) && children.wait_for_output(2, "did not", 10));
-  children.signal(1, SIGKILL);
-  const std::vector<ChildEnd> ends = children.wait(10);
-  for (const int rank : {0, 2}) {
-    EXPECT_EQ(ends[size_t(rank)].exit_code, kEndedByError) << ends[size_t(rank)].output;
-    EXPECT_THAT(ends[size_t(rank)].output, HasSubstr("rank 1 did not answer for 1.5 s"));
+  // The second time the rank that keeps the meeting place is the frozen one.
+  for (const int frozen : {1, 0}) {
+    std::vector<std::string> words{"all_reduce", "1"};
+    if (frozen == 0) words.push_back(std::to_string(free_port()));
+    Children children("loop", 3, words);
+    const std::vector<int> others = frozen == 0 ? std::vector<int>{1, 2} : std::vector<int>{0, 2};
+    for (const int rank : {0, 1, 2}) ASSERT_TRUE(children.wait_for_output(rank, "ready", 20));
+    children.signal(frozen, SIGSTOP);
+    for (const int rank : others) ASSERT_TRUE(children.wait_for_output(rank, "did not", 15));
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(frozen == 0 ? 2000 : 0));  // they must end without rank 0's help
+    children.signal(frozen, SIGKILL);
+    const std::vector<ChildEnd> ends = children.wait(10);
+    for (const int rank : others) {
+      EXPECT_EQ(ends[size_t(rank)].exit_code, kEndedByError) << ends[size_t(rank)].output;
+      EXPECT_THAT(ends[size_t(rank)].output, HasSubstr("rank " + std::to_string(frozen) + " did not answer for 1 s"));
+    }
   }
 }
 

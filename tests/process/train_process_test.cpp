@@ -42,7 +42,10 @@ Program program_of(const Model& model, const std::string& strategy, int devices)
 }
 
 std::unique_ptr<Communicator> world_of(const ChildTask& task) {
-  return gloo_communicator({.rank = task.rank, .size = task.size, .store_file = task.meeting(), .timeout_seconds = kTimeLimit,
+  return gloo_communicator({.rank = task.rank,
+                            .size = task.size,
+                            .store_file = task.meeting(),
+                            .timeout_seconds = kTimeLimit,
                             .device = task.rank});
 }
 
@@ -56,9 +59,13 @@ int train_role(const ChildTask& task) {
   const auto batch_of = random_batches(model, ragged_batches());
   Worker worker(task.rank, model, &program, nullptr, Precision::fp64, world_of(task), worker_options());
   std::ofstream file(task.folder + "/result_" + std::to_string(task.rank), std::ios::binary);
-  const auto write = [&](const void* data, size_t bytes) { file.write(static_cast<const char*>(data), std::streamsize(bytes)); };
+  const auto write = [&](const void* data, size_t bytes) {
+    file.write(static_cast<const char*>(data), std::streamsize(bytes));
+  };
   for (size_t step = 0; step < ragged_batches().size(); ++step) {
-    const StepOutcome outcome = worker.train({.step = int64_t(step), .batch = batch_of(int64_t(step)), .learning_rate = kLearningRate,
+    const StepOutcome outcome = worker.train({.step = int64_t(step),
+                                              .batch = batch_of(int64_t(step)),
+                                              .learning_rate = kLearningRate,
                                               .starts_stream = step == 0});
     write(&outcome.loss_sum, sizeof outcome.loss_sum);
   }
@@ -153,7 +160,9 @@ struct Case {
   std::string model, strategy;
   int processes;
 };
-std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.model << " " << c.strategy << " " << c.processes; }
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << c.model << " " << c.strategy << " " << c.processes;
+}
 
 class TrainProcesses : public ::testing::TestWithParam<Case> {
  protected:
@@ -161,11 +170,11 @@ class TrainProcesses : public ::testing::TestWithParam<Case> {
     if (!gloo_available()) GTEST_SKIP() << "this build has no gloo";
   }
 };
-INSTANTIATE_TEST_SUITE_P(
-    Plans, TrainProcesses,
-    ::testing::Values(Case{"mlp", "data", 2}, Case{"convnet", "data", 4}, Case{"mlp", "zero1", 4}, Case{"mlp", "zero2", 2},
-                      Case{"convnet", "zero2", 4}, Case{"mlp", "zero3", 4}, Case{"resnet-bn", "zero3", 2},
-                      Case{"mlp", "data=2,pipeline=2,schedule=1f1b,micro_batches=3", 4}));
+INSTANTIATE_TEST_SUITE_P(Plans, TrainProcesses,
+                         ::testing::Values(Case{"mlp", "data", 2}, Case{"convnet", "data", 4}, Case{"mlp", "zero1", 4},
+                                           Case{"mlp", "zero2", 2}, Case{"convnet", "zero2", 4},
+                                           Case{"mlp", "zero3", 4}, Case{"resnet-bn", "zero3", 2},
+                                           Case{"mlp", "data=2,pipeline=2,schedule=1f1b,micro_batches=3", 4}));
 
 TEST_P(TrainProcesses, GiveTheWeightsAndLossesOfThreads) {
   const auto& [model_name, strategy, processes] = GetParam();
@@ -179,10 +188,12 @@ TEST_P(TrainProcesses, GiveTheWeightsAndLossesOfThreads) {
   options.precision = Precision::fp64;
   options.worker = worker_options();
   options.learning_rate = kLearningRate;
-  const std::vector<Snapshot> expected = run_lockstep(
-      model, named_plan(strategy, model, Cluster::uniform(processes), kBatch, {}), random_batches(model, batches), options);
+  const std::vector<Snapshot> expected =
+      run_lockstep(model, named_plan(strategy, model, Cluster::uniform(processes), kBatch, {}),
+                   random_batches(model, batches), options);
 
-  for (const ChildEnd& end : children.wait(kTimeLimit)) ASSERT_EQ(end.exit_code, 0) << end.output << " signal " << end.signal;
+  for (const ChildEnd& end : children.wait(kTimeLimit))
+    ASSERT_EQ(end.exit_code, 0) << end.output << " signal " << end.signal;
   const std::vector<at::Tensor> buckets = buckets_of(program, expected.back());
   std::vector<at::Tensor> held;
   for (const at::Tensor& bucket : buckets) held.push_back(at::zeros_like(bucket));

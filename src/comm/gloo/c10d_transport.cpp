@@ -23,8 +23,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLookInterval{20};
 
-milliseconds timeout_of(const GlooOptions& options) {
-  return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(options.timeout_seconds * 1000)));
+milliseconds meeting_time(const GlooOptions& options) {
+  return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(options.meeting_seconds * 1000)));
 }
 
 std::string place_of(const GlooOptions& options) {
@@ -43,8 +43,7 @@ class C10dTransfer final : public Transfer {
 
 class C10dTransport final : public Transport {
  public:
-  C10dTransport(c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::ProcessGroupGloo> group)
-      : store_(std::move(store)), group_(std::move(group)) {}
+  explicit C10dTransport(c10::intrusive_ptr<c10d::ProcessGroupGloo> group) : group_(std::move(group)) {}
 
   std::unique_ptr<Transfer> send(const at::Tensor& contiguous, int to, int tag) override {
     std::vector<at::Tensor> tensors{contiguous};
@@ -54,6 +53,15 @@ class C10dTransport final : public Transport {
     std::vector<at::Tensor> tensors{contiguous};
     return std::make_unique<C10dTransfer>(group_->recv(tensors, from, tag));
   }
+
+ private:
+  const c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+};
+
+class C10dKeys final : public KeyStore {
+ public:
+  explicit C10dKeys(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
+
   void publish(const std::string& key, const std::string& value) override {
     if (store_->add(key + "/claims", 1) == 1) store_->set(key, std::vector<uint8_t>(value.begin(), value.end()));
   }
@@ -64,21 +72,20 @@ class C10dTransport final : public Transport {
   }
 
  private:
-  const c10::intrusive_ptr<c10d::Store> store_;  // outlives the group that met through it
-  const c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+  const c10::intrusive_ptr<c10d::Store> store_;
 };
 
 c10::intrusive_ptr<c10d::Store> open_store(const GlooOptions& options) {
   if (!options.store_file.empty()) {
     auto store = c10::make_intrusive<c10d::FileStore>(options.store_file, options.size);
-    store->setTimeout(timeout_of(options));
+    store->setTimeout(meeting_time(options));
     return store;
   }
   c10d::TCPStoreOptions tcp;
   tcp.port = static_cast<uint16_t>(options.port);
   tcp.isServer = options.rank == 0;
   tcp.waitWorkers = false;
-  tcp.timeout = timeout_of(options);
+  tcp.timeout = meeting_time(options);
   return c10::make_intrusive<c10d::TCPStore>(options.address, tcp);
 }
 
@@ -87,7 +94,7 @@ std::string arrival_key(int rank) { return fmt::format("trireme/here/{}", rank);
 /// c10d's own wait would only say that it took too long.
 void wait_for_all(c10d::Store& store, const GlooOptions& options) {
   store.set(arrival_key(options.rank), std::vector<uint8_t>{1});
-  const Clock::time_point end = Clock::now() + timeout_of(options);
+  const Clock::time_point end = Clock::now() + meeting_time(options);
   std::vector<int> missing;
   for (int r = 0; r < options.size; ++r) missing.push_back(r);
   while (true) {
@@ -96,7 +103,7 @@ void wait_for_all(c10d::Store& store, const GlooOptions& options) {
     if (Clock::now() > end) {
       fail_run({.where = fmt::format("rank {} of {}, meeting at {}", options.rank, options.size, place_of(options)),
                 .what = fmt::format("rank {} did not come", fmt::join(missing, ", ")),
-                .why = fmt::format("all ranks must arrive within {} s", options.timeout_seconds),
+                .why = fmt::format("all ranks must arrive within {} s", options.meeting_seconds),
                 .next = "look at the end of its output, or whether it was started with another address or size"});
     }
     std::this_thread::sleep_for(kLookInterval);
@@ -118,19 +125,19 @@ void ignore_broken_pipes() {
 
 bool gloo_available() { return true; }
 
-std::unique_ptr<Transport> open_transport(const GlooOptions& options) {
+Connections connect_ranks(const GlooOptions& options) {
   ignore_broken_pipes();
   const char* step = "meeting the other ranks";
   try {
     const auto store = open_store(options);
     wait_for_all(*store, options);
     step = "connecting to the other ranks";
-    auto group_options = c10d::ProcessGroupGloo::Options::create(timeout_of(options));
+    auto group_options = c10d::ProcessGroupGloo::Options::create(meeting_time(options));
     group_options->devices.push_back(open_device(options));
     group_options->threads = 1;  // for c10d's own collectives, which are not used
     auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", store),
-                                                            options.rank, options.size, group_options);
-    return std::make_unique<C10dTransport>(store, std::move(group));
+                                                             options.rank, options.size, group_options);
+    return {std::make_shared<C10dKeys>(store), std::make_unique<C10dTransport>(std::move(group))};
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {

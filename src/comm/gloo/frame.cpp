@@ -24,7 +24,8 @@ void FrameHeader::describe(const at::Tensor& tensor) {
   strides[0] = 1;
   bytes = 0;
   if (!tensor.defined()) return;
-  check_internal(tensor.dim() <= kMaxDims, fmt::format("a message has at most {} dims, not {}", kMaxDims, tensor.dim()));
+  check_internal(tensor.dim() <= kMaxDims,
+                 fmt::format("a message has at most {} dims, not {}", kMaxDims, tensor.dim()));
   dtype = static_cast<int32_t>(tensor.scalar_type());
   dims = static_cast<int32_t>(tensor.dim());
   std::copy(tensor.sizes().begin(), tensor.sizes().end(), sizes);
@@ -54,9 +55,7 @@ at::Tensor pack_frame(const FrameHeader& header, const void* data) {
   return frame;
 }
 
-at::Tensor empty_frame() {
-  return at::empty({static_cast<int64_t>(sizeof(FrameHeader)) + kInlineBytes}, at::kByte);
-}
+at::Tensor empty_frame() { return at::empty({static_cast<int64_t>(sizeof(FrameHeader)) + kInlineBytes}, at::kByte); }
 
 Arrival unpack_frame(const at::Tensor& frame) {
   Arrival arrival;

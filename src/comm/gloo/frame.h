@@ -17,6 +17,7 @@ enum class FrameKind : int32_t {
   message,     // of send()
   collective,  // one rank's part for another in a collective
   heartbeat,   // "I am waiting for some rank"; fails to be written if the other end is gone
+  abort,       // with the reason as its data
 };
 
 constexpr int kMaxDims = 8;
@@ -27,7 +28,7 @@ struct FrameHeader {
   FrameKind kind = FrameKind::heartbeat;
   int32_t dtype = 0;  ///< at::ScalarType
   int64_t group = 0;
-  int64_t tag = 0;   ///< message: the sender's tag; collective: the number of the call in its group
+  int64_t tag = 0;  ///< message: the sender's tag; collective: the number of the call in its group
   int64_t bytes = 0;
   int32_t payload_tag = 0;  ///< the transport's tag of the payload; 0: inline
   int32_t dims = 0;

@@ -22,8 +22,11 @@ struct GlooOptions {
   /// Network interface that the tensors travel through. Empty: the one of this machine's host name.
   std::string interface = "lo";
 
-  /// How long a rank waits for a rank that is alive but does not answer, also at the start. A little longer if that rank is known
-  /// to be waiting itself.
+  /// How long a rank waits for all others to start and connect.
+  double meeting_seconds = 300;
+
+  /// How long a rank waits later for a rank that is alive but does not answer. A little longer if that rank is known to be
+  /// waiting itself.
   double timeout_seconds = 300;
 
   /// The device whose memory messages that have arrived and were not asked for yet count as (base/memory.h).

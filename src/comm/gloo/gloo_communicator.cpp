@@ -94,10 +94,11 @@ void GlooCommunicator::give(Call& call, int to, const at::Tensor& part) {
 void GlooCommunicator::fail_mismatch(int other, const std::string& other_called, const std::string& called) {
   std::pair<int, std::string> first{rank_, called}, second{other, other_called};
   if (other < rank_) std::swap(first, second);
-  world_->fail("collective",
-               fmt::format("rank {} called {}, rank {} called {}", first.first, first.second, second.first, second.second),
-               "all ranks of a group must make the same calls in the same order, with tensors that fit together",
-               "compare the two ranks' instructions");
+  world_->fail(
+      "collective",
+      fmt::format("rank {} called {}, rank {} called {}", first.first, first.second, second.first, second.second),
+      "all ranks of a group must make the same calls in the same order, with tensors that fit together",
+      "compare the two ranks' instructions");
 }
 
 void GlooCommunicator::check_call(const Call& call, int from, const FrameHeader& header, const at::Tensor& target) {
@@ -225,8 +226,8 @@ void GlooCommunicator::reduce_scatter(std::span<const at::Tensor> inputs, at::Te
   require(can_reduce(output.scalar_type()), "reduce_scatter",
           fmt::format("cannot reduce dtype {}", c10::toString(output.scalar_type())));
   const at::Tensor& mine = inputs[rank_];
-  require(mine.defined() && mine.sizes() == output.sizes() && mine.scalar_type() == output.scalar_type(), "reduce_scatter",
-          "the rank's own input and its output must have one shape and dtype");
+  require(mine.defined() && mine.sizes() == output.sizes() && mine.scalar_type() == output.scalar_type(),
+          "reduce_scatter", "the rank's own input and its output must have one shape and dtype");
   Call call = begin("reduce_scatter(sum)");
   for (int q = 0; q < size(); ++q)
     if (q != rank_) give(call, q, inputs[q]);
@@ -279,7 +280,8 @@ void GlooCommunicator::broadcast(at::Tensor& tensor, int root) {
 
 void GlooCommunicator::barrier() {
   Call call = begin("barrier");
-  for (int distance = 1; distance < size(); distance *= 2) {  // after each round, twice as many ranks are known to have come
+  for (int distance = 1; distance < size();
+       distance *= 2) {  // after each round, twice as many ranks are known to have come
     give(call, (rank_ + distance) % size(), {});
     want(call, (rank_ + size() - distance) % size(), {});
   }

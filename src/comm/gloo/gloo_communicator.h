@@ -48,14 +48,14 @@ class GlooCommunicator final : public Communicator {
  private:
   /// A collective under way.
   struct Call {
-    std::string name;            ///< "all_reduce(sum)"
-    std::string text;            ///< with what all ranks must have alike: "all_reduce(sum) of Float [4]"
-    int64_t number = 0;          ///< in this group, from 1
+    std::string name;    ///< "all_reduce(sum)"
+    std::string text;    ///< with what all ranks must have alike: "all_reduce(sum) of Float [4]"
+    int64_t number = 0;  ///< in this group, from 1
     double waited = 0;
     struct Pending {
       std::unique_ptr<Transfer> transfer;
-      int peer = 0;              ///< in the world
-      at::Tensor target;         ///< where a received part goes when it cannot be received in place
+      int peer = 0;       ///< in the world
+      at::Tensor target;  ///< where a received part goes when it cannot be received in place
       at::Tensor staging;
     };
     std::vector<Pending> sends;  ///< to be over before the caller may write to its tensors

@@ -16,17 +16,18 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kFrameTag = 0;
-constexpr int kPayloadTags = 1 << 30;  // tags 1 to this number, reused after that many payloads to one rank
+constexpr int kPayloadTags = 1 << 30;           // tags 1 to this number, reused after that many payloads to one rank
 constexpr int64_t kUnclaimedBytes = 256 << 20;  // beyond it a payload stays with its sender until it is asked for
 
-constexpr milliseconds kWatchInterval{100};
-constexpr milliseconds kHeartbeatInterval{1000};     // of a rank that waits
-constexpr milliseconds kGrace{3000};                 // beyond the timeout, for a rank that says that it waits itself
-constexpr milliseconds kMoment{1};                   // for a transfer that is done or never will be
+constexpr milliseconds kHeartbeatInterval{1000};  // of a rank that waits; oftener where the timeout is short
+constexpr milliseconds kFresh{2000};              // a heartbeat so recent says that the rank still waits
+constexpr milliseconds kGrace{3000};  // beyond the timeout, for a rank that waits itself: its peer is to be named first
+constexpr milliseconds kMoment{1};    // for a transfer that is done or never will be
 constexpr milliseconds kForever{std::chrono::hours(24 * 365)};
-constexpr milliseconds kLingerAfterAbort{2000};      // until the others have looked at the keys
+constexpr milliseconds kLingerAfterAbort{2000};  // until the others have looked at the keys
 
-const char* const kAbortKey = "trireme/abort";
+constexpr size_t kSentTogether = 32;          // frames let go of at once,
+constexpr milliseconds kReleaseInterval{50};  // or after this time
 
 double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
@@ -35,11 +36,15 @@ double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::
 }  // namespace
 
 GlooWorld::GlooWorld(const GlooOptions& options) : options_(options), peers_(options.size) {
-  transport_ = open_transport(options_);
+  Connections connections = connect_ranks(options_);
+  transport_ = std::move(connections.transport);
+  keeper_ = std::make_unique<AbortKeeper>(
+      std::move(connections.keys),
+      fmt::format("rank {}: the ranks' meeting place, which rank 0 keeps, is gone", rank()),
+      [this](const std::string& reason) { set_aborted(reason); });
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank()) peers_[peer].reader = std::thread([this, peer] { read_frames(peer); });
   releaser_ = std::thread([this] { release_sent(); });
-  watcher_ = std::thread([this] { watch(); });
 }
 
 GlooWorld::~GlooWorld() {
@@ -47,6 +52,7 @@ GlooWorld::~GlooWorld() {
   close_sends();
   const bool others_meet_here = rank() == 0 && options_.store_file.empty();
   if (others_meet_here) host_until_others_left();
+  keeper_->stop();
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -54,11 +60,10 @@ GlooWorld::~GlooWorld() {
       if (peer.reading) peer.reading->cancel();
     for (const auto& [transfer, peer] : waited_for_) transfer->cancel();
   }
-  changed_.notify_all();
+  wake_all();
   for (Peer& peer : peers_)
     if (peer.reader.joinable()) peer.reader.join();
   releaser_.join();
-  watcher_.join();
   sent_.clear();
   for (Peer& peer : peers_) peer.queues.clear();
 }
@@ -72,7 +77,8 @@ milliseconds GlooWorld::timeout() const {
 void GlooWorld::close_sends() {
   std::unique_lock lock(mutex_);
   closing_ = true;
-  changed_.wait_for(lock, timeout(), [&] { return aborted_ || (sent_.empty() && !releasing_); });
+  sending_.notify_all();
+  sending_.wait_for(lock, timeout(), [&] { return aborted_ || (sent_.empty() && !releasing_); });
 }
 
 void GlooWorld::host_until_others_left() {
@@ -82,8 +88,14 @@ void GlooWorld::host_until_others_left() {
       if (peer != rank() && !peers_[peer].gone) return false;
     return true;
   };
-  changed_.wait_for(lock, timeout(), [&] { return aborted_ || all_left(); });
-  if (aborted_) changed_.wait_for(lock, std::min(timeout(), kLingerAfterAbort), all_left);
+  ending_.wait_for(lock, timeout(), [&] { return aborted_ || all_left(); });
+  if (aborted_) ending_.wait_for(lock, std::min(timeout(), kLingerAfterAbort), all_left);
+}
+
+void GlooWorld::wake_all() {
+  arrived_.notify_all();
+  sending_.notify_all();
+  ending_.notify_all();
 }
 
 void GlooWorld::set_aborted(const std::string& reason) {
@@ -94,18 +106,25 @@ void GlooWorld::set_aborted(const std::string& reason) {
     reason_ = reason;
     for (const auto& [transfer, peer] : waited_for_) transfer->cancel();
   }
-  changed_.notify_all();
+  wake_all();
 }
 
+// The key decides whose reason it is; the frames are faster than looking at it, and arrive also when its keeper is frozen.
 void GlooWorld::abort(const std::string& reason) {
-  std::string first = reason;
-  try {
-    transport_->publish(kAbortKey, reason);
-    first = transport_->look_up(kAbortKey).value_or(reason);
-  } catch (const std::exception&) {
-    // The keys are gone with the rank that held them; the others notice that too.
-  }
+  const std::string first = keeper_->propose(reason);
   set_aborted(first);
+  FrameHeader header;
+  header.kind = FrameKind::abort;
+  header.bytes = std::min<int64_t>(static_cast<int64_t>(first.size()), kInlineBytes);
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    try {
+      keep_until_sent(
+          {transport_->send(pack_frame(header, first.data()), peer, kFrameTag), peer, "", /*matters=*/false});
+    } catch (const std::exception&) {
+      // It is gone already.
+    }
+  }
 }
 
 std::string GlooWorld::abort_reason() const {
@@ -123,9 +142,11 @@ void GlooWorld::throw_if_aborted() const {
   fail_run({.where = "", .what = "communication between the workers was stopped", .why = reason, .next = ""});
 }
 
-void GlooWorld::fail(const std::string& doing, const std::string& what, const std::string& why, const std::string& next) {
+void GlooWorld::fail(const std::string& doing, const std::string& what, const std::string& why,
+                     const std::string& next) {
   throw_if_aborted();
-  const Error error(Blame::run, {.where = fmt::format("rank {}, {}", rank(), doing), .what = what, .why = why, .next = next});
+  const Error error(Blame::run,
+                    {.where = fmt::format("rank {}, {}", rank(), doing), .what = what, .why = why, .next = next});
   abort(error.what());
   if (abort_reason() != error.what()) throw_if_aborted();
   throw error;
@@ -149,24 +170,7 @@ void GlooWorld::mark_gone(int peer, const std::string& why) {
     for (const auto& [transfer, of] : waited_for_)
       if (of == peer) transfer->cancel();
   }
-  changed_.notify_all();
-}
-
-void GlooWorld::watch() {
-  std::unique_lock lock(mutex_);
-  while (!stopping_ && !aborted_) {
-    changed_.wait_for(lock, kWatchInterval, [&] { return stopping_ || aborted_; });
-    if (stopping_ || aborted_) return;
-    lock.unlock();
-    std::optional<std::string> reason;
-    try {
-      reason = transport_->look_up(kAbortKey);
-    } catch (const std::exception& error) {
-      reason = fmt::format("rank {}: the ranks' meeting place, which rank 0 keeps, is gone: {}", rank(), first_line(error));
-    }
-    if (reason) set_aborted(*reason);
-    lock.lock();
-  }
+  wake_all();
 }
 
 // ---- sending ----
@@ -176,7 +180,8 @@ int GlooWorld::next_payload_tag(int to) {
   return peers_[to].payloads++ % kPayloadTags + 1;
 }
 
-std::unique_ptr<Transfer> GlooWorld::post(FrameHeader header, const at::Tensor& data, int to, const std::string& doing) {
+std::unique_ptr<Transfer> GlooWorld::post(FrameHeader header, const at::Tensor& data, int to,
+                                          const std::string& doing) {
   throw_if_aborted();
   const bool fits = header.bytes <= kInlineBytes;
   if (to == rank()) {
@@ -190,11 +195,7 @@ std::unique_ptr<Transfer> GlooWorld::post(FrameHeader header, const at::Tensor& 
     std::unique_ptr<Transfer> of_frame = transport_->send(frame, to, kFrameTag);
     std::unique_ptr<Transfer> of_payload;
     if (!fits) of_payload = transport_->send(flat_view(data), to, header.payload_tag);
-    {
-      std::lock_guard lock(mutex_);
-      sent_.push_back({std::move(of_frame), to, doing});
-    }
-    changed_.notify_all();
+    keep_until_sent({std::move(of_frame), to, doing});
     return of_payload;
   } catch (const std::exception& error) {
     fail_peer(doing, to, first_line(error));
@@ -206,37 +207,54 @@ void GlooWorld::post_and_forget(FrameHeader header, const at::Tensor& data, int 
   if (!payload) return;
   {
     std::lock_guard lock(mutex_);
-    sent_.push_back({std::move(payload), to, doing});
+    release_soon_ = true;  // it may hold much memory
   }
-  changed_.notify_all();
+  keep_until_sent({std::move(payload), to, doing});
+}
+
+void GlooWorld::keep_until_sent(Sent sent) {
+  bool many = false;
+  {
+    std::lock_guard lock(mutex_);
+    sent_.push_back(std::move(sent));
+    many = release_soon_ || sent_.size() >= kSentTogether;
+  }
+  if (many) sending_.notify_all();  // waking the releaser for every short frame would cost more than sending it
 }
 
 void GlooWorld::release_sent() {
   std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [&] { return stopping_ || !sent_.empty(); });
-    if (stopping_) return;
-    Sent sent = std::move(sent_.front());
-    sent_.pop_front();
-    releasing_ = true;
-    lock.unlock();
-    std::string trouble;
-    try {
-      if (!wait_registered(*sent.transfer, sent.to, kForever)) sent.transfer->wait(kMoment);
-    } catch (const std::exception& error) {
-      trouble = first_line(error);
-    }
-    sent.transfer.reset();
-    lock.lock();
-    const bool matters = !trouble.empty() && sent.matters && !closing_ && !aborted_;
-    if (matters) {
+  while (!stopping_) {
+    sending_.wait_for(lock, kReleaseInterval, [&] {
+      return stopping_ || release_soon_ || sent_.size() >= kSentTogether || (closing_ && !sent_.empty());
+    });
+    release_soon_ = false;
+    while (!stopping_ && !sent_.empty()) {
+      Sent sent = std::move(sent_.front());
+      sent_.pop_front();
+      releasing_ = true;
       lock.unlock();
-      abort(fmt::format("rank {}, {}: rank {} is gone: {}", rank(), sent.doing, sent.to, trouble));
+      release(std::move(sent));
       lock.lock();
+      releasing_ = false;
     }
-    releasing_ = false;
-    if (sent_.empty()) changed_.notify_all();
+    sending_.notify_all();
   }
+}
+
+void GlooWorld::release(Sent sent) {
+  std::string trouble;
+  try {
+    if (!wait_registered(*sent.transfer, sent.to, kForever)) sent.transfer->wait(kMoment);
+  } catch (const std::exception& error) {
+    trouble = first_line(error);
+  }
+  if (trouble.empty() || !sent.matters) return;
+  {
+    std::lock_guard lock(mutex_);
+    if (closing_ || aborted_) return;
+  }
+  abort(fmt::format("rank {}, {}: rank {} is gone: {}", rank(), sent.doing, sent.to, trouble));
 }
 
 // ---- receiving ----
@@ -273,6 +291,10 @@ bool GlooWorld::read_frame(int from, const at::Tensor& frame) {
   if (!done) return false;
 
   Arrival arrival = unpack_frame(frame);
+  if (arrival.header.kind == FrameKind::abort) {
+    set_aborted(std::string(arrival.inline_bytes.begin(), arrival.inline_bytes.end()));
+    return true;
+  }
   if (arrival.header.kind == FrameKind::heartbeat) {
     std::lock_guard lock(mutex_);
     peers_[from].heard_waiting = Clock::now();
@@ -302,16 +324,22 @@ void GlooWorld::deliver(int from, Arrival arrival) {
     std::lock_guard lock(mutex_);
     peers_[from].queues[address].push_back(std::move(arrival));
   }
-  changed_.notify_all();
+  arrived_.notify_all();
 }
 
-Arrival GlooWorld::take(int from, FrameKind kind, int64_t group, int64_t tag, const std::string& doing, double& waited) {
+Arrival GlooWorld::take(int from, FrameKind kind, int64_t group, int64_t tag, const std::string& doing,
+                        double& waited) {
   const Address address{kind, group, tag};
   const Clock::time_point start = Clock::now(), end = start + timeout();
-  Clock::time_point next_heartbeat = start + kHeartbeatInterval;
+  const milliseconds interval = std::min(kHeartbeatInterval, timeout() / 4);
+  Clock::time_point next_heartbeat = start + interval;
   std::unique_lock lock(mutex_);
   while (true) {
-    if (aborted_) break;
+    if (aborted_) {
+      lock.unlock();
+      throw_if_aborted();
+      lock.lock();
+    }
     auto& queues = peers_[from].queues;
     if (const auto queue = queues.find(address); queue != queues.end()) {
       Arrival arrival = std::move(queue->second.front());
@@ -326,23 +354,19 @@ Arrival GlooWorld::take(int from, FrameKind kind, int64_t group, int64_t tag, co
       lock.unlock();
       fail_peer(doing, from, why);
     }
-    const bool waits_itself = Clock::now() - peers_[from].heard_waiting < 2 * kHeartbeatInterval;
-    if (Clock::now() > end + (waits_itself ? kGrace : milliseconds(0))) {  // the rank that it waits for is to be named first
+    const bool waits_itself = Clock::now() - peers_[from].heard_waiting < kFresh;
+    if (Clock::now() > end + (waits_itself ? kGrace : milliseconds(0))) {
       lock.unlock();
       fail_silence(doing, from);
     }
     const auto next = std::min(next_heartbeat, end + milliseconds(1));
-    if (changed_.wait_until(lock, Clock::now() < end ? next : next_heartbeat) == std::cv_status::no_timeout) continue;
+    if (arrived_.wait_until(lock, Clock::now() < end ? next : next_heartbeat) == std::cv_status::no_timeout) continue;
     if (Clock::now() < next_heartbeat) continue;
-    next_heartbeat += kHeartbeatInterval;
+    next_heartbeat = Clock::now() + interval;
     lock.unlock();
     say_waiting(from, doing);
     lock.lock();
   }
-  lock.unlock();
-  throw_if_aborted();
-  check_internal(false, "an aborted world has a reason");
-  std::abort();
 }
 
 // Writing to `awaited` also finds a connection that has ended in the middle of a frame.
@@ -350,14 +374,11 @@ void GlooWorld::say_waiting(int awaited, const std::string& doing) {
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     try {
-      std::unique_ptr<Transfer> transfer = transport_->send(pack_frame({}, nullptr), peer, kFrameTag);
-      std::lock_guard lock(mutex_);
-      sent_.push_back({std::move(transfer), peer, doing, /*matters=*/false});
+      keep_until_sent({transport_->send(pack_frame({}, nullptr), peer, kFrameTag), peer, doing, /*matters=*/false});
     } catch (const std::exception& error) {
       if (peer == awaited) fail_peer(doing, peer, first_line(error));
     }
   }
-  changed_.notify_all();
 }
 
 std::unique_ptr<Transfer> GlooWorld::fetch(const Arrival& arrival, const at::Tensor& target, int from,

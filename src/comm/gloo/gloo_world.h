@@ -1,7 +1,7 @@
 // One rank's connections to all others, shared by its communicator and the groups made from it.
 //
 // Threads: one reader per peer takes frames as they come and sorts them into queues, so that a sender never waits for this rank's
-// program; one releaser lets go of sent tensors; one watcher looks for an abort in the shared keys. A reader that sees its
+// program; one releaser lets go of sent tensors; one keeper looks for an abort in the shared keys. A reader that sees its
 // connection end marks the peer as gone, which is an error only for whoever waits for it.
 #pragma once
 
@@ -20,6 +20,7 @@
 #include <tuple>
 #include <vector>
 
+#include "comm/gloo/abort_keeper.h"
 #include "comm/gloo/frame.h"
 #include "comm/gloo/gloo.h"
 #include "comm/gloo/transport.h"
@@ -56,7 +57,8 @@ class GlooWorld {
   void finish(std::unique_ptr<Transfer> transfer, int peer, const std::string& doing);
 
   /// Aborts the world and throws: a run error, or the abort that came first.
-  [[noreturn]] void fail(const std::string& doing, const std::string& what, const std::string& why, const std::string& next);
+  [[noreturn]] void fail(const std::string& doing, const std::string& what, const std::string& why,
+                         const std::string& next);
 
   /// Fails if two lists of ranks share one id.
   void register_group(int64_t id, const std::string& members);
@@ -84,8 +86,10 @@ class GlooWorld {
   bool read_frame(int from, const at::Tensor& frame);
   void deliver(int from, Arrival arrival);
   void mark_gone(int peer, const std::string& why);
+  void keep_until_sent(Sent sent);
   void release_sent();
-  void watch();
+  void release(Sent sent);
+  void wake_all();
   void set_aborted(const std::string& reason);
   /// False when cancelled: aborted, or the peer is gone. Such a transfer may have been done before that.
   bool wait_registered(Transfer& transfer, int peer, std::chrono::milliseconds limit);
@@ -99,9 +103,12 @@ class GlooWorld {
 
   const GlooOptions options_;
   std::unique_ptr<Transport> transport_;
+  std::unique_ptr<AbortKeeper> keeper_;
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable arrived_;  // something in a queue, or no hope of it
+  std::condition_variable sending_;  // something for the releaser, or nothing left
+  std::condition_variable ending_;   // a peer is gone, an abort, the end
   // all guarded by mutex_
   bool aborted_ = false;
   std::string reason_;
@@ -111,11 +118,11 @@ class GlooWorld {
   std::map<Transfer*, int> waited_for_;  // transfers that a thread of this rank waits for, with the peer
   std::deque<Sent> sent_;
   bool releasing_ = false;
+  bool release_soon_ = false;
   int64_t unclaimed_bytes_ = 0;  // of payloads received before anybody asked
   std::map<int64_t, std::string> groups_;
 
   std::thread releaser_;
-  std::thread watcher_;
 };
 
 }  // namespace trireme

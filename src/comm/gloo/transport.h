@@ -33,13 +33,23 @@ class Transport {
   virtual ~Transport() = default;
   virtual std::unique_ptr<Transfer> send(const at::Tensor& contiguous, int to, int tag) = 0;
   virtual std::unique_ptr<Transfer> receive(const at::Tensor& contiguous, int from, int tag) = 0;
+};
 
-  /// Keys that all ranks see; one set first stays.
-  virtual void publish(const std::string& key, const std::string& value) = 0;
+/// Keys that all ranks see. Thread-safe; may block for as long as the rank that keeps them does not answer, and throw
+/// std::exception.
+class KeyStore {
+ public:
+  virtual ~KeyStore() = default;
+  virtual void publish(const std::string& key, const std::string& value) = 0;  ///< the first value stays
   virtual std::optional<std::string> look_up(const std::string& key) = 0;
 };
 
+struct Connections {
+  std::shared_ptr<KeyStore> keys;
+  std::unique_ptr<Transport> transport;
+};
+
 /// Meets the other ranks. Run errors as gloo_communicator.
-std::unique_ptr<Transport> open_transport(const GlooOptions& options);
+Connections connect_ranks(const GlooOptions& options);
 
 }  // namespace trireme
