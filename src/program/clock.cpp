@@ -44,7 +44,7 @@ class UnitClock : public WalkClock {
     else stretches.push_back(next);
   }
 
-  Timeline take() { return std::move(timeline_); }
+  UnitTimeline take() { return std::move(timeline_); }
 
  private:
   static bool goes_on(const Stretch& a, const Stretch& b) {
@@ -80,17 +80,17 @@ class UnitClock : public WalkClock {
   const Program& program_;
   std::vector<double> units_;          // by segment
   std::vector<bool> has_weight_part_;  // by segment
-  Timeline timeline_;
+  UnitTimeline timeline_;
 };
 
 }  // namespace
 
-Timeline unit_clock(const Program& program, const Model& model, int batches) {
+UnitTimeline unit_clock(const Program& program, const Model& model, int batches) {
   UnitClock clock(program, model);
   if (batches == 0) batches = batches_to_walk(program);
   const WalkEnd end = walk(program, model, batches, clock);
   check_internal(end.standstills.empty(), "only programs that end are put on a clock");
-  Timeline timeline = clock.take();
+  UnitTimeline timeline = clock.take();
   timeline.makespan = end.seconds;
   timeline.batches = batches;
   if (!program.flushes) return timeline;

@@ -17,7 +17,7 @@ struct Stretch {
 };
 
 /// Times in units: one forward of one micro-batch through all that a worker holds of the model.
-struct Timeline {
+struct UnitTimeline {
   std::vector<std::vector<Stretch>> ranks;  ///< by world rank, in order
   double makespan = 0;                      ///< when the last work ends
   int batches = 1;
@@ -29,6 +29,6 @@ struct Timeline {
 /// by FLOPs, recompute 1, backward 2, backward_input and backward_weight 1 each (backward_input 2 where nothing is left for a
 /// backward_weight); a stage that is one of v chunks of its workers 1/v of that; everything else nothing.
 /// The program must have passed the checker.
-Timeline unit_clock(const Program& program, const Model& model, int batches = 0);
+UnitTimeline unit_clock(const Program& program, const Model& model, int batches = 0);
 
 }  // namespace trireme

@@ -32,7 +32,7 @@ bool same_work(const std::vector<Stretch>& a, const std::vector<Stretch>& b) {
   });
 }
 
-std::vector<Row> rows_of(const Timeline& timeline) {
+std::vector<Row> rows_of(const UnitTimeline& timeline) {
   std::vector<Row> rows;
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
     const std::vector<Stretch>& stretches = timeline.ranks[rank];
@@ -66,7 +66,7 @@ std::string label_of(const Row& row) {
   return row.stages.empty() ? workers : workers + ", " + numbered("stage", row.stages);
 }
 
-double mean_bubble(const Timeline& timeline) {
+double mean_bubble(const UnitTimeline& timeline) {
   double sum = 0;
   for (double bubble : timeline.bubbles) sum += bubble;
   return timeline.bubbles.empty() ? 0 : sum / double(timeline.bubbles.size());
@@ -178,7 +178,7 @@ class Picture {
   }
 
   const Program& program_;
-  const Timeline timeline_;
+  const UnitTimeline timeline_;
   const std::vector<Row> rows_;  // point into timeline_
   size_t margin_ = 0;            // before the time begins
   size_t width_ = 0;             // of the time shown, in characters
@@ -195,7 +195,7 @@ std::string draw_schedule(const Program& program, const Model& model, int column
 }
 
 nlohmann::json schedule_picture(const Program& program, const Model& model) {
-  const Timeline timeline = unit_clock(program, model);
+  const UnitTimeline timeline = unit_clock(program, model);
   const bool flushes = program.flushes;
   nlohmann::json picture{{"unit", "one forward of a worker"},
                          {"makespan", timeline.makespan},

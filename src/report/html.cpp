@@ -14,7 +14,7 @@ namespace trireme {
 
 // written by cmake/Embed.cmake from src/report/html/ and Debian's Chart.js
 namespace assets {
-extern const std::string_view report_html, report_css, report_js, timeline_js, chart_js;
+extern const std::string_view report_html, report_css, report_js, schedule_js, timeline_js, chart_js;
 }  // namespace assets
 
 namespace {
@@ -62,7 +62,16 @@ json timeline_of(const Timeline& timeline) {
   return {{"step", timeline.step}, {"events", std::move(events)}};
 }
 
-/// The rows as run.json has them, with short curves and with timelines.
+/// Boxes as lists, a fraction of what objects would take.
+json schedule_of(json schedule) {
+  if (schedule.is_null()) return schedule;
+  for (json& row : schedule.at("rows"))
+    for (json& box : row.at("boxes"))
+      box = {box.at("begin"), box.at("end"), box.at("kind"), box.at("stage"), box.at("micro_batch"), box.at("batch")};
+  return schedule;
+}
+
+/// The rows as run.json has them, with short curves and boxes and with timelines.
 json report_data(const ExperimentResult& result) {
   json data = to_json(result);
   data["seed"] = fmt::format("{}", result.seed);  // JavaScript's numbers hold 53 bits
@@ -72,6 +81,7 @@ json report_data(const ExperimentResult& result) {
     out["label"] = row_name(row);
     out["short_label"] = fmt::format("{}, {}", variant_name(row), row.devices);
     out["curve"] = curve_json(row.curve);
+    out["schedule"] = schedule_of(row.schedule);
     out["timeline"] = row.timeline ? timeline_of(*row.timeline) : json(nullptr);
   }
   return data;
@@ -137,6 +147,7 @@ std::string part(const ExperimentResult& result, std::string_view name) {
   if (name == "data") return embedded_json(report_data(result));
   if (name == "chart-js") return script_text(assets::chart_js);
   if (name == "report-js") return script_text(assets::report_js);
+  if (name == "schedule-js") return script_text(assets::schedule_js);
   if (name == "timeline-js") return script_text(assets::timeline_js);
   return "";
 }

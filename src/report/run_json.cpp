@@ -119,6 +119,42 @@ Timeline read_timeline(const json& j) {
   return timeline;
 }
 
+constexpr const char* kBoxKinds[] = {"forward", "backward", "backward_input", "backward_weight", "recompute"};
+
+/// A number that a picture can be drawn with.
+double time_of(const json& j, const char* key) {
+  const double time = j.at(key).get<double>();
+  if (!(time >= 0)) throw std::invalid_argument(fmt::format("\"{}\": {} is no time of a schedule", key, time));
+  return time;
+}
+
+const json::array_t& array_of(const json& j, const char* key) { return j.at(key).get_ref<const json::array_t&>(); }
+
+void check_box(const json& box) {
+  const double begin = time_of(box, "begin"), end = time_of(box, "end");
+  if (end < begin) throw std::invalid_argument(fmt::format("a box of a schedule ends at {}, before it begins at {}", end, begin));
+  const auto kind = box.at("kind").get<std::string>();
+  if (std::find(std::begin(kBoxKinds), std::end(kBoxKinds), kind) == std::end(kBoxKinds))
+    throw std::invalid_argument(fmt::format("\"{}\" is no kind of a schedule's box", kind));
+  for (const char* key : {"stage", "micro_batch", "batch"}) box.at(key).get<int>();
+}
+
+/// The picture as it stands, once every field that is drawn has been looked at.
+json read_schedule(const json& j) {
+  for (const char* key : {"makespan", "shown_until"}) time_of(j, key);
+  for (const char* key : {"batches", "micro_batches"}) j.at(key).get<int>();
+  j.at("flushes").get<bool>();
+  optional_number(j, "bubble");
+  for (const json& row : array_of(j, "rows")) {
+    row.at("label").get<std::string>();
+    row.at("workers").get<std::vector<int>>();
+    row.at("stages").get<std::vector<int>>();
+    optional_number(row, "bubble");
+    for (const json& box : array_of(row, "boxes")) check_box(box);
+  }
+  return j;
+}
+
 /// The row's warnings, with one more where losses cannot be written.
 std::vector<std::string> warnings_of(const RunResult& row) {
   std::vector<std::string> warnings = row.warnings;
@@ -177,6 +213,7 @@ json row_json(const RunResult& row) {
   j["warnings"] = warnings_of(row);
   j["devices"] = row.devices;
   j["oversubscribed"] = row.oversubscribed;
+  j["schedule"] = row.schedule;
   j["curve"] = json::array();
   for (const CurvePoint& p : row.curve)
     j["curve"].push_back({{"step", p.step},
@@ -230,6 +267,7 @@ RunResult read_row(const json& j) {
                          .loss = number(p, "loss")});
   if (has(j, "evaluations"))
     for (const json& e : j.at("evaluations")) row.evaluations.push_back(read_evaluation(e));
+  if (has(j, "schedule")) row.schedule = read_schedule(j.at("schedule"));
   if (has(j, "timeline")) row.timeline = read_timeline(j.at("timeline"));
   return row;
 }

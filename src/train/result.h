@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -67,6 +68,8 @@ struct RunResult {
   std::vector<CurvePoint> curve;
   std::vector<EvaluationPoint> evaluations;
   std::optional<Timeline> timeline;                ///< one step, after warm-up; in trace.json, not in run.json
+  /// The plan's schedule with nominal times (train/picture.h); null where there is one stage and one micro-batch.
+  nlohmann::json schedule;
 };
 
 /// A whole experiment: `compare` has many rows, `train` one.

@@ -28,7 +28,7 @@ TEST(Clock, BubblesOfFlushedPipelines) {
   for (int p = 1; p <= 5; ++p)
     for (int m = 1; m <= 9; ++m)
       for (const HandMade& made : {gpipe(p, m), one_forward_one_backward(p, m)}) {
-        const Timeline timeline = unit_clock(made.program, made.model);
+        const UnitTimeline timeline = unit_clock(made.program, made.model);
         EXPECT_NEAR(timeline.makespan, 3.0 * (m + p - 1), 1e-9) << p << " " << m;
         ASSERT_EQ(timeline.bubbles.size(), size_t(p));
         for (double bubble : timeline.bubbles) EXPECT_NEAR(bubble, double(p - 1) / (m + p - 1), 1e-9) << p << " " << m;
@@ -38,7 +38,7 @@ TEST(Clock, BubblesOfFlushedPipelines) {
 TEST(Clock, ChunksTakeTheirShare) {
   // two workers with two stages each, one micro-batch: 4 forwards of 1/2, 4 backwards of 1
   const HandMade made = pipeline({"F0:0 F0:2 B0:2 B0:0", "F0:1 F0:3 B0:3 B0:1"}, 1, 2);
-  const Timeline timeline = unit_clock(made.program, made.model);
+  const UnitTimeline timeline = unit_clock(made.program, made.model);
   EXPECT_DOUBLE_EQ(timeline.makespan, 6);
   EXPECT_DOUBLE_EQ(timeline.bubbles[0], 0.5);
   ASSERT_EQ(timeline.ranks[1].size(), 4u);

@@ -77,6 +77,25 @@ TEST(Html, CarriesTimelinesAndShortCurves) {
   EXPECT_EQ(data.at("seed"), "18446744073709551615");
 }
 
+TEST(Html, HasAColourForEveryKindOfEvent) {
+  const std::string html = html_report(sample_result());
+  const size_t begin = html.find("KIND_COLOURS = {");
+  const std::string colours = html.substr(begin, html.find('}', begin) - begin);
+  for (EventKind kind : all_event_kinds())
+    EXPECT_NE(colours.find(std::string(" ") + name_of(kind) + ": \"#"), std::string::npos) << name_of(kind);
+}
+
+TEST(Html, CarriesSchedulesAsListsOfBoxes) {
+  const nlohmann::json data = data_of(html_report(sample_result()));
+  EXPECT_TRUE(data.at("rows").at(0).at("schedule").is_null());
+  const nlohmann::json& schedule = data.at("rows").at(2).at("schedule");
+  EXPECT_DOUBLE_EQ(schedule.at("bubble"), 1.0 / 3);
+  EXPECT_EQ(schedule.at("rows").at(1).at("label"), "worker 1, stage 1");
+  // begin, end, kind, stage, micro-batch, batch
+  EXPECT_EQ(schedule.at("rows").at(1).at("boxes"), nlohmann::json::parse(R"([[1, 2, "forward", 1, 0, 0], [2, 3, "forward", 1, 1, 0],
+                                                                            [3, 5, "backward", 1, 1, 0], [5, 7, "backward", 1, 0, 0]])"));
+}
+
 TEST(Html, StandsWithoutRows) { EXPECT_NE(html_report({}).find("Not measured"), std::string::npos); }
 
 /// For looking at: TRIREME_SAMPLE_REPORT=FILE writes the sample's report there.

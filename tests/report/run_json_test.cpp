@@ -85,6 +85,46 @@ TEST(RunJson, ExperimentsComeBackWhole) {
   EXPECT_EQ(back.rows[3].warnings, result.rows[3].warnings);
 }
 
+TEST(RunJson, SchedulesComeBackWholeAndMayBeAbsent) {
+  const ExperimentResult result = sample_result();
+  json j = json::parse(json_text(to_json(result), 1));
+  EXPECT_EQ(j.at("rows").at(2).at("schedule").at("rows").at(0).at("boxes").at(2).at("kind"), "backward");
+  EXPECT_EQ(from_json(j).rows[2].schedule, result.rows[2].schedule);
+  EXPECT_TRUE(from_json(j).rows[0].schedule.is_null());
+  for (json& row : j["rows"]) row.erase("schedule");  // as older versions wrote it
+  for (const RunResult& row : from_json(j).rows) EXPECT_TRUE(row.schedule.is_null());
+}
+
+TEST(RunJson, RefusesSchedulesThatCannotBeDrawn) {
+  const json whole = to_json(sample_result());
+  const json::json_pointer picture("/rows/2/schedule"), box("/rows/2/schedule/rows/1/boxes/3");
+  const auto refused = [&](const json::json_pointer& at, json value) {
+    json j = whole;
+    j.at(at) = std::move(value);
+    try {
+      from_json(j, "other/run.json");
+    } catch (const Error& e) {
+      return std::string(e.what()).find("other/run.json") != std::string::npos;
+    }
+    return false;
+  };
+  EXPECT_FALSE(refused(box / "kind", "recompute")) << "what is right is read";
+  EXPECT_TRUE(refused(box / "kind", "sideways"));
+  EXPECT_TRUE(refused(box / "begin", "early"));
+  EXPECT_TRUE(refused(box / "begin", -1));
+  EXPECT_TRUE(refused(box / "end", 4)) << "before it begins";
+  EXPECT_TRUE(refused(box / "stage", nullptr));
+  EXPECT_TRUE(refused(box, json::object()));
+  EXPECT_TRUE(refused(picture / "makespan", nullptr));
+  EXPECT_TRUE(refused(picture / "shown_until", "all"));
+  EXPECT_TRUE(refused(picture / "bubble", "large"));
+  EXPECT_TRUE(refused(picture / "rows", 3));
+  EXPECT_TRUE(refused(picture / "rows", nullptr));
+  EXPECT_TRUE(refused(picture / "rows" / 0 / "label", 0));
+  EXPECT_TRUE(refused(picture / "rows" / 0 / "stages", "both"));
+  EXPECT_TRUE(refused(picture, "none"));
+}
+
 TEST(RunJson, LossesThatAreNotFiniteBecomeNullWithOneWarning) {
   for (double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     RunResult row = sample_result().rows[0];

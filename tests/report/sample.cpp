@@ -61,6 +61,30 @@ RunResult ok_row(const char* strategy, const char* plan, int devices, double ste
   return row;
 }
 
+/// Two stages, two micro-batches, forwards first.
+nlohmann::json sample_schedule() {
+  const auto box = [](double begin, double end, const char* kind, int stage, int micro_batch) {
+    return nlohmann::json{{"begin", begin}, {"end", end},     {"kind", kind},
+                          {"stage", stage}, {"micro_batch", micro_batch}, {"batch", 0}};
+  };
+  nlohmann::json first = {box(0, 1, "forward", 0, 0), box(1, 2, "forward", 0, 1), box(5, 7, "backward", 0, 1),
+                          box(7, 9, "backward", 0, 0)};
+  nlohmann::json second = {box(1, 2, "forward", 1, 0), box(2, 3, "forward", 1, 1), box(3, 5, "backward", 1, 1),
+                           box(5, 7, "backward", 1, 0)};
+  const auto row = [](const char* label, int number, nlohmann::json boxes) {
+    return nlohmann::json{
+        {"label", label}, {"workers", {number}}, {"stages", {number}}, {"bubble", 1.0 / 3}, {"boxes", std::move(boxes)}};
+  };
+  return {{"unit", "one forward of a worker"},
+          {"makespan", 9.0},
+          {"shown_until", 9.0},
+          {"batches", 1},
+          {"micro_batches", 2},
+          {"flushes", true},
+          {"bubble", 1.0 / 3},
+          {"rows", {row("worker 0, stage 0", 0, std::move(first)), row("worker 1, stage 1", 1, std::move(second))}}};
+}
+
 }  // namespace
 
 ExperimentResult sample_result() {
@@ -74,8 +98,9 @@ ExperimentResult sample_result() {
   result.machine = "2 cores, AVX-512, AMX, 23.4 GiB; libtorch 1.13.1";
   result.started = "2026-01-31T23:59:58Z";
   result.rows = {ok_row("single", "single", 1, 0.0212), ok_row("data", "data 2", 2, 0.0113),
-                 ok_row("pipeline", "pipeline 2, gpipe, 4 micro-batches", 2, 0.0154),
+                 ok_row("pipeline", "pipeline 2, gpipe, 2 micro-batches", 2, 0.0154),
                  ok_row("hybrid", "data 2 x tensor 2", 4, 0.0251)};
+  result.rows[2].schedule = sample_schedule();
   result.rows[3].warnings = {"4 workers share 2 cores: their times mean nothing, their curves do"};
   RunResult late;
   late.strategy = "tensor";

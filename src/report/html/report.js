@@ -148,12 +148,16 @@ function drawMemory() {
 }
 
 function drawTimelines() {
-  const rows = result.rows.filter((r) => r.timeline && r.timeline.events.length), holder = document.getElementById("timelines");
+  const rows = result.rows.filter((r) => hasTimeline(r) || hasSchedule(r)), holder = document.getElementById("timelines");
   holder.replaceChildren();
-  document.getElementById("timeline-legend").replaceChildren();
-  drawTimelineLegend(rows);
-  for (const row of rows) charts.push(drawTimeline(row, holder));
-  if (!rows.length) holder.append(Object.assign(element("p", "none"), { textContent: "No step was traced." }));
+  drawScheduleLegend(rows.filter(hasSchedule));
+  drawTimelineLegend(rows.filter(hasTimeline), rows.some(hasSchedule));
+  for (const row of rows) {
+    holder.append(Object.assign(element("h3"), { textContent: row.label }));
+    if (hasSchedule(row)) charts.push(drawSchedule(row, holder));
+    if (hasTimeline(row)) charts.push(drawTimeline(row, holder));
+  }
+  if (!rows.some(hasTimeline)) holder.append(Object.assign(element("p", "none"), { textContent: "No step was traced." }));
 }
 
 function drawAll() {

@@ -1,10 +1,10 @@
 // One zoomable timeline per strategy: floating bars of Chart.js on a time axis that wheel, drag, pinch, keys and buttons move.
 "use strict";
 
-// Okabe and Ito's colours (distinct under the common colour blindnesses), by what a worker does
+// Okabe and Ito's colours (distinct under the common colour blindnesses), by what a worker does; what resembles one of them is darker
 const KIND_COLOURS = {
-  load: "#999999", forward: "#0072b2", backward: "#56b4e9", redistribute: "#cc79a7", send: "#e69f00",
-  receive: "#f0e442", reduce: "#d55e00", update: "#009e73", wait: "#c9cfd5", other: "#7a6a58",
+  load: "#999999", forward: "#0072b2", recompute: "#00456e", backward: "#56b4e9", redistribute: "#cc79a7", gather: "#8c3a66",
+  send: "#e69f00", receive: "#f0e442", reduce: "#d55e00", update: "#009e73", wait: "#c9cfd5", other: "#7a6a58",
 };
 const ROW_HEIGHT = 34, AXIS_HEIGHT = 60, ZOOM_STEP = 1.4, PAN_STEP = 0.15, SMALLEST_VIEW = 1e-4;
 
@@ -43,8 +43,8 @@ function drawTimeline(row, holder) {
   const end = Math.max(...events.map((e) => e[6] || 0), 1e-9);
   const unit = end < 1e-3 ? { name: "µs", perSecond: 1e6 } : end < 1 ? { name: "ms", perSecond: 1e3 } : { name: "s", perSecond: 1 };
   const lanes = timelineLanes(events);
-  const strip = element("div", "strip"), title = element("h3"), buttons = element("div"), box = element("div", "canvas");
-  title.textContent = `${row.label}, step ${row.timeline.step}`;
+  const strip = element("div", "strip"), title = element("h4"), buttons = element("div"), box = element("div", "canvas");
+  title.textContent = `Measured: step ${row.timeline.step}`;
   strip.append(title, buttons);
   box.style.height = `${AXIS_HEIGHT + ROW_HEIGHT * lanes.length}px`;
   box.tabIndex = 0;
@@ -137,12 +137,23 @@ function followPointers(box, scale, pan, zoom, valueAt) {
   for (const type of ["pointerup", "pointercancel"]) box.addEventListener(type, (event) => pointers.delete(event.pointerId));
 }
 
-function drawTimelineLegend(rows) {
-  const used = new Set(rows.flatMap((row) => row.timeline.events.map((e) => e[2])));
-  for (const kind of Object.keys(KIND_COLOURS).filter((k) => used.has(k))) {
+/// Fills the list `id` with [colour, text] pairs, behind what they belong to (or nothing).
+function fillLegend(id, lead, pairs) {
+  const list = document.getElementById(id);
+  list.replaceChildren();
+  if (lead && pairs.length) list.append(Object.assign(element("li"), { textContent: lead }));
+  for (const [colour, text] of pairs) {
     const item = element("li"), swatch = element("i");
-    swatch.style.background = KIND_COLOURS[kind];
-    item.append(swatch, kind);
-    document.getElementById("timeline-legend").append(item);
+    swatch.style.background = colour;
+    item.append(swatch, text);
+    list.append(item);
   }
+}
+
+function hasTimeline(row) { return row.timeline && row.timeline.events.length > 0; }
+
+function drawTimelineLegend(rows, besideSchedules) {
+  const used = new Set(rows.flatMap((row) => row.timeline.events.map((e) => e[2])));
+  const kinds = Object.keys(KIND_COLOURS).filter((kind) => used.has(kind));
+  fillLegend("timeline-legend", besideSchedules ? "Measured:" : "", kinds.map((kind) => [KIND_COLOURS[kind], kind]));
 }
