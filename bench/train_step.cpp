@@ -23,6 +23,7 @@ struct Options {
   int devices = 2, steps = 6, warmup = 2;
   int64_t batch = 128, classes = 10;
   std::string cut;                   ///< first layer of the second stage, where the plan has two
+  std::string tensor_from;           ///< first layer that a data plan of one stage splits over the tensor axis instead
   std::vector<std::string> settings; ///< model options, "hidden=4096"
   std::vector<int64_t> sample{3, 32, 32};
   bool events = false, shares = false;
@@ -38,7 +39,19 @@ ModelSpec spec_of(const Options& o) {
   return spec;
 }
 
+/// Krizhevsky's weird trick: the first layers over the batch, the rest over their features.
+Plan data_then_tensor(const Options& o, const Model& model) {
+  Plan plan = named_plan("data", model, Cluster::uniform(o.devices), o.batch, {});
+  const Plan tensor = named_plan("tensor", model, Cluster::uniform(o.devices), o.batch, {});
+  const NodeId first = model.find(o.tensor_from);
+  if (first < 0) fail_user({"--tensor-from " + o.tensor_from, "is no layer of the model", "", ""});
+  for (NodeId id = first; id < NodeId(model.nodes().size()); ++id) plan.layers[size_t(id)] = tensor.layers[size_t(id)];
+  validate(plan, model, o.batch, "--tensor-from");
+  return plan;
+}
+
 Plan plan_for(const Options& o, const Model& model, Precision precision) {
+  if (!o.tensor_from.empty()) return data_then_tensor(o, model);
   const Cluster cluster = Cluster::uniform(o.plan.starts_with("single") ? 1 : o.devices);
   Plan plan = named_plan(o.plan, model, cluster, o.batch, {});
   if (o.cut.empty()) {
@@ -112,6 +125,7 @@ int main(int argc, char** argv) {
   app.add_option("--steps", o.steps);
   app.add_option("--warmup", o.warmup);
   app.add_option("--cut", o.cut, "first layer of the second of two stages");
+  app.add_option("--tensor-from", o.tensor_from, "first layer that is split over the tensor axis, those before over the data axis");
   app.add_option("--set", o.settings, "model options, name=value");
   app.add_option("--sample", o.sample, "sample shape");
   app.add_flag("--shares", o.shares, "print the shares of waiting and of exposed communication in the workers' time before the rate");
