@@ -12,8 +12,16 @@
 namespace trireme {
 
 std::string block_of(std::string_view layer_name) {
-  const size_t dot = layer_name.rfind('.');
-  return dot == std::string_view::npos ? "" : std::string(layer_name.substr(0, dot));
+  const size_t first_dot = layer_name.find('.');
+  if (first_dot == std::string_view::npos) return "";
+  for (size_t begin = first_dot + 1; begin != 0;) {
+    const size_t dot = layer_name.find('.', begin);
+    const std::string_view part = layer_name.substr(begin, dot - begin);
+    if (!part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; }))
+      return std::string(layer_name.substr(0, begin + part.size()));
+    begin = dot == std::string_view::npos ? 0 : dot + 1;
+  }
+  return std::string(layer_name.substr(0, first_dot));
 }
 
 NodeId Model::find(std::string_view name) const {
@@ -123,10 +131,6 @@ Model ModelBuilder::finish(NodeId output, NodeId loss) {
                    "tied parameters need equal shapes");
     }
   }
-  for (NodeId id = model_.inputs_; id < last; ++id)
-    if (model_.consumers(id).empty())
-      fail_model(model_, fmt::format("layer \"{}\"", model_.node(id).name), "nothing uses its output",
-                 "connect it or drop it");
   model_.output_ = output;
   model_.loss_ = loss;
   return std::move(model_);

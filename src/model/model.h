@@ -21,7 +21,8 @@ struct Node {
   Shape sample_shape;  ///< of the output, without the batch dim
 };
 
-/// The block that a layer belongs to by its name: all before the last dot ("layer1.0.conv1" -> "layer1.0"); "" without a dot.
+/// The block that a layer belongs to by its name: up to the first number that stands alone between dots ("h.0.attn.q" -> "h.0",
+/// "layer1.0.downsample.0" -> "layer1.0"), else the first word ("inception3a.branch1.conv" -> "inception3a"); "" without a dot.
 std::string block_of(std::string_view layer_name);
 
 class Model {
@@ -67,6 +68,7 @@ class ModelBuilder {
   }
   const Shape& shape(NodeId id) const { return model_.nodes_[size_t(id)].sample_shape; }
   /// `loss` must be the last layer added; `output` the node it judges. Tied parameters are checked for equal shapes here.
+  /// Layers that the loss does not depend on are computed, but not trained: their parameters stay as they are.
   Model finish(NodeId output, NodeId loss);
 
  private:

@@ -94,7 +94,7 @@ Degrees degrees_of(const Strategy& strategy, const NamedStrategy* named, int dev
     return named && axis == named->axis ? devices : spelled.value_or(1);
   };
   return {.data = degree("data", strategy.data), .tensor = degree("tensor", strategy.tensor),
-          .pipeline = degree("pipeline", strategy.pipeline)};
+          .pipeline = degree("pipeline", strategy.pipeline), .split = strategy.split};
 }
 
 /// The schedule by its name, or what the other keys ask for.
@@ -184,7 +184,11 @@ Plan uniform_plan(const Model& model, const Cluster& cluster, const Degrees& deg
   for (int stage : balance_stages(model, stages, seconds_or_flops(model, seconds), stage_speeds(plan)))
     plan.layers.push_back({stage, degrees.data, degrees.tensor});
   plan.micro_batches = degrees.micro_batches > 0 ? degrees.micro_batches : default_micro_batches(plan, model, degrees, batch);
-  auto splits = choose_splits(model, degrees.tensor, std::max<int64_t>(1, batch / degrees.data / plan.micro_batches));
+  auto splits = choose_splits(model, degrees.tensor, std::max<int64_t>(1, batch / degrees.data / plan.micro_batches), degrees.split);
+  if (!degrees.split.empty() && std::find(splits.begin(), splits.end(), degrees.split) == splits.end())
+    fail_user({"plan", fmt::format("split={}", degrees.split),
+               fmt::format("no layer of model {} is better off with it over a tensor degree of {}", model.name(), degrees.tensor),
+               "leave it out or use another tensor degree"});
   require_some_split(model, splits, degrees.tensor);
   for (size_t id = 0; id < splits.size(); ++id) plan.layers[id].split = splits[id];
   return plan;

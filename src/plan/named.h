@@ -18,6 +18,7 @@ struct Degrees {
   int pipeline = 1;
   int micro_batches = 0;  ///< 0: 4 per position of a pipeline (fewer where the batch is small), 1 without one
   int chunks = 1;         ///< stages per worker: stage i lies on position i mod pipeline
+  std::string split = {}; ///< as choose_splits' `also`
 };
 
 /// What planning a named strategy may ask about the model: seconds of forward and backward per node, by node id, as measured by
@@ -30,7 +31,7 @@ Plan uniform_plan(const Model& model, const Cluster& cluster, const Degrees& deg
                   const LayerSeconds& seconds);
 
 /// The plan that a strategy's text asks for (plan/strategy.h has its syntax), valid for the batch. Over all n devices:
-/// "single"; "data"; "tensor"; "pipeline" = "gpipe"; "1f1b"; "interleaved" (2 chunks per worker); "zero-bubble"; "pipedream" (one
+/// "single"; "data"; "tensor"; "pipeline" (gpipe unless its keys say otherwise); "gpipe"; "1f1b"; "interleaved" (2 chunks per worker); "zero-bubble"; "pipedream" (one
 /// micro-batch); "2bw"; "zero1", "zero2", "zero3" (data parallel); "hybrid:tensor" (data n/2 x tensor 2), "hybrid:pipeline"
 /// (data n/2 x pipeline 2); "branches": of each block with parallel branches, the branches over the workers, longest first, and
 /// all else on worker 0. Micro-batches without a pipeline accumulate gradients: schedule 1f1b with one of them in flight.

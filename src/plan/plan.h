@@ -60,7 +60,8 @@ struct Plan {
   /// The mesh of a layer: the stage's workers, data-major, tensor fastest. Its shares are the summed speeds of each data index's
   /// tensor group; empty where those are equal.
   Mesh mesh_of(NodeId node) const;
-  /// Distinct sets of workers among the stages: the depth of the pipeline, less than the stages where workers have chunks.
+  /// Distinct sets of workers among the stages: less than the stages where workers have chunks, more than the pipeline's depth
+  /// where stages need each other (branches).
   int positions() const;
   /// "data 2 x pipeline 2, 4 micro-batches", "one device", "data 4, then tensor 4 from fc1"; then what is not usual: schedule,
   /// chunks, sharding, recompute, compression, speeds. Needs a validated plan.

@@ -17,7 +17,7 @@ namespace {
 constexpr int kMaxDegree = 1'000'000;  // so that no product of degrees overflows
 const std::vector<std::string> kDegrees{"data", "tensor", "pipeline"};
 const std::vector<std::string> kKeys{"data",    "tensor",    "pipeline",    "micro_batches", "schedule", "chunks",
-                                     "sharding", "recompute", "compression", "vertical_sync", "speeds"};
+                                     "sharding", "recompute", "compression", "vertical_sync", "speeds", "split"};
 
 bool contains(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -122,6 +122,7 @@ void set(const Item& item, Strategy& s) {
   } else if (item.key == "compression") s.compression = read_compression(item);
   else if (item.key == "vertical_sync") s.vertical_sync = item.yes_or_no();
   else if (item.key == "speeds") s.speeds = read_speeds(item);
+  else if (item.key == "split") s.split = std::vector<std::string>{"height", "sequence"}[item.choice({"height", "sequence"})];
 }
 
 [[noreturn]] void fail_name(std::string_view name, const std::string& where) {
@@ -230,7 +231,7 @@ std::vector<std::string> join_strategies(const std::vector<std::string>& items) 
 std::string strategy_syntax() {
   return fmt::format("{}, or degrees such as \"data=2,tensor=2,pipeline=1\"; either may be followed by {}", join(known_strategies()),
                      "\",schedule=1f1b,chunks=2,micro_batches=4,sharding=zero1,recompute=all|except_last,"
-                     "compression=bf16|powersgd:2,vertical_sync=1,speeds=2:1\"");
+                     "compression=bf16|powersgd:2,vertical_sync=1,speeds=2:1,split=height|sequence\"");
 }
 
 }  // namespace trireme

@@ -24,6 +24,7 @@ struct Strategy {
   std::optional<Compression> compression;
   std::optional<bool> vertical_sync;
   std::vector<double> speeds;          ///< by device
+  std::string split;                   ///< splits of activations that a tensor axis may use too: "height", "sequence"
 
   /// Product of the degrees that are spelled out; none for a name.
   std::optional<int> devices() const;

@@ -25,7 +25,9 @@ struct CompileOptions {
 /// group has a smaller one, so that communication begins early. Returns the number of items of each group.
 std::vector<int> group_sizes(const std::vector<int64_t>& bytes, int64_t cap, int64_t first_cap);
 
-/// The plan must be validated. The result has passed the checker. Errors (user): a program that would deadlock, with its cycle.
+/// The plan must be validated. The result has passed the checker. Errors (user): a program that would deadlock, with its cycle; an
+/// unknown schedule, or one that does not fit the pipeline; combinations that make no sense (powersgd with optimizer sharding,
+/// zero2 without flush); frozen names that the model does not have.
 Program compile(const Model& model, const Plan& plan, const CompileOptions& options);
 
 }  // namespace trireme

@@ -24,7 +24,7 @@ void build_graph(const Model& model, const Plan& plan, const CompileOptions& opt
 void build_buckets(const Model& model, const CompileOptions& options, Program& program);
 
 /// Cuts each stage into segments: at moves, where a run of recomputed layers begins or ends, and where a bucket's gradient
-/// becomes complete, so that its reduction can begin while backward goes on. Needs the buckets. Returns each stage's items in
+/// becomes complete, so that the other holders need not wait for the rest of backward. Needs the buckets. Returns each stage's items in
 /// forward order.
 std::vector<std::vector<StageItem>> build_segments(const Plan& plan, const CompileOptions& options, Program& program);
 

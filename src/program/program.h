@@ -49,7 +49,8 @@ struct Op {
   bool talks = false;           ///< forward and backward call a group themselves (global batch norm, split loss)
   bool has_buffers = false;
   bool splits_backward = false; ///< has a backward_weight part under a schedule that splits backward
-  int delay = 0;                ///< batch t is computed with version max(0, t - delay) of the weights
+  int delay = 0;                ///< batch t is computed with version max(s, t - delay) of the weights, s the first batch after the
+                                ///< pipeline was last empty
 };
 
 /// Layers of one stage that run without communication between them.

@@ -42,7 +42,8 @@ std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan, const s
       StepOutcome outcome = worker.train(
           {.step = step, .batch = batch, .learning_rate = rate, .clip_norm = options.clip_norm, .starts_stream = anew});
       losses[size_t(step)][size_t(rank)] = outcome.loss_sum / double(batch.samples);
-      if (!program.flushes && step + 1 < options.steps) continue;
+      const bool drains = options.drain_every > 0 && (step + 1) % options.drain_every == 0;
+      if (!program.flushes && !drains && step + 1 < options.steps) continue;
       worker.drain();
       worker.settle();
       worker.barrier();

@@ -28,11 +28,12 @@ struct LockstepOptions {
   std::vector<std::string> frozen = {};
   bool private_replicas = false;
   int64_t steps_per_epoch = 0;  ///< streams begin anew at each; 0: never after the first step
+  int64_t drain_every = 0;  ///< steps after which a pipeline without flush runs empty, as before an evaluation; 0: only at the end
   bool one_pass = false;  ///< reduce and update in one pass as in training; gradients are then not in the snapshots
 };
 
-/// One snapshot per step. `batch_of(step)` gives the global batch. Under a schedule without flush the batches overlap: only the
-/// last snapshot, taken when the pipeline has run empty, has parameters. Errors as in training.
+/// One snapshot per step. `batch_of(step)` gives the global batch. Under a schedule without flush the batches overlap: only
+/// snapshots taken when the pipeline has run empty have parameters. Errors as in training.
 std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan, const std::function<Batch(int64_t step)>& batch_of,
                                    const LockstepOptions& options);
 

@@ -14,12 +14,14 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "plan/named.h"
+#include "plan/strategy.h"
 #include "profile/layer_times.h"
 #include "program/compile.h"
 #include "program/schedules/schedule.h"
 #include "runtime/crew.h"
 #include "train/batches.h"
 #include "train/ledger.h"
+#include "train/picture.h"
 #include "train/summary.h"
 #include "train/verify.h"
 
@@ -50,17 +52,11 @@ struct Run {
   std::exception_ptr error;       ///< of the first worker that failed; read after the ledger is closed
 
   Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& p)
-      : experiment(e), model(m), data(d), plan(p), training(compile(model, plan, options(true))),
-        evaluation(compile(model, plan, options(false))),
+      : experiment(e), model(m), data(d), plan(p), training(compile(model, plan, compile_options(experiment, true))),
+        evaluation(compile(model, plan, compile_options(experiment, false))),
         sampler(training_sampler(experiment, data)), test_batches(evaluation_batches(experiment, data)), steps(steps_of(e.length, sampler.steps_per_epoch())),
         evaluate_every(steps_of(e.evaluate_every, sampler.steps_per_epoch())), ledger(p.devices), world(p.devices),
         memory(size_t(p.devices)) {}
-
-  CompileOptions options(bool train) const {
-    return {.training = train, .clip_gradients = experiment.clip_norm > 0,
-            .mixed_precision = experiment.precision == Precision::bf16, .batch_norm = experiment.batch_norm,
-            .private_replicas = experiment.private_replicas, .frozen = experiment.frozen};
-  }
 
   int64_t samples_in(int64_t step) const { return sampler.batch_size_at(step % sampler.steps_per_epoch()); }
   bool evaluates_after(int64_t step) const { return (step + 1) % evaluate_every == 0 || step + 1 == steps; }
@@ -230,13 +226,14 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   validate(plan, model, experiment.batch, fmt::format("plan {}", plan.name));
   install_memory_accounting();
   RunResult result;
-  result.strategy = plan.name.substr(0, plan.name.find(':'));
+  result.strategy = family_of(plan.name);
   result.name = plan.name;
   result.plan = plan.in_short(model);
   result.devices = plan.devices;
   add_warnings(plan, model, experiment, result);
 
   auto run = std::make_shared<Run>(experiment, model, data, plan);
+  if (plan.stages.size() > 1 || plan.micro_batches > 1) result.schedule = short_picture(run->training, model);
   for (int d = 0; d < plan.devices; ++d) {
     set_memory_limit(d, experiment.device_memory);
     reset_memory_peak(d);

@@ -2,6 +2,8 @@
 // weights, and times on a small clock that knows only what a task has to wait for.
 #include "program/schedules/schedule.h"
 
+#include "plan/strategy.h"
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -451,6 +453,13 @@ TEST(Schedules, AreFoundByName) {
                [] { find_schedule("1f2b", "my.plan.json"); });
   expect_error(Blame::user, {"schedule \"zigzag\"", "known are gpipe, 1f1b, interleaved, zero-bubble, pipedream, 2bw"},
                [] { find_schedule("zigzag", "plan"); });
+}
+
+/// The plan side cannot include schedules: it has the names a second time.
+TEST(Schedules, NamesAreThoseThatPlansKnow) {
+  std::vector<std::string> names;
+  for (const Schedule& schedule : known_schedules()) names.emplace_back(schedule.name);
+  EXPECT_EQ(names, schedule_names());
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ class SerialGradient {
 
 /// w(t+1) = w(t) - rate * g(w of delay steps ago), momentum on top; `delays` by parameter (Narayanan et al. 2019 and 2021).
 std::vector<Snapshot> serial_with_delay(const Model& model, const std::vector<int>& delays, int64_t steps, double rate, double momentum,
-                                        const std::function<Batch(int64_t)>& batches) {
+                                        const std::function<Batch(int64_t)>& batches, int64_t drain_every) {
   SerialGradient serial(model, batches);
   std::vector<std::vector<at::Tensor>> versions{serial.initial()};
   std::vector<at::Tensor> velocity;
@@ -143,7 +143,8 @@ std::vector<Snapshot> serial_with_delay(const Model& model, const std::vector<in
   std::vector<Snapshot> result(static_cast<size_t>(steps));
   for (int64_t t = 0; t < steps; ++t) {
     std::vector<at::Tensor> used, next;
-    for (size_t p = 0; p < delays.size(); ++p) used.push_back(versions[size_t(std::max<int64_t>(0, t - delays[p]))][p]);
+    const int64_t empty = drain_every > 0 ? t / drain_every * drain_every : 0;  // the batch before which the pipeline was empty
+    for (size_t p = 0; p < delays.size(); ++p) used.push_back(versions[size_t(std::max(empty, t - delays[p]))][p]);
     auto [loss, gradients] = serial.at(used, t);
     for (size_t p = 0; p < delays.size(); ++p) {
       velocity[p] = velocity[p] * momentum + gradients[p];
@@ -158,7 +159,7 @@ std::vector<Snapshot> serial_with_delay(const Model& model, const std::vector<in
 }
 
 /// Runs `plan` and the serial loop; the weights are compared when the pipeline has run empty, the losses at every step.
-void expect_delayed(const Model& model, const Plan& plan, bool private_replicas, bool vertical = false) {
+void expect_delayed(const Model& model, const Plan& plan, bool private_replicas, bool vertical = false, int64_t drain_every = 0) {
   SCOPED_TRACE(model.name() + ", " + plan.name);
   constexpr int64_t kSteps = 9;
   const auto batches = random_batches(model, {13, 7, 16});
@@ -175,8 +176,9 @@ void expect_delayed(const Model& model, const Plan& plan, bool private_replicas,
   optimizer.momentum = 0.9;
   LockstepOptions options{.steps = kSteps, .precision = Precision::fp64, .worker = {.seed = 3, .optimizer = optimizer}, .learning_rate = 0.05};
   options.private_replicas = private_replicas;
+  options.drain_every = drain_every;
   auto actual = run_lockstep(model, plan, batches, options);
-  const auto expected = serial_with_delay(model, delays, kSteps, 0.05, 0.9, batches);
+  const auto expected = serial_with_delay(model, delays, kSteps, 0.05, 0.9, batches, drain_every);
   ASSERT_EQ(actual.back().names, expected.back().names);
   for (size_t p = 0; p < delays.size(); ++p)
     EXPECT_LE(relative_difference(actual.back().parameters[p], expected.back().parameters[p]), 1e-10) << expected.back().names[p];
@@ -207,6 +209,17 @@ TEST(NoFlush, TwoBufferedWeightsAreSerialWithDelayOne) {
       for (bool private_replicas : {false, true}) {
         const Model model = small_model(name);
         expect_delayed(model, plan_of(std::string(degrees) + ",schedule=2bw", model), private_replicas);
+      }
+}
+
+/// An evaluation empties the pipeline: the next batches begin with the newest weights.
+TEST(NoFlush, RunsEmptyInBetween) {
+  for (const char* text : {"pipeline=3,schedule=pipedream,micro_batches=1", "pipeline=2,schedule=2bw,micro_batches=3",
+                           "pipeline=1,schedule=2bw,micro_batches=2", "data=2,pipeline=2,schedule=pipedream,micro_batches=1"})
+    for (int64_t every : {1, 2, 4})
+      for (bool private_replicas : {false, true}) {
+        const Model model = small_model("skip");
+        expect_delayed(model, plan_of(text, model), private_replicas, false, every);
       }
 }
 

@@ -39,7 +39,8 @@ struct Schedule {
   bool flushes = true;               ///< every batch is through before the next begins
   /// All tasks of one step, ending with the update (flush), or in a steady state with lags.
   std::vector<Task> (*tasks)(const PipelinePlace& place) = nullptr;
-  /// Batch t is computed with version max(0, t - delay) of the weights. Null: always the newest (delay 0).
+  /// Batch t is computed with version max(s, t - delay) of the weights, s the first batch after the pipeline was last empty
+  /// (the start, an evaluation). Null: always the newest (delay 0).
   int (*delay)(const PipelinePlace& place, bool vertical_sync) = nullptr;
   /// Why a pipeline of this shape cannot run this schedule, and what to do: {"", ""} when it can. Only depth, chunks and
   /// micro_batches count.

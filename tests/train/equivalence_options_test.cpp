@@ -1,0 +1,481 @@
+// Options of plans and of what they train: layers that the loss does not depend on, parameters that few workers use, compressed
+// gradients, branches on workers of their own, running statistics of deferred batch norm, devices of unequal speed.
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <mutex>
+#include <set>
+
+#include "equivalence.h"
+#include "model/layers/linear.h"
+#include "model/layers/relu.h"
+#include "model/layers/softmax_cross_entropy.h"
+#include "plan/branches.h"
+#include "program/clock.h"
+#include "program/compile.h"
+#include "program/walk.h"
+#include "runtime/crew.h"
+#include "train/trainer.h"
+
+namespace trireme::testing {
+namespace {
+
+/// An mlp of two hidden layers, and beside it a branch of two linear layers that nobody reads.
+Model with_unused(bool unused) {
+  ModelBuilder b("unused");
+  NodeId x = b.input("data", {6}), target = b.input("target", {});
+  x = b.layer<Relu>({b.layer<Linear>({x}, "fc1", 6, 8)}, "relu1");
+  if (unused) b.layer<Linear>({b.layer<Relu>({b.layer<Linear>({x}, "dead1", 8, 8)}, "dead_relu")}, "dead2", 8, 4);
+  x = b.layer<Relu>({b.layer<Linear>({x}, "fc2", 8, 8)}, "relu2");
+  x = b.layer<Linear>({x}, "fc3", 8, kClasses);
+  return b.finish(x, b.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
+}
+
+/// Puts layers whose names begin with `prefix` on `stage`, all others on the other one of two.
+Plan with_apart(Plan plan, const Model& model, const std::string& prefix, int stage) {
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    plan.layers[size_t(id)].stage = model.node(id).name.starts_with(prefix) ? stage : 1 - stage;
+  plan.name = prefix + " apart: " + plan.name;
+  validate(plan, model, kBatch, "test");
+  return plan;
+}
+
+std::vector<Plan> plans_with_unused(const Model& model) {
+  std::vector<Plan> plans;
+  for (const char* text : {"data=1", "data=3", "tensor=2", "data=2,tensor=2", "pipeline=2,micro_batches=3", "data=2,sharding=zero1",
+                           "data=3,sharding=zero2", "data=3,sharding=zero3", "data=2,recompute=all", "data=2,compression=none",
+                           "pipeline=2,micro_batches=3,schedule=zero-bubble"})
+    plans.push_back(plan_of(text, model));
+  for (const char* text : {"pipeline=2,micro_batches=3", "pipeline=2,micro_batches=2,schedule=1f1b", "data=2,pipeline=2,micro_batches=2",
+                           "data=2,pipeline=2,micro_batches=2,sharding=zero3"})
+    for (int stage : {0, 1}) plans.push_back(with_apart(plan_of(text, model), model, "dead", stage));
+  return plans;
+}
+
+TEST(Unused, ParametersStayAsTheyAre) {
+  const Model model = with_unused(true), without = with_unused(false);
+  // a learning rate of zero: the values that were drawn
+  const auto batches = random_batches(model, ragged_batches());
+  const auto initial = run_lockstep(model, single_plan(model), batches,
+                                    {.precision = Precision::fp64, .worker = {.seed = 3}, .learning_rate = 0})[0];
+  for (const Recipe& recipe : {recipes()[1], recipes()[4]}) {  // both decay weights
+    ASSERT_GT(recipe.optimizer.weight_decay, 0);
+    const auto expected = run_recipe(without, single_plan(without), recipe, {}, false);
+    for (const Plan& plan : plans_with_unused(model))
+      for (bool one_pass : {false, true}) {
+        SCOPED_TRACE(plan.name + ", " + recipe.name);
+        auto actual = run_recipe(model, plan, recipe, {}, one_pass);
+        int dead = 0;
+        for (size_t p = 0; p < initial.names.size(); ++p) {
+          if (!initial.names[p].starts_with("dead")) continue;
+          ++dead;
+          EXPECT_TRUE(at::equal(actual.back().parameters[p], initial.parameters[p])) << initial.names[p];
+          EXPECT_FALSE(actual.back().gradients[p].defined());
+        }
+        EXPECT_EQ(dead, 4);
+        for (Snapshot& snapshot : actual)
+          for (size_t p = snapshot.names.size(); p-- > 0;) {
+            if (!snapshot.names[p].starts_with("dead")) continue;
+            snapshot.names.erase(snapshot.names.begin() + int64_t(p));
+            snapshot.parameters.erase(snapshot.parameters.begin() + int64_t(p));
+            snapshot.gradients.erase(snapshot.gradients.begin() + int64_t(p));
+          }
+        expect_same(actual, expected, 1e-10);
+      }
+  }
+}
+
+/// Every batch leaves workers without samples.
+TEST(UsedOnOneRank, SmallBatches) {
+  const Model model = small_model("mlp");
+  for (const char* text : {"data=3", "data=4", "data=3,sharding=zero1", "data=3,sharding=zero2", "data=3,sharding=zero3",
+                           "data=3,tensor=2", "data=3,pipeline=2,micro_batches=2", "data=3,micro_batches=2"})
+    for (const Recipe& recipe : recipes()) expect_equivalent(model, plan_of(text, model), recipe, {.batches = {2, 1, 2}});
+}
+
+/// All but the last layer are frozen: no other stage has anything to train or to send back.
+TEST(UsedOnOneRank, OnlyTheLastStageIsTrained) {
+  const Model model = small_model("mlp");
+  const auto batches = random_batches(model, ragged_batches());
+  LockstepOptions options{.steps = 3, .precision = Precision::fp64, .worker = {.seed = 3, .optimizer = recipes()[1].optimizer}, .clip_norm = 0.3,
+                          .frozen = {"fc1.*", "fc2.*"}};
+  const auto expected = run_lockstep(model, single_plan(model), batches, options);
+  for (const char* text : {"pipeline=2,micro_batches=3", "pipeline=3,micro_batches=3,schedule=1f1b", "pipeline=3,micro_batches=3,schedule=zero-bubble",
+                           "pipeline=2,micro_batches=2,schedule=interleaved", "data=2,pipeline=2,micro_batches=2,sharding=zero1",
+                           "data=2,pipeline=2,micro_batches=2,sharding=zero3", "data=2,pipeline=2,micro_batches=2,compression=bf16",
+                           "pipeline=2,micro_batches=3,recompute=all"}) {
+    SCOPED_TRACE(text);
+    const Plan plan = plan_of(text, model);
+    const bool rounds = plan.compression.kind == Compression::Kind::bf16;
+    for (bool one_pass : {false, true}) {
+      options.one_pass = one_pass;
+      const auto actual = run_lockstep(model, plan, batches, options);
+      expect_same(actual, expected, rounds ? 1e-2 : 1e-10);
+      for (size_t p = 0; p < expected[0].names.size(); ++p)
+        EXPECT_EQ(at::equal(actual[0].parameters[p], actual[2].parameters[p]), !expected[0].names[p].starts_with("fc3"));
+    }
+    options.one_pass = false;
+  }
+}
+
+// -- compressed gradients
+
+struct Training {
+  std::vector<double> losses;
+  std::vector<int64_t> bytes;  ///< sent per step, by rank
+  bool replicas_equal = true;
+};
+
+/// Trains on one batch over and over with private replicas, and looks at every holder's weights after each step.
+Training train_on_one_batch(const Model& model, const Plan& plan, Precision precision, int64_t samples, int64_t steps, double rate) {
+  const Program program = compile(model, plan, {.private_replicas = true});
+  const Batch batch = random_batches(model, {samples})(0);
+  OptimizerConfig optimizer;
+  optimizer.momentum = 0.9;
+  const auto n = size_t(plan.devices);
+  Training training{std::vector<double>(size_t(steps)), std::vector<int64_t>(n)};
+  std::vector<Replicas*> replicas(n);
+  std::mutex mutex;
+  LocalWorld world(plan.devices);
+  ParameterStore store(program, precision);
+  run_crew(world, [&](int rank) {
+    Worker worker(rank, model, &program, nullptr, store, world, {.seed = 3, .optimizer = optimizer});
+    replicas[size_t(rank)] = &worker.replicas();
+    for (int64_t step = 0; step < steps; ++step) {
+      const StepOutcome outcome = worker.train({.step = step, .batch = batch, .learning_rate = rate});
+      training.bytes[size_t(rank)] = outcome.bytes_sent;
+      {
+        std::lock_guard lock(mutex);
+        training.losses[size_t(step)] += outcome.loss_sum / double(samples);
+      }
+      worker.barrier();
+      for (BucketId b = 0; rank == 0 && b < BucketId(program.buckets.size()); ++b) {
+        const auto& holders = program.buckets[size_t(b)].holders;
+        const at::Tensor first = replicas[size_t(holders[0])]->pieces(b).at(0).master;
+        for (int holder : holders)
+          training.replicas_equal = training.replicas_equal && at::equal(first, replicas[size_t(holder)]->pieces(b).at(0).master);
+      }
+      worker.barrier();
+    }
+  });
+  return training;
+}
+
+Model classifier() {
+  ModelBuilder b("classifier");
+  NodeId x = b.input("data", {16}), target = b.input("target", {});
+  x = b.layer<Relu>({b.layer<Linear>({x}, "fc1", 16, 64)}, "relu1");
+  x = b.layer<Relu>({b.layer<Linear>({x}, "fc2", 64, 64)}, "relu2");
+  x = b.layer<Linear>({x}, "fc3", 64, kClasses);
+  return b.finish(x, b.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
+}
+
+double largest_gap(const Training& a, const Training& b) {
+  double gap = 0;
+  for (size_t s = 0; s < a.losses.size(); ++s) gap = std::max(gap, std::abs(a.losses[s] - b.losses[s]));
+  return gap;
+}
+
+/// Elements that a step reduces over the replicas of each layer's weight and bias, whole or as factors of `rank`.
+double reduced_elements(const Model& model, int rank) {
+  double sum = 0;
+  for (const ParameterSpec& spec : model.parameters()) {
+    const double whole = double(element_count(spec.shape));
+    const double factors = spec.shape.size() < 2 ? whole : double(rank) * double(spec.shape[0] + spec.shape[1]);
+    sum += rank > 0 ? std::min(whole, factors) : whole;
+  }
+  return sum;
+}
+
+constexpr int64_t kSteps = 40;
+constexpr double kRate = 0.05;
+
+TEST(Compressed, GradientsTrainAsWell) {
+  // Rounding to bfloat16 moves each element by up to 2^-8 of itself, this way or that, and most of it cancels out over the elements.
+  // With rank 2 a part of the gradient comes steps later (error feedback): the curve lags behind, by a tenth as measured.
+  constexpr double kRounded = 1e-3, kLowRank = 0.15, kFallen = 0.2;  // of the first loss
+  const Model model = classifier();
+  for (const char* degrees : {"data=2", "data=3", "data=2,tensor=2"}) {
+    const Training plain = train_on_one_batch(model, plan_of(degrees, model), Precision::fp32, 24, kSteps, kRate);
+    const double first = plain.losses.front();
+    ASSERT_LT(plain.losses.back(), kFallen * first);
+    EXPECT_TRUE(plain.replicas_equal);
+    for (const auto& [compression, tolerance] : {std::pair{"bf16", kRounded}, std::pair{"powersgd:2", kLowRank}}) {
+      SCOPED_TRACE(fmt::format("{}, {}", degrees, compression));
+      const Plan plan = plan_of(fmt::format("{},compression={}", degrees, compression), model);
+      const Training training = train_on_one_batch(model, plan, Precision::fp32, 24, kSteps, kRate);
+      EXPECT_TRUE(training.replicas_equal);
+      EXPECT_NEAR(training.losses.front(), first, 1e-5) << "nothing has been updated";
+      EXPECT_GT(largest_gap(training, plain), 0) << "gradients are compressed";
+      EXPECT_LT(largest_gap(training, plain), tolerance * first);
+      EXPECT_LT(training.losses.back(), kFallen * first);
+      for (size_t r = 0; r < plain.bytes.size(); ++r) EXPECT_LT(training.bytes[r], plain.bytes[r]) << "rank " << r;
+    }
+  }
+}
+
+/// Data parallelism sends nothing but gradients: a ring sends 2 (n - 1) / n of them.
+TEST(Compressed, GradientsAreSmaller) {
+  const Model model = classifier();
+  for (int n : {2, 3}) {
+    auto bytes = [&](const std::string& compression) {
+      const Plan plan = plan_of(fmt::format("data={},compression={}", n, compression), model);
+      return double(train_on_one_batch(model, plan, Precision::fp32, 24, 1, kRate).bytes[0]);
+    };
+    const double ring = 2.0 * (n - 1) / n;
+    EXPECT_NEAR(bytes("none"), ring * 4 * reduced_elements(model, 0), 0.03 * bytes("none"));
+    EXPECT_NEAR(bytes("bf16"), 0.5 * bytes("none"), 0.01 * bytes("none"));
+    EXPECT_NEAR(bytes("powersgd:2"), ring * 4 * reduced_elements(model, 2), 0.05 * bytes("powersgd:2"));
+    EXPECT_LT(bytes("powersgd:2"), 0.2 * bytes("none"));
+  }
+}
+
+/// A gradient of b samples has rank b: factors of that rank lose nothing. Neither does a rank for which factors do not pay.
+TEST(Compressed, NothingIsLostAtFullRank) {
+  const Model model = classifier();
+  for (const char* degrees : {"data=2", "data=3", "data=2,tensor=2"})
+    for (const auto& [samples, rank] : {std::pair<int64_t, int>{4, 4}, std::pair<int64_t, int>{24, 64}}) {
+      SCOPED_TRACE(fmt::format("{}, rank {}", degrees, rank));
+      const Plan plan = plan_of(fmt::format("{},compression=powersgd:{}", degrees, rank), model);
+      const Training training = train_on_one_batch(model, plan, Precision::fp64, samples, 10, kRate);
+      const Training plain = train_on_one_batch(model, plan_of(degrees, model), Precision::fp64, samples, 10, kRate);
+      EXPECT_LT(largest_gap(training, plain), 1e-6 * plain.losses[0]);
+      EXPECT_LT(plain.losses.back(), 0.9 * plain.losses.front());
+      EXPECT_TRUE(training.replicas_equal);
+      EXPECT_EQ(double(training.bytes[0]) < 0.9 * double(plain.bytes[0]), rank == 4) << "factors are sent where they pay";
+    }
+}
+
+// -- branches and skips
+
+/// When each node's segment ran forward, on a clock on which a layer takes its FLOPs.
+class ForwardTimes : public WalkClock {
+ public:
+  ForwardTimes(const Program& program, const Model& model) : program_(program), model_(model) {}
+
+  double duration(int, const Instruction& i) override {
+    if (i.code != OpCode::forward && i.code != OpCode::backward) return 0;
+    double flops = 0;
+    for (OpId id : program_.segments[size_t(i.index)].ops) {
+      const NodeId node = program_.ops[size_t(id)].node;
+      flops += model_.node(node).layer->forward_flops(model_.input_shapes(node));
+    }
+    serial += flops;
+    return flops;
+  }
+  void on_event(int rank, int index, int, double begin, double end) override {
+    const Instruction& i = program_.instructions(rank)[size_t(index)];
+    if (i.code != OpCode::forward || i.micro_batch != 0) return;
+    for (OpId id : program_.segments[size_t(i.index)].ops) times[program_.ops[size_t(id)].node] = {rank, begin, end};
+  }
+
+  struct Time {
+    int rank = -1;
+    double begin = 0, end = 0;
+  };
+  std::map<NodeId, Time> times;
+  double serial = 0;
+
+ private:
+  const Program& program_;
+  const Model& model_;
+};
+
+bool overlap(double begin, double end, double other_begin, double other_end) { return begin < other_end && other_begin < end; }
+
+TEST(Branches, OfOneBlockRunAtOnce) {
+  const Model model = small_model("inception");
+  for (int workers : {2, 3})
+    for (const char* text : {"branches", "branches,micro_batches=3"}) {
+      SCOPED_TRACE(fmt::format("{} workers, {}", workers, text));
+      const Plan plan = named_plan(text, model, Cluster::uniform(workers), kBatch, {});
+      for (const Recipe& recipe : {recipes()[0], recipes()[1]}) expect_equivalent(model, plan, recipe, {});
+
+      const Program program = compile(model, plan, {});
+      const UnitTimeline units = unit_clock(program, model);
+      double serial = 0;
+      bool met = false;
+      for (size_t r = 0; r < units.ranks.size(); ++r)
+        for (const Stretch& a : units.ranks[r]) {
+          serial += a.end - a.begin;
+          for (size_t other = 0; other < r; ++other)
+            for (const Stretch& b : units.ranks[other])
+              met = met || (a.code == OpCode::forward && b.code == OpCode::forward && a.micro_batch == 0 && b.micro_batch == 0 &&
+                            overlap(a.begin, a.end, b.begin, b.end));
+        }
+      EXPECT_LT(units.makespan, 0.999 * serial);
+      EXPECT_TRUE(met) << "two workers compute at once";
+
+      ForwardTimes clock(program, model);
+      const double seconds = walk(program, model, 1, clock).seconds;
+      EXPECT_LT(seconds, 0.999 * clock.serial);
+      const auto regions = find_branches(model);
+      ASSERT_EQ(regions.size(), 2u);
+      for (const BranchRegion& region : regions) {
+        std::set<int> at_once;  // ranks
+        for (const auto& one : region.branches)
+          for (const auto& two : region.branches)
+            for (NodeId a : one)
+              for (NodeId b : two) {
+                const auto &s = clock.times.at(a), &t = clock.times.at(b);
+                if (&one == &two || s.rank == t.rank || !overlap(s.begin, s.end, t.begin, t.end)) continue;
+                at_once.insert({s.rank, t.rank});
+              }
+        EXPECT_EQ(at_once.size(), size_t(workers)) << "behind " << model.node(region.fork).name;
+      }
+    }
+}
+
+TEST(Skips, GoStraightToTheStageThatReadsThem) {
+  const Model model = small_model("skip");
+  const std::set<std::string> first{"first", "relu0", "inner1", "relu1"}, last{"inner4", "join", "last", "loss"};
+  for (const char* schedule : {"gpipe", "1f1b"}) {
+    constexpr int kMicroBatches = 3;
+    Plan plan = plan_of(fmt::format("pipeline=3,micro_batches={},schedule={}", kMicroBatches, schedule), model);
+    for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+      plan.layers[size_t(id)].stage = first.count(model.node(id).name) ? 0 : last.count(model.node(id).name) ? 2 : 1;
+    validate(plan, model, kBatch, "test");
+    const Program program = compile(model, plan, {});
+    // by rank and code, forward and adjoint
+    std::map<std::tuple<int, OpCode, bool>, int> found;
+    for (int rank = 0; rank < 3; ++rank)
+      for (const Instruction& i : program.instructions(rank)) {
+        if (i.code != OpCode::send && i.code != OpCode::receive) continue;
+        const Move& move = program.moves[size_t(i.index)];
+        if (program.values[size_t(move.from)].node != model.find("relu0")) continue;
+        EXPECT_EQ(program.values[size_t(move.from)].layout.mesh.workers, std::vector<int>{0});
+        EXPECT_EQ(program.values[size_t(move.to)].layout.mesh.workers, std::vector<int>{2});
+        ++found[{rank, i.code, i.adjoint}];
+      }
+    const std::map<std::tuple<int, OpCode, bool>, int> expected{{{0, OpCode::send, false}, kMicroBatches}, {{2, OpCode::receive, false}, kMicroBatches},
+                                                                {{2, OpCode::send, true}, kMicroBatches}, {{0, OpCode::receive, true}, kMicroBatches}};
+    EXPECT_EQ(found, expected);
+    for (const Recipe& recipe : {recipes()[0], recipes()[1]}) expect_equivalent(model, plan, recipe, {});
+  }
+}
+
+// -- batch norm's running statistics
+
+/// After one step, of the first batch norm on each rank that has it.
+std::vector<std::vector<at::Tensor>> running_statistics(const Model& model, const Plan& plan, BatchNormScope scope, at::Tensor* weight) {
+  const Program program = compile(model, plan, {.batch_norm = scope});
+  OpId norm = -1;
+  for (OpId id = OpId(program.ops.size()) - 1; id >= 0; --id)
+    if (program.ops[size_t(id)].node == model.find("bn1")) norm = id;
+  std::vector<std::vector<at::Tensor>> statistics(size_t(plan.devices));
+  LocalWorld world(plan.devices);
+  ParameterStore store(program, Precision::fp64);
+  run_crew(world, [&](int rank) {
+    Worker worker(rank, model, &program, nullptr, store, world, {.seed = 3, .batch_norm = scope});
+    for (size_t p = 0; rank == 0 && p < program.parameters.size(); ++p)
+      if (program.parameters[p].spec.name == "conv1.weight") *weight = store.full_parameter(int(p)).clone();
+    worker.barrier();
+    worker.train({.step = 0, .batch = random_batches(model, {kBatch})(0), .learning_rate = 0.1});
+    if (const auto* buffers = worker.buffers(norm))
+      for (const at::Tensor& buffer : *buffers) statistics[size_t(rank)].push_back(buffer.clone());
+    worker.settle();
+    worker.barrier();
+  });
+  return statistics;
+}
+
+/// PyTorch's running mean and variance after one forward of these samples.
+std::vector<at::Tensor> statistics_of(const at::Tensor& images, const at::Tensor& weight) {
+  constexpr double kMomentum = 0.1;
+  const at::Tensor y = at::conv2d(images, weight, {}, 1, 1);
+  const at::Tensor values = y.permute({1, 0, 2, 3}).reshape({y.size(1), -1});
+  return {kMomentum * values.mean(1), (1 - kMomentum) + kMomentum * values.var(1, /*unbiased=*/true)};
+}
+
+void expect_statistics(const std::vector<at::Tensor>& actual, const std::vector<at::Tensor>& expected, bool equal) {
+  ASSERT_EQ(actual.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    const double difference = relative_difference(actual[i], expected[i]);
+    if (equal) EXPECT_LE(difference, 1e-10) << i;
+    else EXPECT_GT(difference, 1e-3) << i;
+  }
+}
+
+TEST(DeferredNorm, TakesInTheMiniBatchAtOnce) {
+  const Model model = small_model("resnet-bn");
+  const at::Tensor images = random_batches(model, {kBatch})(0).load({0, kBatch})[0];
+  for (const char* text : {"data=1", "data=1,micro_batches=4", "pipeline=2,micro_batches=4", "pipeline=2,micro_batches=4,schedule=1f1b",
+                           "data=1,micro_batches=4,recompute=all", "pipeline=2,micro_batches=4,recompute=all",
+                           "pipeline=2,micro_batches=4,recompute=except_last"}) {
+    SCOPED_TRACE(text);
+    at::Tensor weight;
+    const Plan plan = plan_of(text, model);
+    const auto deferred = running_statistics(model, plan, BatchNormScope::deferred, &weight);
+    ASSERT_EQ(deferred[0].size(), 2u);
+    expect_statistics(deferred[0], statistics_of(images, weight), true);
+    for (size_t r = 1; r < deferred.size(); ++r) EXPECT_TRUE(deferred[r].empty()) << "bn1 is on the first stage";
+    const auto local = running_statistics(model, plan, BatchNormScope::local, &weight);
+    expect_statistics(local[0], statistics_of(images, weight), plan.micro_batches == 1);
+  }
+}
+
+/// Data shard r has the r-th half of each micro-batch.
+TEST(DeferredNorm, OfEachDataShard) {
+  constexpr int64_t kMicroBatches = 2, kShards = 2, kShare = kBatch / kMicroBatches / kShards;
+  const Model model = small_model("resnet-bn");
+  const at::Tensor images = random_batches(model, {kBatch})(0).load({0, kBatch})[0];
+  at::Tensor weight;
+  const auto kept = running_statistics(model, plan_of("data=2,micro_batches=2", model), BatchNormScope::deferred, &weight);
+  for (int64_t r = 0; r < kShards; ++r) {
+    std::vector<at::Tensor> mine;
+    for (int64_t k = 0; k < kMicroBatches; ++k) mine.push_back(images.narrow(0, (k * kShards + r) * kShare, kShare));
+    expect_statistics(kept[size_t(r)], statistics_of(at::cat(mine), weight), true);
+  }
+  expect_statistics(kept[0], kept[1], false);
+}
+
+// -- devices of unequal speed
+
+TEST(DeviceThreads, AreThoseOfTheirWorker) {
+  LocalWorld world(2);
+  std::vector<int> threads(2);
+  run_crew(world, [&](int rank) {
+    const auto communicator = world.communicator(rank);
+    communicator->barrier();  // both are set
+    threads[size_t(rank)] = at::get_num_threads();
+    communicator->barrier();
+  }, {2, 1});
+  EXPECT_EQ(threads, (std::vector<int>{2, 1}));
+}
+
+TEST(DeviceThreads, DivideTheSamples) {
+  const Model model = small_model("mlp");
+  Experiment experiment;
+  experiment.batch = 18;
+  experiment.device_threads = {2, 1};
+  const Cluster cluster = cluster_of(experiment, 2);
+  EXPECT_EQ(cluster.devices[0].speed, 2 * cluster.devices[1].speed);
+  const Plan plan = make_plan("data", experiment, model, 2);
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
+    const Layout rows{plan.mesh_of(id), Placement::shard(0), Placement::replicate()};
+    EXPECT_EQ(rows.box_of(0, {experiment.batch, 8})[0], (Range{0, 12}));
+    EXPECT_EQ(rows.box_of(1, {experiment.batch, 8})[0], (Range{12, 18}));
+  }
+  // what the workers really load
+  const Program program = compile(model, plan, {});
+  const Batch all = random_batches(model, {experiment.batch})(0);
+  std::vector<std::vector<Range>> loaded(2);
+  LocalWorld world(2);
+  ParameterStore store(program, Precision::fp32);
+  run_crew(world, [&](int rank) {
+    Worker worker(rank, model, &program, nullptr, store, world, {.seed = 3});
+    worker.train({.batch = {experiment.batch, [&, rank](Range range) {
+                              loaded[size_t(rank)].push_back(range);
+                              return all.load(range);
+                            }}, .learning_rate = 0.1});
+    worker.settle();
+    worker.barrier();
+  }, threads_of(experiment, 2));
+  EXPECT_EQ(loaded[0], (std::vector<Range>{{0, 12}}));
+  EXPECT_EQ(loaded[1], (std::vector<Range>{{12, 18}}));
+  expect_equivalent(model, plan, recipes()[1], {.batches = {18, 7, 2}});
+}
+
+}  // namespace
+}  // namespace trireme::testing
