@@ -58,7 +58,7 @@ Model model_of_file(const std::string& file) {
 Model model_without_experiment(const PlanShowOptions& options) {
   if (!options.experiment.set.empty())
     fail_user({"--set", options.experiment.set.front(), "there is no experiment whose key it could override", "name one"});
-  if (options.model.empty() && is_plan_file(options.plan)) return model_of_file(options.plan);
+  if (is_plan_file(options.plan)) return model_of_file(options.plan);
   if (options.model.empty())
     fail_user({"plan show", options.plan, "a strategy becomes a plan for some model only", "name an experiment, or a model with --model"});
   const auto names = model_names();

@@ -102,7 +102,7 @@ void build_buckets(const Model& model, const CompileOptions& options, Program& p
     return std::tie(a.first_use, a.position) > std::tie(b.first_use, b.position);
   });
 
-  const bool by_block = program.optimizer_sharding == OptimizerSharding::zero3;
+  const bool by_block = program.optimizer_sharding >= OptimizerSharding::zero2;  // what comes and goes stays small
   std::vector<const Key*> keys;  // in order of readiness
   std::map<Key, std::vector<const Draft*>> members;
   for (const Draft& draft : drafts.all) {

@@ -19,8 +19,8 @@ struct StageItem {
 void build_graph(const Model& model, const Plan& plan, const CompileOptions& options, const std::vector<int>& delays, Program& program);
 
 /// Groups parameter shards into flat buckets in the order in which their gradients become complete (reverse order of use; a
-/// bucket closes when it reaches its size, shards are never split: PyTorch DDP's rule, with a small first bucket). Under zero3
-/// a bucket also ends with its block, so that blocks can be gathered one by one.
+/// bucket closes when it reaches its size, shards are never split: PyTorch DDP's rule, with a small first bucket). Under zero2
+/// and zero3 a bucket also ends with its block: its gradient (and its weights) come and go block by block.
 void build_buckets(const Model& model, const CompileOptions& options, Program& program);
 
 /// Cuts each stage into segments: at moves, where a run of recomputed layers begins or ends, and where a bucket's gradient

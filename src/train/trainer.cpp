@@ -207,7 +207,11 @@ void add_warnings(const Plan& plan, const Model& model, const Experiment& experi
   if (!find_schedule(plan.schedule, plan.name).flushes)
     result.warnings.emplace_back(
         fmt::format("schedule \"{}\" computes gradients with older weights: the curve differs from a single device's", plan.schedule));
-  if (plan.compression.kind != Compression::Kind::none)
+  if (experiment.micro_batches > 0 && experiment.micro_batches != plan.micro_batches)
+    result.warnings.emplace_back(
+        fmt::format("the experiment's micro_batches = {} is for pipelines; this plan has {}: spell it out to accumulate gradients, as in "
+                    "data,micro_batches=4", experiment.micro_batches, plan.micro_batches));
+  if (plan.compression.kind != Compression::Kind::none && plan.devices > 1)
     result.warnings.emplace_back(
         fmt::format("compression \"{}\" rounds gradients: the curve differs from a single device's", name_of(plan.compression.kind)));
   if (!has_batch_norm(model)) return;
