@@ -29,14 +29,16 @@ for precision in fp32 bf16; do
     one=$("$build/bench/train_step" --plan single --batch 128 $flags)
     two=$("$build/bench/train_step" --plan "pipeline=2,schedule=1f1b,micro_batches=8" --cut layer3.0.conv1 --batch 128 $flags)
     balanced=$("$build/bench/train_step" --plan "1f1b,micro_batches=8" --batch 128 $flags)
+    split=$("$build/bench/train_step" --plan "single,micro_batches=8" --batch 128 $flags)
+    zero=$("$build/bench/train_step" --plan "zero-bubble,micro_batches=8" --batch 128 $flags)
     peer1=- peer2=-
     if [ -z "$reason" ]; then
       peer1=$(LD_PRELOAD=$malloc /usr/bin/python3 -B "$here/peers/torchgpipe_step.py" "$gpipe" $flags --threads 1)
       peer2=$(LD_PRELOAD=$malloc /usr/bin/python3 -B "$here/peers/torchgpipe_step.py" "$gpipe" $flags --threads 2)
     fi
-    echo "$precision $one $two $balanced $peer1 $peer2" >>"$work/lines"
+    echo "$precision $one $two $balanced $peer1 $peer2 $split $zero" >>"$work/lines"
   done
 done
 /usr/bin/python3 -B "$here/peers/ratio_table.py" "$work/lines" "precision" \
-  "1 worker, images/s;1f1b, cut before layer3;1f1b, balanced by profile;torchgpipe, 1 thread;torchgpipe, 2 threads" \
-  "1f1b / 1 worker=2/1;balanced / 1 worker=3/1;1f1b / torchgpipe 1 thread=2/4;1f1b / torchgpipe 2 threads=2/5"
+  "1 worker, images/s;1f1b, cut before layer3;1f1b, balanced by profile;torchgpipe, 1 thread;torchgpipe, 2 threads;1 worker, 8 micro-batches;zero-bubble, balanced" \
+  "1f1b / 1 worker=2/1;balanced / 1 worker=3/1;1f1b / torchgpipe 1 thread=2/4;1f1b / torchgpipe 2 threads=2/5;balanced / 1 worker, 8 micro-batches=3/6;zero-bubble / 1 worker=7/1"
