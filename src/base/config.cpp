@@ -134,10 +134,10 @@ struct ConfigTable::Reader {
   }
 
   static std::string example_of(const std::string& expected) {
+    if (expected.find("list") != std::string::npos) return "the values in brackets, separated by commas";
     if (expected.find("whole number") != std::string::npos) return "a number without a point and without quotes";
     if (expected.find("number") != std::string::npos) return "a number without quotes";
     if (expected.find("true") != std::string::npos) return "true or false without quotes";
-    if (expected.find("list") != std::string::npos) return "the values in brackets, separated by commas";
     if (expected.find("table") != std::string::npos) return fmt::format("its keys below a line [name]");
     return "it in quotes";
   }
@@ -164,14 +164,10 @@ struct ConfigTable::Reader {
     toml::array elements;
     if (const auto* array = node->as_array()) {
       elements = *array;
-    } else if (from_command_line) {
-      if (auto words = node->value_exact<std::string>()) {
-        for (const std::string& word : split_list(*words)) elements.push_back(*parse_override(word).get("value"));
-      } else {
-        elements.push_back(*node);
-      }
+    } else if (auto words = node->value_exact<std::string>(); words && from_command_line) {
+      for (const std::string& word : split_list(*words)) elements.push_back(*parse_override(word).get("value"));
     } else {
-      wrong(expected);
+      elements.push_back(*node);  // a single value stands for a list of it
     }
     std::vector<T> values;
     for (const toml::node& element : elements) {
@@ -400,11 +396,13 @@ void ConfigTable::finish() const {
   std::string others;
   for (size_t i = 1; i < unknown.size(); ++i) others += (i == 1 ? " (also unknown: " : ", ") + unknown[i].path;
   if (!others.empty()) others += ")";
-  std::string near = closest_match(unknown.front().path, known);
-  if (near.empty()) {  // the right key in the wrong table
-    for (const std::string& candidate : known)
-      if (candidate.substr(candidate.rfind('.') + 1) == unknown.front().key) near = candidate;
+  std::string near;
+  for (const std::string& candidate : known) {  // the right key in the wrong table
+    if (candidate.substr(candidate.rfind('.') + 1) != unknown.front().key) continue;
+    const auto distance = [&](const std::string& path) { return edit_distance(path, unknown.front().path); };
+    if (near.empty() || distance(candidate) < distance(near)) near = candidate;
   }
+  if (near.empty()) near = closest_match(unknown.front().path, known);
   fail_user({.where = top.where(unknown.front().path),
              .what = "unknown key" + others,
              .why = "nothing reads it",

@@ -44,6 +44,7 @@ class ConfigTable {
   double require_double(std::string_view key, double at_least = std::numeric_limits<double>::lowest()) const;
   bool get_bool(std::string_view key, bool fallback) const;
   bool require_bool(std::string_view key) const;
+  /// A single value stands for a list of it.
   std::vector<int64_t> get_ints(std::string_view key, std::vector<int64_t> fallback) const;
   std::vector<double> get_doubles(std::string_view key, std::vector<double> fallback) const;
   std::vector<std::string> get_strings(std::string_view key, std::vector<std::string> fallback) const;

@@ -67,10 +67,12 @@ std::vector<Job> jobs_of(const std::string& written, const Experiment& experimen
     check_plan_name(strategy, "strategies");
     if (is_plan_file(strategy)) {
       const int devices = load_plan_file(strategy, experiment, model).devices;
+      check_runs_here(devices, strategy);
       jobs.push_back({strategy, devices, fmt::format("{} x{}", std::filesystem::path(strategy).stem().string(), devices), ""});
     } else if (is_single(strategy)) {
       jobs.push_back({strategy, 1, strategy, ""});
     } else if (auto devices = devices_of_degrees(strategy)) {
+      check_runs_here(*devices, "strategy " + strategy);
       jobs.push_back({strategy, *devices, strategy, ""});
     } else {
       for (int n : experiment.devices) jobs.push_back({strategy, n, fmt::format("{} x{}", strategy, n), ""});

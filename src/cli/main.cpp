@@ -61,12 +61,12 @@ struct PlanVerbs {
   explicit PlanVerbs(CLI::App& app) {
     auto* plan = app.add_subcommand("plan", "print a plan as JSON, to be edited and given back with --plan FILE");
     json.experiment.add_common(*plan);
-    json.experiment.add_devices(*plan, false);
+    json.experiment.add_devices(*plan, false, trireme::kMaxPlanDevices);
     plan->add_option("--plan", json.plan, plan_help())->capture_default_str();
     show = plan->add_subcommand("show", "print a plan in words, with --program its schedule as a picture");
     show->add_option("plan", words.plan, plan_help())->required();
     words.experiment.add_common(*show);
-    words.experiment.add_devices(*show, false);
+    words.experiment.add_devices(*show, false, trireme::kMaxPlanDevices);
     for (auto* verb : {plan, show}) verb->get_option("experiment")->required(false);  // `show` can do without
     plan->callback([this] {
       if (!show->parsed() && json.experiment.experiment.empty()) throw CLI::RequiredError("experiment");
@@ -124,6 +124,8 @@ int report_usage_error(const CLI::App& app, const CLI::ParseError& error) {
     what = fmt::format("{}: unknown {}", words.front(),
                        flag ? "flag" : verb->get_subcommands([](const CLI::App*) { return true; }).empty() ? "argument" : "verb");
     hint = suggestion(verb, words.front());
+    if (!flag && words.front().find('=') != std::string::npos && verb->get_option_no_throw("--set") != nullptr)
+      hint = "each key=value needs a --set of its own; ";
   }
   std::cerr << "trireme: " << what << "; " << hint << "see " << full_name(verb) << " --help\n";
   return kUserError;

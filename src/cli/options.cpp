@@ -39,10 +39,10 @@ void ExperimentOptions::add_common(CLI::App& app) {
   app.add_option("--seed", seed, "seed of weights, sample order, dropout and augmentation")->check(whole_number(0));
 }
 
-void ExperimentOptions::add_devices(CLI::App& app, bool several) {
+void ExperimentOptions::add_devices(CLI::App& app, bool several, int most) {
   const char* help = several ? "numbers of workers, for example 2,4 (default: the experiment's)"
                              : "number of workers (default: the plan's, or the first of the experiment's)";
-  auto* option = app.add_option("--devices", devices, help)->check(whole_number(1, kMaxDevices));
+  auto* option = app.add_option("--devices", devices, help)->check(whole_number(1, most));
   if (several) option->delimiter(',');
   else option->expected(1);
 }
@@ -52,7 +52,7 @@ void ExperimentOptions::add_run(CLI::App& app) {
   app.add_option("--out", out, "run folder to create (default: runs/<name>-<time>)");
 }
 
-ExperimentOverrides ExperimentOptions::overrides() const { 
+ExperimentOverrides ExperimentOptions::overrides() const {
   return {set, data_dir, seed, steps, join_strategies(strategies), devices};
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/memory.h"
 #include "train/experiment.h"
 
 namespace trireme {
@@ -27,7 +28,7 @@ struct ExperimentOptions {
   /// EXPERIMENT, --set, --data-dir, --seed.
   void add_common(CLI::App& app);
   /// --devices with one number, or several.
-  void add_devices(CLI::App& app, bool several);
+  void add_devices(CLI::App& app, bool several, int most = kMaxDevices);
   /// --steps, --out.
   void add_run(CLI::App& app);
 

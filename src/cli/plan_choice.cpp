@@ -29,6 +29,9 @@ bool looks_like_file(const std::string& name) {
 void check_plan_name(const std::string& name, const std::string& where) {
   if (is_plan_file(name)) return;
   const std::string first = name.substr(0, name.find(','));
+  std::error_code ignored;
+  if (fs::is_directory(name, ignored))
+    fail_user({where, name, "is a folder", fmt::format("name the plan file in it, for example {}", (fs::path(name) / "plan.json").string())});
   if (looks_like_file(name))
     fail_user({where, name, "there is no such file", "check the path; trireme plan EXPERIMENT > FILE writes a plan"});
   if (first != name && is_plan_file(first))
@@ -47,15 +50,18 @@ void check_plan_name(const std::string& name, const std::string& where) {
 
 std::optional<int> devices_of_degrees(const std::string& name) {
   const std::optional<int> devices = parse_strategy(name, "--plan").devices();
-  if (devices && *devices > kMaxDevices)
-    fail_user({"--plan", name, fmt::format("at most {} devices can work on this machine", kMaxDevices), "use smaller degrees"});
+  if (devices && *devices > kMaxPlanDevices)
+    fail_user({"--plan", name, fmt::format("at most {} devices are supported", kMaxPlanDevices), "use smaller degrees"});
   return devices;
 }
 
+void check_runs_here(int devices, const std::string& where) {
+  if (devices > kMaxDevices)
+    fail_user({where, fmt::format("{} devices", devices), fmt::format("at most {} can work on this machine", kMaxDevices),
+               "use fewer; trireme plan and plan show take more"});
+}
+
 void check_compiles(const Plan& plan, const Experiment& experiment, const Model& model, const std::string& where) {
-  if (plan.devices > kMaxDevices)
-    fail_user({where, fmt::format("{} devices", plan.devices), fmt::format("at most {} can work on this machine", kMaxDevices),
-               "use fewer"});
   try {
     compile(model, plan, compile_options(experiment, true));
   } catch (const Error& error) {  // an unknown schedule, a deadlock: of this plan
@@ -73,17 +79,22 @@ Plan load_plan_file(const std::string& file, const Experiment& experiment, const
   return plan;
 }
 
-Plan choose_plan(const std::string& name, const std::vector<int>& devices, const Experiment& experiment, const Model& model) {
+Plan choose_plan(const std::string& name, const std::vector<int>& devices, const Experiment& experiment, const Model& model,
+                 bool to_run) {
   check_plan_name(name, "--plan");
   if (is_plan_file(name)) {
     Plan plan = load_plan_file(name, experiment, model);
     if (!devices.empty() && devices.front() != plan.devices)
       fail_user({"--devices", std::to_string(devices.front()), fmt::format("the plan in {} is for {}", name, plan.devices),
                  "leave --devices out"});
+    if (to_run) check_runs_here(plan.devices, name);
     return plan;
   }
-  if (!devices.empty()) return make_plan(name, experiment, model, devices.front());
-  return make_plan(name, experiment, model, devices_of_degrees(name).value_or(experiment.devices.front()));
+  const int count = !devices.empty() ? devices.front() : devices_of_degrees(name).value_or(experiment.devices.front());
+  if (to_run) check_runs_here(count, fmt::format("--plan {}", name));
+  Plan plan = make_plan(name, experiment, model, count);
+  check_compiles(plan, experiment, model, fmt::format("plan {}", name));
+  return plan;
 }
 
 std::string plan_text(const Plan& plan, const Model& model) {

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/plan_choice.h"
+#include "plan/strategy.h"
 #include "program/draw.h"
 #include "report/table.h"
 #include "report/width.h"
@@ -68,6 +69,20 @@ Model model_without_experiment(const PlanShowOptions& options) {
                near.empty() ? fmt::format("known are {}", join(names)) : fmt::format("did you mean \"{}\"?", near)});
   }
   return usual_models(options.model).at(0);
+}
+
+/// A plan says how much it divides a batch, not how large the batch is.
+int64_t least_batch(const PlanShowOptions& options, const Model& model) {
+  int64_t least = 1;
+  if (is_plan_file(options.plan)) {
+    const Plan plan = read_plan(options.plan, model);
+    for (const LayerPlan& layer : plan.layers) least = std::max(least, int64_t(std::max(plan.micro_batches, 1)) * std::max(layer.data, 1));
+    return least;
+  }
+  const Strategy strategy = parse_strategy(options.plan, "plan show");
+  const std::vector<int>& devices = options.experiment.devices;
+  const int data = strategy.devices() ? strategy.data.value_or(1) : devices.empty() ? 1 : devices.front();
+  return int64_t(data) * strategy.micro_batches.value_or(strategy.pipeline.value_or(1));
 }
 
 std::string workers_in_words(const std::vector<int>& workers) {
@@ -154,18 +169,13 @@ int run_plan_show(const PlanShowOptions& options) {
   if (options.experiment.experiment.empty()) {
     model = model_without_experiment(options);
     experiment.devices = {2};
-    // a file says how much it divides a batch, not how large the batch is
-    if (is_plan_file(options.plan)) {
-      const Plan plan = read_plan(options.plan, *model);
-      for (const LayerPlan& layer : plan.layers)
-        experiment.batch = std::max(experiment.batch, int64_t(std::max(plan.micro_batches, 1)) * std::max(layer.data, 1));
-    }
+    experiment.batch = std::max(experiment.batch, least_batch(options, *model));
   } else {
     experiment = options.experiment.read();
     model = build_model(experiment, open_data(experiment.data));
   }
   install_memory_accounting();
-  const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, *model);
+  const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, *model, /*to_run=*/false);
   if (options.worker >= plan.devices)
     fail_user({"--worker", std::to_string(options.worker), fmt::format("the plan's workers are 0..{}", plan.devices - 1), ""});
   std::cout << plan_in_words(plan, *model);

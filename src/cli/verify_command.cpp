@@ -37,7 +37,7 @@ int run_plan(const PlanOptions& options) {
   const Experiment experiment = options.experiment.read();
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
-  const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, model);
+  const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, model, /*to_run=*/false);
   std::cout << plan_text(plan, model);
   return 0;
 }

@@ -6,15 +6,28 @@
 namespace trireme {
 namespace {
 
+/// Which nodes the loss depends on. What nobody reads takes part in no block.
+std::vector<bool> reach_loss(const Model& model) {
+  std::vector<bool> reach(model.nodes().size(), false);
+  reach[size_t(model.loss())] = true;
+  for (NodeId id = model.loss(); id >= 0; --id)
+    if (reach[size_t(id)])
+      for (NodeId input : model.node(id).inputs) reach[size_t(input)] = true;
+  return reach;
+}
+
 /// Tree of nearest post-dominators: the parent of a node is the first node that all paths from it to the end go through. The
 /// root, one past the nodes, stands for the end.
 class PostDominators {
  public:
-  explicit PostDominators(const Model& model) : end_(NodeId(model.nodes().size())), parent_(size_t(end_), end_), depth_(size_t(end_) + 1, 0) {
+  PostDominators(const Model& model, const std::vector<bool>& reach) : end_(NodeId(model.nodes().size())), parent_(size_t(end_), end_), depth_(size_t(end_) + 1, 0) {
     for (NodeId id = end_ - 1; id >= 0; --id) {
-      const auto& consumers = model.consumers(id);
-      if (!consumers.empty()) parent_[size_t(id)] = consumers.front();
-      for (NodeId consumer : consumers) parent_[size_t(id)] = common(parent_[size_t(id)], consumer);
+      bool first = true;
+      for (NodeId consumer : model.consumers(id)) {
+        if (!reach[size_t(consumer)]) continue;
+        parent_[size_t(id)] = first ? consumer : common(parent_[size_t(id)], consumer);
+        first = false;
+      }
       depth_[size_t(id)] = depth_[size_t(parent_[size_t(id)])] + 1;
     }
   }
@@ -38,12 +51,12 @@ class PostDominators {
 };
 
 /// The layers between fork and join, in groups that share no edge.
-std::vector<std::vector<NodeId>> groups_between(const Model& model, NodeId fork, NodeId join) {
+std::vector<std::vector<NodeId>> groups_between(const Model& model, const std::vector<bool>& reach, NodeId fork, NodeId join) {
   std::vector<bool> inside(model.nodes().size(), false);
   std::vector<NodeId> group(model.nodes().size(), -1);  // its first member
   for (NodeId id = fork + 1; id < join; ++id) {
     const auto& inputs = model.node(id).inputs;
-    inside[size_t(id)] = std::any_of(inputs.begin(), inputs.end(), [&](NodeId i) { return i == fork || inside[size_t(i)]; });
+    inside[size_t(id)] = reach[size_t(id)] && std::any_of(inputs.begin(), inputs.end(), [&](NodeId i) { return i == fork || inside[size_t(i)]; });
     if (!inside[size_t(id)]) continue;
     group[size_t(id)] = id;
     for (NodeId input : inputs) {
@@ -65,12 +78,15 @@ std::vector<std::vector<NodeId>> groups_between(const Model& model, NodeId fork,
 }  // namespace
 
 std::vector<BranchRegion> find_branches(const Model& model) {
-  const PostDominators post(model);
+  const auto reach = reach_loss(model);
+  const PostDominators post(model, reach);
   std::vector<BranchRegion> regions;
   for (NodeId fork = 0; fork < post.end(); ++fork) {
-    if (model.consumers(fork).size() < 2 || post.of(fork) == post.end()) continue;
+    const auto& consumers = model.consumers(fork);
+    const auto readers = std::count_if(consumers.begin(), consumers.end(), [&](NodeId id) { return reach[size_t(id)]; });
+    if (readers < 2 || !reach[size_t(fork)] || post.of(fork) == post.end()) continue;
     if (!regions.empty() && fork < regions.back().join) continue;  // inside the last region, or beside it
-    auto branches = groups_between(model, fork, post.of(fork));
+    auto branches = groups_between(model, reach, fork, post.of(fork));
     if (branches.size() >= 2) regions.push_back({fork, post.of(fork), std::move(branches)});
   }
   return regions;

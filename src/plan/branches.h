@@ -16,7 +16,7 @@ struct BranchRegion {
 };
 
 /// The outermost regions, in topological order of their forks. A region ends where all paths from its fork meet again (the
-/// fork's nearest common post-dominator).
+/// fork's nearest common post-dominator). Layers that the loss does not depend on belong to none.
 std::vector<BranchRegion> find_branches(const Model& model);
 
 /// The worker of each node: 0 for what lies outside the regions; of each region the branches in descending order of their

@@ -49,6 +49,7 @@ class SplitSearch {
     tied_.resize(model.nodes().size());
     for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
       for (const ParameterSpec& p : model.node(id).layer->parameters()) tied_[size_t(id)] = tied_[size_t(id)] || users_[p.name] > 1;
+    for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) insist_on(also, id);
   }
 
   std::vector<std::string> run() {
@@ -70,6 +71,18 @@ class SplitSearch {
     for (size_t i = 0; i < parameters.size(); ++i)
       if (option.parameter_gradients[i].is_partial() && !parameters[i].full_precision) return true;
     return false;
+  }
+
+  /// Who asks for "height" means all images; "sequence" is for what lies between the layers that divide their work otherwise.
+  void insist_on(std::string_view also, NodeId id) {
+    auto& options = options_[size_t(id)];
+    const auto asked = std::find_if(options.begin(), options.end(), [&](const ShardingOption& option) { return option.name == also; });
+    if (asked == options.end() || tied_[size_t(id)]) return;
+    const bool divides_otherwise = std::any_of(options.begin(), options.end(), [&](const ShardingOption& option) {
+      return option.divides_work && option.name != also;
+    });
+    if (also == "sequence" && divides_otherwise) return;
+    options = {ShardingOption(*asked)};
   }
 
   static bool cheaper(const Partial& a, const Partial& b) { return a.cost < b.cost; }

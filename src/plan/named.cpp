@@ -1,9 +1,12 @@
 #include "plan/named.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <set>
 
 #include "base/error.h"
 #include "plan/branches.h"
@@ -51,6 +54,20 @@ void require_some_split(const Model& model, const std::vector<std::string>& spli
   fail_user({"plan", fmt::format("tensor degree {}", degree),
              fmt::format("divides no layer of model {}: channel, feature and class counts must be multiples of it", model.name()),
              "use another degree"});
+}
+
+/// Strategy::split is of the first dim of a sample's images, or of its sequence.
+void require_asked_split(const Model& model, const std::vector<std::string>& splits, const Degrees& degrees) {
+  if (degrees.split.empty() || std::find(splits.begin(), splits.end(), degrees.split) != splits.end()) return;
+  const bool height = degrees.split == "height";
+  std::set<int64_t, std::greater<>> sizes;
+  for (const Node& node : model.nodes())
+    if (node.sample_shape.size() == (height ? 3u : 2u)) sizes.insert(node.sample_shape[height ? 1 : 0]);
+  fail_user({"plan", fmt::format("split={}", degrees.split),
+             sizes.empty() ? fmt::format("model {} has no {}", model.name(), height ? "images" : "sequences")
+                           : fmt::format("no layer of model {} can be split so over a tensor degree of {}: the {} are {}", model.name(),
+                                         degrees.tensor, height ? "heights" : "lengths", fmt::join(sizes, ", ")),
+             degrees.tensor == 1 ? "use a tensor degree of at least 2" : "leave it out or use another tensor degree"});
 }
 
 /// As many micro-batches as hide the bubble, fewer where a data shard would get no sample. Interleaved schedules go through the
@@ -185,10 +202,7 @@ Plan uniform_plan(const Model& model, const Cluster& cluster, const Degrees& deg
     plan.layers.push_back({stage, degrees.data, degrees.tensor});
   plan.micro_batches = degrees.micro_batches > 0 ? degrees.micro_batches : default_micro_batches(plan, model, degrees, batch);
   auto splits = choose_splits(model, degrees.tensor, std::max<int64_t>(1, batch / degrees.data / plan.micro_batches), degrees.split);
-  if (!degrees.split.empty() && std::find(splits.begin(), splits.end(), degrees.split) == splits.end())
-    fail_user({"plan", fmt::format("split={}", degrees.split),
-               fmt::format("no layer of model {} is better off with it over a tensor degree of {}", model.name(), degrees.tensor),
-               "leave it out or use another tensor degree"});
+  require_asked_split(model, splits, degrees);
   require_some_split(model, splits, degrees.tensor);
   for (size_t id = 0; id < splits.size(); ++id) plan.layers[id].split = splits[id];
   return plan;

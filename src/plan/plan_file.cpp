@@ -159,6 +159,8 @@ nlohmann::json to_json(const Plan& plan, const Model& model) {
 
 Plan plan_from_json(const nlohmann::json& json, const Model& model, const std::string& where) {
   Plan plan;
+  const auto refuse = [&](std::string why) { fail_user({where, "not a plan", std::move(why), "compare with a plan.json of a run folder"}); };
+  if (!json.is_object()) refuse(fmt::format("a plan is a JSON object, this is {} {}", json.is_array() ? "an" : "a", json.type_name()));
   try {
     read_head(json, where, plan);
     for (const auto& stage : json.at("stages")) {
@@ -170,7 +172,8 @@ Plan plan_from_json(const nlohmann::json& json, const Model& model, const std::s
     // another model: validate() explains, and layer names need not match
     if (plan.model_fingerprint == model.fingerprint()) read_layers(json, model, where, plan);
   } catch (const nlohmann::json::exception& error) {
-    fail_user({where, "not a plan", first_line(error), "compare with a plan.json of a run folder"});
+    const std::string text = first_line(error);  // "[json.exception.out_of_range.403] key 'devices' not found"
+    refuse(text.substr(std::min(text.size(), text.find("] ") + 2)));
   }
   return plan;
 }

@@ -139,6 +139,9 @@ void validate(const Plan& plan, const Model& model, int64_t batch, const std::st
     fail_user({where, fmt::format("a plan for model {} ({})", plan.model, plan.model_fingerprint),
                fmt::format("the experiment's model is {} ({})", model.name(), model.fingerprint()),
                "use a plan made for this model, or make one with `trireme plan`"});
+  if (plan.model != model.name())
+    fail_user({where, fmt::format("model \"{}\"", plan.model), fmt::format("its fingerprint is that of {}", model.name()),
+               "correct the name"});
   if (plan.devices < 1) fail_user({where, fmt::format("devices = {}", plan.devices), "at least one is needed", ""});
   if (plan.devices > kMaxPlanDevices)
     fail_user({where, fmt::format("devices = {}", plan.devices), fmt::format("at most {} are supported", kMaxPlanDevices), ""});

@@ -15,11 +15,10 @@ namespace {
 
 /// Combinations that make no sense together, each with the reason.
 void check_options(const Plan& plan, const CompileOptions& options, const Program& program, const std::string& where) {
-  const bool flushes = find_schedule(plan.schedule, where).flushes;
   auto refuse = [&](const std::string& what, const char* why, const char* next) { fail_user({where, what, why, next}); };
   const auto sharding = fmt::format("optimizer_sharding \"{}\"", name_of(plan.optimizer_sharding));
   const auto compression = fmt::format("compression \"{}\"", name_of(plan.compression.kind));
-  if (!flushes && plan.optimizer_sharding >= OptimizerSharding::zero2)
+  if (!program.flushes && plan.optimizer_sharding >= OptimizerSharding::zero2)
     refuse(fmt::format("{} with schedule \"{}\"", sharding, plan.schedule), "a schedule without flush keeps whole old versions of the weights",
            "use \"zero1\" or a schedule that flushes");
   if (plan.compression.kind == Compression::Kind::powersgd && plan.optimizer_sharding != OptimizerSharding::none)
@@ -29,11 +28,8 @@ void check_options(const Plan& plan, const CompileOptions& options, const Progra
     refuse(fmt::format("vertical_sync with schedule \"{}\"", plan.schedule), "only \"pipedream\" keeps a version per mini-batch in flight",
            "drop vertical_sync or use schedule \"pipedream\"");
   for (const std::string& pattern : options.frozen) {
-    const bool prefix = pattern.ends_with('*');
-    const std::string stem = pattern.substr(0, pattern.size() - (prefix ? 1 : 0));
-    const bool known = std::any_of(program.parameters.begin(), program.parameters.end(), [&](const ProgramParameter& p) {
-      return prefix ? p.spec.name.starts_with(stem) : p.spec.name == stem;
-    });
+    const bool known = std::any_of(program.parameters.begin(), program.parameters.end(),
+                                   [&](const ProgramParameter& p) { return freezes(pattern, p.spec.name); });
     if (!known) refuse(fmt::format("frozen \"{}\"", pattern), "the model has no such parameter", "names are those that `trireme verify` lists");
   }
   for (const ProgramParameter& p : program.parameters)

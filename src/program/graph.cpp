@@ -43,9 +43,8 @@ class GraphBuilder {
   }
 
   bool is_frozen(const std::string& name) const {
-    return std::any_of(options_.frozen.begin(), options_.frozen.end(), [&](const std::string& pattern) {
-      return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : name == pattern;
-    });
+    return std::any_of(options_.frozen.begin(), options_.frozen.end(),
+                       [&](const std::string& pattern) { return freezes(pattern, name); });
   }
 
   void mark_needed_gradients() {
@@ -130,6 +129,10 @@ class GraphBuilder {
 };
 
 }  // namespace
+
+bool freezes(const std::string& pattern, const std::string& parameter) {
+  return pattern.ends_with('*') ? parameter.starts_with(pattern.substr(0, pattern.size() - 1)) : parameter == pattern;
+}
 
 Layout normalized(Layout layout) {
   if (layout.mesh.data == 1) layout.data = Placement::replicate();

@@ -28,6 +28,9 @@ void build_buckets(const Model& model, const CompileOptions& options, Program& p
 /// forward order.
 std::vector<std::vector<StageItem>> build_segments(const Plan& plan, const CompileOptions& options, Program& program);
 
+/// Whether a pattern of CompileOptions::frozen means this parameter: its name, or "layer1.*" for all that begin so.
+bool freezes(const std::string& pattern, const std::string& parameter);
+
 /// The same layout written in one way: an axis of degree 1 is Replicate.
 Layout normalized(Layout layout);
 

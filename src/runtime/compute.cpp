@@ -91,7 +91,7 @@ void Worker::State::run_layer(Prepared& prepared, OpId id, MicroBatch& batch, bo
   OpBinding& binding = prepared.bindings[size_t(id)];
   const Op& op = *binding.op;
   const CallContext& context = is_training ? training_context : evaluation_context;
-  auto& call = batch.calls[size_t(id)].emplace(binding, context, current->number, version_for(op));
+  auto& call = batch.calls[size_t(id)].emplace(binding, context, version_for(op));
   set_call(prepared, id, batch, call);
   call.recomputing = recomputing;
   if (!recomputing) bring_states(prepared, id, batch, call);

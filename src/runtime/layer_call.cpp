@@ -22,7 +22,7 @@ const at::Tensor& RuntimeLayerCall::parameter(int index) {
 
 LayerCall::GradientTarget RuntimeLayerCall::gradient_target(int index) {
   ParameterBinding& p = binding_->parameters[size_t(index)];
-  const at::Tensor flat = context_->replicas->gradient(p.bucket, batch_);
+  const at::Tensor flat = context_->replicas->gradient(p.bucket);
   bool& written = context_->replicas->written(p.bucket, p.shard);
   GradientTarget target{p.gradient.of(flat, context_->program->buckets[size_t(p.bucket)].shards[size_t(p.shard)]), written};
   written = true;

@@ -52,9 +52,9 @@ struct CallContext {
 
 class RuntimeLayerCall final : public LayerCall {
  public:
-  /// `version` of the weights; `batch` counts from the run's first.
-  RuntimeLayerCall(OpBinding& binding, const CallContext& context, int64_t batch, int64_t version)
-      : binding_(&binding), context_(&context), batch_(batch), version_(version) {}
+  /// `version` of the weights.
+  RuntimeLayerCall(OpBinding& binding, const CallContext& context, int64_t version)
+      : binding_(&binding), context_(&context), version_(version) {}
 
   const at::Tensor& parameter(int index) override;
   at::Tensor& buffer(int index) override { return binding_->buffers[size_t(index)]; }
@@ -74,7 +74,7 @@ class RuntimeLayerCall final : public LayerCall {
  private:
   OpBinding* binding_;
   const CallContext* context_;
-  int64_t batch_, version_;
+  int64_t version_;
 };
 
 }  // namespace trireme

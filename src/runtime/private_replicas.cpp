@@ -118,7 +118,7 @@ class PrivateReplicas final : public Replicas {
   void prefetch(BucketId bucket) override { replica(bucket).prefetch(); }
   void gather(BucketId bucket) override { replica(bucket).gather(); }
   void release(BucketId bucket) override { replica(bucket).release(); }
-  at::Tensor gradient(BucketId bucket, int64_t) override { return replica(bucket).gradient(); }
+  at::Tensor gradient(BucketId bucket) override { return replica(bucket).gradient(); }
   void reduce(BucketId bucket, bool last) override { replica(bucket).reduce(written_[size_t(bucket)].get(), last); }
   double square_sum(BucketId bucket) override { return replica(bucket).square_sum(); }
   void update(BucketId bucket, double learning_rate, double scale) override {

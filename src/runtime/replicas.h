@@ -52,9 +52,9 @@ class Replicas {
 
   // -- gradients: flat, in the master dtype
 
-  /// Where this worker adds up its gradient of `batch`; undefined where it does not contribute. Waits until whoever sums the
-  /// gradient of the batch before has read it. Valid until reduce().
-  virtual at::Tensor gradient(BucketId bucket, int64_t batch) = 0;
+  /// Where this worker adds up its gradient of the batch that comes next to reduce(); undefined where it does not contribute. Waits
+  /// until whoever sums the gradient of the batch before has read it. Valid until reduce().
+  virtual at::Tensor gradient(BucketId bucket) = 0;
   /// Whether a shard of it holds a contribution since the last reduce (else its contents mean nothing).
   bool& written(BucketId bucket, int shard) { return written_[size_t(bucket)][size_t(shard)]; }
   /// OpCode::reduce_gradients. Resets `written` once the contribution has been taken.

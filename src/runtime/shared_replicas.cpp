@@ -54,7 +54,7 @@ class SharedReplicas final : public Replicas {
     return store_.bucket(b).compute[size_t(version % bucket(b).versions)];
   }
 
-  at::Tensor gradient(BucketId b, int64_t) override {
+  at::Tensor gradient(BucketId b) override {
     Own& mine = own(b);
     if (!mine.gradient.defined() || mine.open) return mine.gradient;
     counts_.wait_seconds += world_.wait_for(store_.bucket(b).done, holders(b) * mine.reduced);
@@ -65,7 +65,7 @@ class SharedReplicas final : public Replicas {
 
   void reduce(BucketId b, bool) override {
     Own& mine = own(b);
-    if (gradient(b, mine.reduced).defined())
+    if (gradient(b).defined())
       for (size_t s = 0; s < bucket(b).shards.size(); ++s)
         if (!written(b, int(s))) ParameterStore::view_of(mine.gradient, bucket(b).shards[s]).zero_();
     mine.open = false;

@@ -17,11 +17,21 @@ namespace {
 
 constexpr int kMaxThreads = 1024;  // of one worker
 
-/// "2" or "[2, 1]".
-std::vector<int64_t> one_or_more(const ConfigTable& file, const char* key, int64_t fallback) {
+/// "2" for every worker, or "[2, 1]" one by one.
+void read_threads(const ConfigTable& file, Experiment& e) {
+  constexpr const char* kKey = "device_threads";
+  const auto checked = [&](int64_t n) {
+    if (n < 1 || n > kMaxThreads) file.fail(kKey, fmt::format("{} threads", n), fmt::format("use 1 to {}", kMaxThreads));
+    return int(n);
+  };
   const nlohmann::json values = file.to_json();
-  const bool is_list = values.contains(key) && !values.at(key).is_number();
-  return is_list ? file.get_ints(key, {}) : std::vector<int64_t>{file.get_int(key, fallback)};
+  const bool is_list = values.contains(kKey) && !values.at(kKey).is_number();
+  if (!is_list) {
+    e.threads = checked(file.get_int(kKey, 1));
+    return;
+  }
+  for (int64_t n : file.get_ints(kKey, {})) e.device_threads.push_back(checked(n));
+  if (e.device_threads.empty()) file.fail(kKey, "no number of threads", "write 1, or one number per worker: [2, 1]");
 }
 
 /// What the devices are: how many, how fast, how large.
@@ -32,12 +42,7 @@ void read_devices(const ConfigTable& file, Experiment& e) {
   }
   if (e.devices.empty()) file.fail("devices", "no number of workers", "name at least one, for example [2]");
   e.device_memory = file.get_bytes("device_memory", 0);
-  e.device_threads.clear();
-  for (int64_t n : one_or_more(file, "device_threads", 1)) {
-    if (n < 1 || n > kMaxThreads) file.fail("device_threads", fmt::format("{} threads", n), fmt::format("use 1 to {}", kMaxThreads));
-    e.device_threads.push_back(int(n));
-  }
-  if (e.device_threads.empty()) file.fail("device_threads", "no number of threads", "write 1, or one number per worker: [2, 1]");
+  read_threads(file, e);
   e.device_speeds = file.get_doubles("device_speeds", {});
   for (double speed : e.device_speeds)
     if (!std::isfinite(speed) || speed <= 0)
@@ -62,8 +67,11 @@ void read_training(const ConfigTable& file, Experiment& e) {
                  : batch_norm == "deferred" ? BatchNormScope::deferred
                                             : BatchNormScope::local;
   e.frozen = file.get_strings("frozen", {});
-  for (const std::string& name : e.frozen)
+  for (const std::string& name : e.frozen) {
     if (name.empty()) file.fail("frozen", "a name is empty", "name parameters, for example [\"conv1.weight\", \"layer1.*\"]");
+    if (name.find('*') < name.size() - 1)
+      file.fail("frozen", fmt::format("\"{}\": a * may stand at the end only", name), "write for example \"layer1.*\"");
+  }
   e.strategies = file.get_strings("strategies", {"single", "data", "tensor", "pipeline", "hybrid"});
   if (e.strategies.empty()) file.fail("strategies", "nothing to compare", "name at least one, for example [\"data\"]");
   e.time_limit = file.get_seconds("time_limit", 0);
@@ -103,6 +111,7 @@ void read_model(const ConfigTable& model, Experiment& e) {
   e.model_name = model.get_choice("name", "", model_names());
   const auto known = model_options(e.model_name);
   ConfigTable options = model.table("options");
+  for (const auto& option : known) options.has(option.first);  // so that --set model.width is told where width belongs
   for (const std::string& key : options.keys()) {
     e.model_options[key] = options.get_double(key, 0);
     if (known.contains(key)) continue;
@@ -168,7 +177,7 @@ std::vector<int> threads_of(const Experiment& experiment, int devices) {
   const auto& list = experiment.device_threads;
   std::vector<int> threads;
   for (int d = 0; d < devices; ++d)
-    threads.push_back(list.size() == 1 ? list.front() : of_worker(list, d, devices, experiment, "device_threads"));
+    threads.push_back(list.empty() ? experiment.threads : of_worker(list, d, devices, experiment, "device_threads"));
   return threads;
 }
 

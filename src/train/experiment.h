@@ -37,7 +37,8 @@ struct Experiment {
   std::vector<int> devices;                    ///< numbers of workers to compare on
   double time_limit = 0;                       ///< seconds per strategy; 0: none
   int64_t device_memory = 0;                   ///< bytes; 0: no limit
-  std::vector<int> device_threads{1};          ///< intra-op threads by worker; one number: of every worker
+  int threads = 1;                             ///< intra-op threads of every worker, where device_threads is empty
+  std::vector<int> device_threads;             ///< intra-op threads by worker
   std::vector<double> device_speeds;           ///< relative, by worker; empty: in proportion to the threads
   bool private_replicas = false;               ///< replicas = "private": a copy of the weights per worker, as separate devices have
   std::vector<std::string> frozen;             ///< parameters that are not trained: "conv1.weight", or "layer1.*" for all that begin so

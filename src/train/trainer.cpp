@@ -219,8 +219,7 @@ void add_warnings(const Plan& plan, const Model& model, const Experiment& experi
     result.warnings.emplace_back("batch norm takes its statistics per micro-batch: the curve differs from a single device's");
   if (has_data_shards(plan) && experiment.batch_norm != BatchNormScope::global)
     result.warnings.emplace_back(
-        fmt::format("batch_norm = \"{}\" takes statistics per data shard: the curve differs from a single device's",
-                    experiment.batch_norm == BatchNormScope::local ? "local" : "deferred"));
+        fmt::format("batch_norm = \"{}\" takes statistics per data shard: the curve differs from a single device's", name_of(experiment.batch_norm)));
 }
 
 }  // namespace

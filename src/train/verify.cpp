@@ -14,6 +14,15 @@
 #include "train/lockstep.h"
 
 namespace trireme {
+const char* name_of(BatchNormScope scope) {
+  switch (scope) {
+    case BatchNormScope::local: return "local";
+    case BatchNormScope::global: return "global";
+    case BatchNormScope::deferred: return "deferred";
+  }
+  return "?";
+}
+
 bool has_batch_norm(const Model& model) {
   return std::any_of(model.nodes().begin(), model.nodes().end(),
                      [](const Node& node) { return node.layer && node.layer->kind() == "batch_norm"; });
@@ -47,7 +56,7 @@ VerifyResult verify(const Experiment& experiment, const Model& model, const Task
   int reference_micro_batches = 1;
   if (has_batch_norm(model)) {
     if (has_data_shards(plan) && experiment.batch_norm != BatchNormScope::global)
-      fail_user({experiment.file.string(), fmt::format("batch_norm = \"{}\"", experiment.batch_norm == BatchNormScope::local ? "local" : "deferred"),
+      fail_user({experiment.file.string(), fmt::format("batch_norm = \"{}\"", name_of(experiment.batch_norm)),
                  "takes statistics per data shard, so the run differs from a single device by design", "use --set batch_norm=global"});
     reference_micro_batches = plan.micro_batches;
     if (plan.micro_batches > 1)

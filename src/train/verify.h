@@ -9,6 +9,8 @@
 
 namespace trireme {
 
+/// As the experiment writes it: "local", "global", "deferred".
+const char* name_of(BatchNormScope scope);
 /// What makes a run differ from one device's by design: batch norm, under micro-batches or under data shards.
 bool has_batch_norm(const Model& model);
 bool has_data_shards(const Plan& plan);

@@ -78,7 +78,8 @@ TEST(Config, WrongTypesNameFileLineKeyValueAndReason) {
                [&] { c.table("model").get_bool("width", false); });
   expect_error(Blame::user, {"mnist.toml:8: strategies", "list of whole numbers"},
                [&] { c.get_ints("strategies", {}); });
-  expect_error(Blame::user, {"mnist.toml:2: batch", "a list"}, [&] { c.get_ints("batch", {}); });
+  expect_error(Blame::user, {"mnist.toml:2: batch", "a list of strings", "in brackets"}, [&] { c.get_strings("batch", {}); });
+  EXPECT_EQ(c.get_ints("batch", {}), std::vector<int64_t>{c.get_int("batch", 0)});  // one value stands for a list of it
   expect_error(Blame::user, {"mnist.toml:2: batch", "a table"}, [&] { c.table("batch"); });
   expect_error(Blame::user, {"mnist.toml:10: model", "[[name]]"}, [&] { c.tables("model"); });
 }

@@ -129,6 +129,9 @@ class Train(CliTest):
         self.assertNotIn("one step", shown)
         out, _ = self.trireme("plan", "show", "branches", "--model", "inception", "--devices", "3", data=False)
         self.assertIn("branches: 3 stages on 3 devices", out)
+        # a plan may be for more devices than this machine can run
+        out, _ = self.trireme("plan", "show", "data=512,tensor=2,pipeline=4,schedule=1f1b", "--model", "mlp", data=False)
+        self.assertIn("on 4096 devices", out)
 
     def test_verify_names_every_parameter(self):
         out, _ = self.trireme("verify", "e.toml", "--plan", "tensor", "--devices", "2", "--steps", "2")

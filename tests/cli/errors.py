@@ -21,6 +21,7 @@ class Flags(CliTest):
                 (["compare", "e.toml", "--devices", "2,x"], ["--devices", "x", "whole number"]),
                 (["train", "e.toml", "--devices", "2,4"], ["--devices", "2,4", "one whole number"]),
                 (["train", "e.toml", "--devices", "1000"], ["--devices", "1000", "256"]),
+                (["train", "e.toml", "--plan", "."], ["--plan", "is a folder", "plan.json"]),
                 (["train", "e.toml", "--steps", "0"], ["--steps", "0", "at least 1"]),
                 (["train", "e.toml", "--steps", "1.5"], ["--steps", "1.5", "whole number"]),
                 (["train", "e.toml", "--seed", "-1"], ["--seed", "-1", "at least 0"]),
@@ -70,6 +71,7 @@ class ExperimentFile(CliTest):
                 ('["single", "data"]', '[]', ["strategies", "nothing to compare"]),
                 ('[2]', '[]', ["devices", "no number of workers"]),
                 ('[2]', '[0]', ["devices", "0"]),
+                ('[2]', '"two"', ["devices", "two", "list of whole numbers", "in brackets"]),
                 ('"fp32"', '"fp31"', ["precision", "fp31", "fp32"]))):
             self.assertIn(old, EXPERIMENT)
             self.write(f"{i}-e.toml", EXPERIMENT.replace(old, new))
@@ -81,7 +83,9 @@ class ExperimentFile(CliTest):
         self.all_refused((["train", "e.toml", "--set", assignment], says) for assignment, says in (
                                  ("optimizer.learning_rat=1", ["--set optimizer.learning_rat=1", "optimizer.learning_rate"]),
                                  ("device_memory=2 s", ["--set device_memory=2 s", "2 s"]),
+                                 ("model.hidden=3", ["--set model.hidden=3", "did you mean", "model.options.hidden"]),
                                  ("nonsense", ["--set nonsense", "key=value"])))
+        self.refused("train", "e.toml", "--set", "batch=8", "seed=2", says=["seed=2", "each key=value needs a --set of its own"])
 
 
 class Data(CliTest):
@@ -149,7 +153,7 @@ class Plans(CliTest):
                 (["--plan", "data=2,tensro=2"], ["tensro=2", "degree"]),
                 (["--plan", "data,recompute=everything"], ["--plan", "recompute=everything", "known: none, all, except_last"]),
                 (["--plan", "data,tensor=2"], ["--plan", "data already says", "spell out all degrees"]),
-                (["--plan", "data=300"], ["--plan", "data=300", "at most 256"]),
+                (["--plan", "data=300"], ["--plan data=300", "300 devices", "at most 256", "plan show"]),
                 (["--plan", "something-else"], ["something-else", "neither a known plan nor a file", "zero3", "speeds=2:1"]),
                 (["--plan", "pipedream,micro_batches=2"], ["pipedream", "2 micro-batches"]),
                 (["--plan", "hybrid:tensor", "--devices", "2"], ["2 devices", "at least 4"]),

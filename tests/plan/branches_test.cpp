@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-/// Relus and additions whose inputs are drawn at random.
+/// Relus and additions whose inputs are drawn at random; now and then nobody reads one.
 Model random_graph(std::mt19937_64& random) {
   ModelBuilder b("random");
   std::vector<NodeId> nodes{b.input("data", {4})};
@@ -33,6 +33,7 @@ Model random_graph(std::mt19937_64& random) {
   }
   std::set<NodeId> open(nodes.begin(), nodes.end());  // whose output nothing uses yet
   for (NodeId id : used) open.erase(id);
+  if (open.size() > 1 && random() % 2) open.erase(open.begin());
   while (open.size() > 1) {
     const NodeId first = *open.begin(), second = *std::next(open.begin());
     open.erase(first);
@@ -42,7 +43,13 @@ Model random_graph(std::mt19937_64& random) {
   return b.finish(nodes.back(), b.layer<SoftmaxCrossEntropy>({nodes.back(), target}, "loss"));
 }
 
-/// Nodes that can be reached from `from` without entering `wall`.
+/// Whether the loss can be reached from `from`.
+bool is_live(const Model& model, NodeId from) {
+  const auto& consumers = model.consumers(from);
+  return from == model.loss() || std::any_of(consumers.begin(), consumers.end(), [&](NodeId id) { return is_live(model, id); });
+}
+
+/// Live nodes that can be reached from `from` without entering `wall`.
 std::set<NodeId> reachable(const Model& model, NodeId from, NodeId wall) {
   std::set<NodeId> found;
   std::vector<NodeId> todo{from};
@@ -50,12 +57,12 @@ std::set<NodeId> reachable(const Model& model, NodeId from, NodeId wall) {
     const NodeId id = todo.back();
     todo.pop_back();
     for (NodeId next : model.consumers(id))
-      if (next != wall && found.insert(next).second) todo.push_back(next);
+      if (next != wall && is_live(model, next) && found.insert(next).second) todo.push_back(next);
   }
   return found;
 }
 
-bool is_end(const Model& model, NodeId id) { return model.consumers(id).empty(); }
+bool is_end(const Model& model, NodeId id) { return id == model.loss(); }
 
 /// The first node that no way from `fork` to an end gets around; -1: none.
 NodeId join_of(const Model& model, NodeId fork) {
@@ -82,7 +89,9 @@ std::vector<NodeId> group_of(const Model& model, const std::set<NodeId>& inside,
 std::vector<BranchRegion> by_definition(const Model& model) {
   std::vector<BranchRegion> regions;
   for (NodeId fork = 0; fork < NodeId(model.nodes().size()); ++fork) {
-    if (model.consumers(fork).size() < 2 || (!regions.empty() && fork < regions.back().join)) continue;
+    const auto& consumers = model.consumers(fork);
+    const auto readers = std::count_if(consumers.begin(), consumers.end(), [&](NodeId id) { return is_live(model, id); });
+    if (readers < 2 || (!regions.empty() && fork < regions.back().join)) continue;
     const NodeId join = join_of(model, fork);
     if (join < 0) continue;
     const auto inside = reachable(model, fork, join);

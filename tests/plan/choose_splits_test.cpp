@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "../base/expect_error.h"
 #include "model/layers/linear.h"
 #include "model/layers/relu.h"
 #include "model/layers/softmax_cross_entropy.h"
@@ -142,6 +143,46 @@ TEST(ChooseSplits, TiedWeightsAreCutAlike) {
 TEST(ChooseSplits, DegreeOneReplicates) {
   const Model model = make_model({"mlp", {8}, 4, {}});
   for (const std::string& split : choose_splits(model, 1, 64)) EXPECT_EQ(split, "replicate");
+}
+
+/// Who names a split wants it, whatever the nominal costs say: images too large for one device.
+TEST(ChooseSplits, HeightWhereverRowsDivide) {
+  const Model model = make_model({"cifar-resnet18", {3, 24, 24}, 10, {{"width", 8}}});  // rows 24, 12, 6, 3
+  for (int degree : {2, 4}) {
+    const auto splits = choose_splits(model, degree, 64, "height");
+    int by_height = 0;
+    for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
+      bool offered = false;
+      for (const ShardingOption& option : model.node(id).layer->sharding_options(model.input_shapes(id), degree))
+        offered = offered || option.name == "height";
+      EXPECT_EQ(splits[size_t(id)] == "height", offered) << model.node(id).name << " over " << degree;
+      by_height += offered;
+    }
+    EXPECT_GT(by_height, 10);
+  }
+}
+
+TEST(ChooseSplits, SequenceBetweenLayersThatDivideTheirWeights) {
+  const Model model = make_model({"transformer-lm", {16}, 32, {{"layers", 2}, {"width", 16}, {"heads", 4}}});
+  const auto splits = choose_splits(model, 2, 64, "sequence");
+  int attention = 0, norms = 0;
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
+    const std::string_view kind = model.node(id).layer->kind();
+    if (kind == "layer_norm") EXPECT_EQ(splits[size_t(id)], "sequence") << model.node(id).name;
+    if (kind == "attention") EXPECT_EQ(splits[size_t(id)], "heads") << model.node(id).name;
+    norms += kind == "layer_norm";
+    attention += kind == "attention";
+  }
+  EXPECT_EQ(attention, 2);
+  EXPECT_EQ(norms, 5);
+}
+
+TEST(ChooseSplits, ErrorsNameTheDims) {
+  const Model images = make_model({"cifar-resnet18", {3, 24, 24}, 10, {{"width", 8}}}), mlp = make_model({"mlp", {6}, 4, {}});
+  expect_error(Blame::user, {"split=height", "tensor degree of 5", "the heights are 24, 12, 6, 3"},
+               [&] { named_plan("tensor=5,split=height", images, Cluster::uniform(5), 64, {}); });
+  expect_error(Blame::user, {"split=height", "mlp has no images"},
+               [&] { named_plan("tensor=2,split=height", mlp, Cluster::uniform(2), 64, {}); });
 }
 
 }  // namespace

@@ -218,7 +218,8 @@ TEST(PlanJson, Refused) {
   refuse_json({"trireme_plan = 2", "reads format 1", "make the plan again"}, [](auto& j) { j["trireme_plan"] = 2; });
   refuse_json({"not a plan", "trireme_plan", "compare with a plan.json"}, [](auto& j) { j.erase("trireme_plan"); });
   refuse_json({"not a plan", "stages"}, [](auto& j) { j.erase("stages"); });
-  refuse_json({"not a plan"}, [](auto& j) { j = nlohmann::json::array(); });
+  refuse_json({"not a plan", "this is an array"}, [](auto& j) { j = nlohmann::json::array(); });
+  refuse_json({"model \"resnet18\"", "its fingerprint is that of mlp", "correct the name"}, [](auto& j) { j["model"] = "resnet18"; });
   refuse_json({"devices = \"eight\"", "whole number"}, [](auto& j) { j["devices"] = "eight"; });
   refuse_json({"layer \"fc9\"", "no layer of that name", "correct the name"}, [](auto& j) { j["layers"][0]["layer"] = "fc9"; });
   refuse_json({"layer \"data\"", "no layer of that name"}, [](auto& j) { j["layers"][0]["layer"] = "data"; });

@@ -365,7 +365,7 @@ TEST(PrivateReplicas, MisuseIsRefused) {
     expect_error(Blame::run, {"not gathered between"}, [&] { replicas->prefetch(0); });
     expect_error(Blame::run, {"not gathered between"}, [&] { replicas->gather(0); });
     expect_error(Blame::run, {"frozen"}, [&] { replicas->reduce(1, true); });
-    if (world.rank() == 1) expect_error(Blame::run, {"does not hold"}, [&] { replicas->gradient(2, 0); });
+    if (world.rank() == 1) expect_error(Blame::run, {"does not hold"}, [&] { replicas->gradient(2); });
     world.barrier();
   });
 }

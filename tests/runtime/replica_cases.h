@@ -83,7 +83,7 @@ inline void add_gradient(Replicas& replicas, const Program& program, BucketId b,
   for (size_t s = 0; s < bucket.shards.size(); ++s) {
     const at::Tensor part = contribution(bucket, b, int(s), rank, batch, micro);
     if (!part.defined()) continue;
-    const at::Tensor place = replicas.gradient(b, batch).narrow(0, bucket.shards[s].offset, part.numel());
+    const at::Tensor place = replicas.gradient(b).narrow(0, bucket.shards[s].offset, part.numel());
     if (replicas.written(b, int(s))) place.add_(part);
     else place.copy_(part);
     replicas.written(b, int(s)) = true;

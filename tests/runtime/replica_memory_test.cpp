@@ -27,7 +27,7 @@ std::pair<int64_t, int64_t> memory_of(Level level, int n, const OptimizerConfig&
       for (int micro = 0; micro < 2; ++micro)
         for (BucketId b = 0; b < BucketId(shapes.size()); ++b) {
           replicas->gather(b);
-          const at::Tensor gradient = replicas->gradient(b, t);
+          const at::Tensor gradient = replicas->gradient(b);
           if (gradient.defined()) gradient.fill_(1);
           for (size_t s = 0; s < shapes[size_t(b)].shards.size(); ++s) replicas->written(b, int(s)) = gradient.defined();
           replicas->release(b);

@@ -81,7 +81,8 @@ TEST_F(ExperimentFile, Defaults) {
   EXPECT_EQ(e.batch, 128);
   EXPECT_EQ(e.precision, Precision::fp32);
   EXPECT_FALSE(e.target_accuracy);
-  EXPECT_EQ(e.device_threads, std::vector<int>{1});
+  EXPECT_EQ(e.threads, 1);
+  EXPECT_TRUE(e.device_threads.empty());
   EXPECT_TRUE(e.device_speeds.empty() && e.frozen.empty());
   EXPECT_FALSE(e.private_replicas);
   EXPECT_EQ(cluster_of(e, 2).devices[0].speed, 1);
@@ -116,6 +117,8 @@ TEST_F(ExperimentFile, SpeedsFollowThreads) {
   EXPECT_EQ(cluster_of(e, 2).devices[0].speed, 2);
   EXPECT_EQ(cluster_of(e, 2).devices[1].speed, 1);
   EXPECT_EQ(cluster_of(e, 1).size(), 1);
+  e = read("device_threads = [2]");  // a list is one number per worker, however short
+  expect_error(Blame::user, {file_.string(), "device_threads lists 1 of 2 devices"}, [&] { threads_of(e, 2); });
   e = read("device_threads = 3");
   EXPECT_EQ(threads_of(e, 2), (std::vector<int>{3, 3}));
   EXPECT_EQ(cluster_of(e, 2).devices[0].speed, cluster_of(e, 2).devices[1].speed);
@@ -158,6 +161,7 @@ TEST_F(ExperimentFile, Refused) {
   refuse({"device_speeds", "must be positive"}, "device_speeds = [1, 0]");
   refuse({"replicas", "privat", "did you mean", "private"}, "replicas = \"privat\"");
   refuse({"frozen", "name is empty"}, "frozen = [\"\"]");
+  refuse({"frozen", "\"*x\"", "at the end only", "layer1.*"}, "frozen = [\"*x\"]");
   refuse({"batch_norm", "defered", "deferred"}, "batch_norm = \"defered\"");
   refuse({"micro_batches", "at least 0"}, "micro_batches = -1");
   refuse({"kind", "lamb", "adamw"}, "", "kind = \"lamb\"");

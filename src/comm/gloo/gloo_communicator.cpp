@@ -21,14 +21,6 @@ constexpr int64_t kSegmentBytes = 1 << 20;
 
 bool says_nothing(const at::Tensor& tensor) { return !tensor.defined() || tensor.numel() == 0; }
 
-int64_t bytes_of(const at::Tensor& tensor) { return tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0; }
-
-std::vector<int64_t> bytes_of_each(std::span<const at::Tensor> tensors) {
-  std::vector<int64_t> bytes;
-  for (const at::Tensor& tensor : tensors) bytes.push_back(bytes_of(tensor));
-  return bytes;
-}
-
 const char* name_of(ReduceOp op) { return op == ReduceOp::sum ? "sum" : "max"; }
 
 /// FNV-1a: the same number for the same text in every process.
@@ -42,30 +34,7 @@ int64_t number_of(const std::string& text) {
 
 GlooCommunicator::GlooCommunicator(std::shared_ptr<GlooWorld> world, std::vector<int> world_ranks, int rank, int64_t id,
                                    std::shared_ptr<Tally> parent)
-    : world_(std::move(world)),
-      world_ranks_(std::move(world_ranks)),
-      rank_(rank),
-      id_(id),
-      tally_(std::make_shared<Tally>(Tally{{}, std::move(parent)})) {}
-
-void GlooCommunicator::require(bool condition, const std::string& operation, const std::string& promise) {
-  if (condition) return;
-  const std::string message = fmt::format("rank {}: {}: {}", rank_, operation, promise);
-  world_->abort(message);
-  check_internal(false, message);
-}
-
-void GlooCommunicator::require_rank(int rank, const std::string& operation) {
-  require(rank >= 0 && rank < size(), operation, fmt::format("there is no rank {} in a group of {}", rank, size()));
-}
-
-void GlooCommunicator::record(int64_t bytes, double waited) {
-  for (Tally* tally = tally_.get(); tally; tally = tally->parent.get()) {
-    tally->count.bytes_sent += bytes;
-    tally->count.operations += 1;
-    tally->count.wait_seconds += waited;
-  }
-}
+    : GroupMember(rank, std::move(parent)), world_(std::move(world)), world_ranks_(std::move(world_ranks)), id_(id) {}
 
 // ---- parts of a collective ----
 
@@ -92,8 +61,8 @@ void GlooCommunicator::give(Call& call, int to, const at::Tensor& part) {
 }
 
 void GlooCommunicator::fail_mismatch(int other, const std::string& other_called, const std::string& called) {
-  std::pair<int, std::string> first{rank_, called}, second{other, other_called};
-  if (other < rank_) std::swap(first, second);
+  std::pair<int, std::string> first{rank(), called}, second{other, other_called};
+  if (other < rank()) std::swap(first, second);
   world_->fail(
       "collective",
       fmt::format("rank {} called {}, rank {} called {}", first.first, first.second, second.first, second.second),
@@ -108,7 +77,7 @@ void GlooCommunicator::check_call(const Call& call, int from, const FrameHeader&
   if (header.tag != call.number || theirs != expected.text) fail_mismatch(from, theirs, call.text);
   if (header.matches(target)) return;
   const std::string sent = header.bytes == 0 ? "nothing" : header.shape_text();
-  fail_mismatch(from, fmt::format("{} with {} for rank {}", call.name, sent, rank_),
+  fail_mismatch(from, fmt::format("{} with {} for rank {}", call.name, sent, rank()),
                 fmt::format("{} with room for {} from rank {}", call.name, shape_text(target), from));
 }
 
@@ -148,7 +117,7 @@ void GlooCommunicator::reduce_parts(Call& call, ReduceOp op, const at::Tensor& o
   }
   std::vector<const void*> inputs(size());
   for (int q = 0, next = 0; q < size(); ++q) {
-    if (q == rank_) {
+    if (q == rank()) {
       inputs[q] = own.data_ptr();
       continue;
     }
@@ -182,7 +151,7 @@ void GlooCommunicator::all_reduce_into(const at::Tensor& input, at::Tensor& outp
 
   if (bytes_of(input) <= kInlineBytes) {  // one round: everybody adds everything
     for (int q = 0; q < size(); ++q)
-      if (q != rank_) give(call, q, in);
+      if (q != rank()) give(call, q, in);
     reduce_parts(call, op, in, out);
   } else {
     // Round 1: chunk q goes to rank q, which adds. Round 2: rank q gives its sum to all. A sum arrives in `out`, which may be
@@ -195,16 +164,16 @@ void GlooCommunicator::all_reduce_into(const at::Tensor& input, at::Tensor& outp
       begin_at += length;
     }
     for (int q = 0; q < size(); ++q)
-      if (q != rank_) give(call, q, ins[q]);
-    reduce_parts(call, op, ins[rank_], outs[rank_]);
+      if (q != rank()) give(call, q, ins[q]);
+    reduce_parts(call, op, ins[rank()], outs[rank()]);
     for (int q = 0; q < size(); ++q)
-      if (q != rank_) give(call, q, outs[rank_]);
+      if (q != rank()) give(call, q, outs[rank()]);
     for (int q = 0; q < size(); ++q)
-      if (q != rank_) want(call, q, outs[q]);
+      if (q != rank()) want(call, q, outs[q]);
     receive_parts(call);
   }
   if (!in_place) output.copy_(result);
-  end(call, all_reduce_bytes(input.numel(), input.element_size(), size(), rank_));
+  end(call, all_reduce_bytes(input.numel(), input.element_size(), size(), rank()));
 }
 
 void GlooCommunicator::all_gather(const at::Tensor& input, std::span<at::Tensor> outputs) {
@@ -212,12 +181,12 @@ void GlooCommunicator::all_gather(const at::Tensor& input, std::span<at::Tensor>
   require(static_cast<int>(outputs.size()) == size() && input.defined(), "all_gather", "needs one output per rank");
   Call call = begin("all_gather");
   for (int q = 0; q < size(); ++q)
-    if (q != rank_) give(call, q, input);
+    if (q != rank()) give(call, q, input);
   for (int q = 0; q < size(); ++q)
-    if (q != rank_) want(call, q, outputs[q]);
-  if (!says_nothing(input) && !outputs[rank_].is_same(input)) outputs[rank_].copy_(input);
+    if (q != rank()) want(call, q, outputs[q]);
+  if (!says_nothing(input) && !outputs[rank()].is_same(input)) outputs[rank()].copy_(input);
   receive_parts(call);
-  end(call, all_gather_bytes(bytes_of_each(outputs), rank_));
+  end(call, all_gather_bytes(bytes_of_each(outputs), rank()));
 }
 
 void GlooCommunicator::reduce_scatter(std::span<const at::Tensor> inputs, at::Tensor& output) {
@@ -225,17 +194,17 @@ void GlooCommunicator::reduce_scatter(std::span<const at::Tensor> inputs, at::Te
   require(static_cast<int>(inputs.size()) == size() && output.defined(), "reduce_scatter", "needs one input per rank");
   require(can_reduce(output.scalar_type()), "reduce_scatter",
           fmt::format("cannot reduce dtype {}", c10::toString(output.scalar_type())));
-  const at::Tensor& mine = inputs[rank_];
+  const at::Tensor& mine = inputs[rank()];
   require(mine.defined() && mine.sizes() == output.sizes() && mine.scalar_type() == output.scalar_type(),
           "reduce_scatter", "the rank's own input and its output must have one shape and dtype");
   Call call = begin("reduce_scatter(sum)");
   for (int q = 0; q < size(); ++q)
-    if (q != rank_) give(call, q, inputs[q]);
+    if (q != rank()) give(call, q, inputs[q]);
   const bool in_place = output.is_contiguous();
   const at::Tensor result = in_place ? output.detach() : at::empty(output.sizes(), output.options());
   reduce_parts(call, ReduceOp::sum, mine.detach().contiguous(), result);
   if (!in_place) output.copy_(result);
-  end(call, reduce_scatter_bytes(bytes_of_each(inputs), rank_));
+  end(call, reduce_scatter_bytes(bytes_of_each(inputs), rank()));
 }
 
 void GlooCommunicator::all_to_all(std::span<const at::Tensor> inputs, std::span<at::Tensor> outputs) {
@@ -244,12 +213,12 @@ void GlooCommunicator::all_to_all(std::span<const at::Tensor> inputs, std::span<
           "needs one input and one output per rank");
   Call call = begin("all_to_all");
   for (int q = 0; q < size(); ++q)
-    if (q != rank_) give(call, q, inputs[q]);
+    if (q != rank()) give(call, q, inputs[q]);
   for (int q = 0; q < size(); ++q)
-    if (q != rank_) want(call, q, outputs[q]);
-  if (!says_nothing(inputs[rank_])) outputs[rank_].copy_(inputs[rank_]);
+    if (q != rank()) want(call, q, outputs[q]);
+  if (!says_nothing(inputs[rank()])) outputs[rank()].copy_(inputs[rank()]);
   receive_parts(call);
-  end(call, all_to_all_bytes(bytes_of_each(inputs), rank_));
+  end(call, all_to_all_bytes(bytes_of_each(inputs), rank()));
 }
 
 void GlooCommunicator::broadcast(at::Tensor& tensor, int root) {
@@ -257,8 +226,8 @@ void GlooCommunicator::broadcast(at::Tensor& tensor, int root) {
   require(tensor.defined(), "broadcast", "the tensor must be defined");
   require_rank(root, "broadcast");
   Call call = begin(fmt::format("broadcast(root {})", root), tensor);
-  const bool is_root = rank_ == root, is_last = (rank_ + 1) % size() == root;
-  const int before = (rank_ + size() - 1) % size(), behind = (rank_ + 1) % size();
+  const bool is_root = rank() == root, is_last = (rank() + 1) % size() == root;
+  const int before = (rank() + size() - 1) % size(), behind = (rank() + 1) % size();
   const bool in_place = tensor.is_contiguous();
   at::Tensor values = in_place ? tensor.detach() : at::empty(tensor.sizes(), tensor.options());
   if (is_root && !in_place) values.copy_(tensor);
@@ -275,15 +244,15 @@ void GlooCommunicator::broadcast(at::Tensor& tensor, int root) {
     at += segment;
   } while (at < flat.numel());
   if (!is_root && !in_place) tensor.copy_(values);
-  end(call, broadcast_bytes(bytes_of(tensor), size(), rank_, root));
+  end(call, broadcast_bytes(bytes_of(tensor), size(), rank(), root));
 }
 
 void GlooCommunicator::barrier() {
   Call call = begin("barrier");
   for (int distance = 1; distance < size();
        distance *= 2) {  // after each round, twice as many ranks are known to have come
-    give(call, (rank_ + distance) % size(), {});
-    want(call, (rank_ + size() - distance) % size(), {});
+    give(call, (rank() + distance) % size(), {});
+    want(call, (rank() + size() - distance) % size(), {});
   }
   end(call, 0);
 }
@@ -301,7 +270,7 @@ void GlooCommunicator::send(const at::Tensor& tensor, int to, int64_t tag) {
   const at::Tensor data = dense(tensor);
   header.describe(data);
   world_->post_and_forget(header, data, world_ranks_[to], fmt::format("send to rank {}, tag {}", to, tag));
-  record(to == rank_ ? 0 : bytes_of(tensor), 0);
+  record(to == rank() ? 0 : bytes_of(tensor), 0);
 }
 
 at::Tensor GlooCommunicator::receive(int from, int64_t tag) {
@@ -326,22 +295,16 @@ at::Tensor GlooCommunicator::receive(int from, int64_t tag) {
 }
 
 std::unique_ptr<Communicator> GlooCommunicator::group(std::span<const int> ranks) {
-  const std::string list = fmt::format("ranks {} of a group of {}", fmt::join(ranks, ","), size());
   world_->throw_if_aborted();
-  require(std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal<>()) == ranks.end(), "group",
-          list + " are not ascending");
-  const auto mine = std::find(ranks.begin(), ranks.end(), rank_);
-  require(mine != ranks.end(), "group", list + " lack the rank that asks");
-  require_rank(ranks.front(), "group");
-  require_rank(ranks.back(), "group");
+  const int mine = rank_in(ranks);
   std::vector<int> world_ranks;
   for (const int r : ranks) world_ranks.push_back(world_ranks_[r]);
   // The number follows from what all members know, so they need not talk to agree on it.
-  const std::string members = fmt::format("{}/{}/{}", id_, fmt::join(world_ranks, ","), requests_[world_ranks]++);
+  const std::string members = fmt::format("{}/{}/{}", id_, fmt::join(world_ranks, ","), count_request(world_ranks));
   const int64_t id = number_of(members);
   world_->register_group(id, members);
-  return std::make_unique<GlooCommunicator>(world_, std::move(world_ranks), static_cast<int>(mine - ranks.begin()), id,
-                                            tally_);
+  return std::make_unique<GlooCommunicator>(world_, std::move(world_ranks), mine, id,
+                                            tally());
 }
 
 std::unique_ptr<Communicator> gloo_communicator(const GlooOptions& options) {

@@ -2,14 +2,13 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
 #include "comm/gloo/gloo_world.h"
+#include "comm/group_member.h"
 
 namespace trireme {
 
@@ -17,19 +16,12 @@ namespace trireme {
 /// world keeps anyway; the bytes are those of the ring (comm/formulas.h), in two rounds instead of 2(n-1). Parts are added in
 /// rank order on the rank that owns them. Broadcasts go down a chain in segments. Each part carries the call it belongs to, so
 /// that calls that do not match are an error that names both.
-class GlooCommunicator final : public Communicator {
+class GlooCommunicator final : public GroupMember {
  public:
-  /// Counts, together with those of the communicator that this one was made from.
-  struct Tally {
-    CommunicationCount count;
-    std::shared_ptr<Tally> parent;
-  };
-
   /// `id`: the same on every member and on no other group that shares a member with it.
   GlooCommunicator(std::shared_ptr<GlooWorld> world, std::vector<int> world_ranks, int rank, int64_t id,
                    std::shared_ptr<Tally> parent);
 
-  int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(world_ranks_.size()); }
   void all_reduce(at::Tensor& tensor, ReduceOp op) override { all_reduce_into(tensor, tensor, op); }
   void all_reduce_into(const at::Tensor& input, at::Tensor& output, ReduceOp op) override;
@@ -41,7 +33,6 @@ class GlooCommunicator final : public Communicator {
   at::Tensor receive(int from, int64_t tag) override;
   void barrier() override;
   std::unique_ptr<Communicator> group(std::span<const int> ranks) override;
-  CommunicationCount count() const override { return tally_->count; }
   void abort(const std::string& reason) override { world_->abort(reason); }
   std::string abort_reason() const override { return world_->abort_reason(); }
 
@@ -73,17 +64,11 @@ class GlooCommunicator final : public Communicator {
   void check_call(const Call& call, int from, const FrameHeader& header, const at::Tensor& target);
   [[noreturn]] void fail_mismatch(int other, const std::string& other_called, const std::string& called);
 
-  void require(bool condition, const std::string& operation, const std::string& promise);
-  void require_rank(int rank, const std::string& operation);
-  void record(int64_t bytes, double waited);
 
   const std::shared_ptr<GlooWorld> world_;
   const std::vector<int> world_ranks_;  // ascending
-  const int rank_;
   const int64_t id_;
-  const std::shared_ptr<Tally> tally_;
-  int64_t calls_ = 0;                             // collectives begun
-  std::map<std::vector<int>, int64_t> requests_;  // how often a group of these world ranks was asked for
+  int64_t calls_ = 0;  // collectives begun
 };
 
 }  // namespace trireme

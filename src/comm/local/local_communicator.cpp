@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -12,47 +11,14 @@
 #include "comm/local/reduce_kernels.h"
 
 namespace trireme {
-namespace {
-
-int64_t bytes_of(const at::Tensor& tensor) { return tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0; }
-
-std::vector<int64_t> bytes_of_each(std::span<const at::Tensor> tensors) {
-  std::vector<int64_t> bytes;
-  for (const at::Tensor& tensor : tensors) bytes.push_back(bytes_of(tensor));
-  return bytes;
-}
-
-}  // namespace
 
 LocalCommunicator::LocalCommunicator(std::shared_ptr<LocalState> world, std::shared_ptr<LocalGroup> group, int rank,
                                      std::shared_ptr<Tally> parent)
-    : world_(std::move(world)),
-      group_(std::move(group)),
-      rank_(rank),
-      tally_(std::make_shared<Tally>(Tally{{}, std::move(parent)})) {}
-
-void LocalCommunicator::require(bool condition, const char* operation, const std::string& promise) {
-  if (condition) return;
-  const std::string message = fmt::format("rank {}: {}: {}", rank_, operation, promise);
-  world_->abort(message);
-  check_internal(false, message);
-}
-
-void LocalCommunicator::require_rank(int rank, const char* operation) {
-  require(rank >= 0 && rank < size(), operation, fmt::format("there is no rank {} in a group of {}", rank, size()));
-}
-
-void LocalCommunicator::record(int64_t bytes, double waited) {
-  for (Tally* tally = tally_.get(); tally; tally = tally->parent.get()) {
-    tally->count.bytes_sent += bytes;
-    tally->count.operations += 1;
-    tally->count.wait_seconds += waited;
-  }
-}
+    : GroupMember(rank, std::move(parent)), world_(std::move(world)), group_(std::move(group)) {}
 
 void LocalCommunicator::meet(const std::function<void(LocalCall&)>& publish, int64_t bytes) {
   world_->throw_if_aborted();
-  LocalCall& call = group_->calls[rank_];
+  LocalCall& call = group_->calls[rank()];
   call.op = ReduceOp::sum;
   call.root = 0;
   publish(call);
@@ -84,7 +50,7 @@ double LocalCommunicator::run_call() {
     if (group_->left.fetch_add(1) + 1 == everyone) group_->freed.fetch_add(1);
     return waited;
   }
-  group_->work(rank_);
+  group_->work(rank());
   if (group_->left.fetch_add(1) + 1 == everyone) {
     world_->throw_if_aborted();
     world_->advance(group_->freed, 1);
@@ -108,7 +74,7 @@ void LocalCommunicator::all_reduce_into(const at::Tensor& input, at::Tensor& out
         call.inputs.assign(1, input);
         call.outputs.assign(1, output);
       },
-      all_reduce_bytes(input.numel(), input.element_size(), size(), rank_));
+      all_reduce_bytes(input.numel(), input.element_size(), size(), rank()));
 }
 
 void LocalCommunicator::all_gather(const at::Tensor& input, std::span<at::Tensor> outputs) {
@@ -119,7 +85,7 @@ void LocalCommunicator::all_gather(const at::Tensor& input, std::span<at::Tensor
         call.inputs.assign(1, input);
         call.outputs.assign(outputs.begin(), outputs.end());
       },
-      all_gather_bytes(bytes_of_each(outputs), rank_));
+      all_gather_bytes(bytes_of_each(outputs), rank()));
 }
 
 void LocalCommunicator::reduce_scatter(std::span<const at::Tensor> inputs, at::Tensor& output) {
@@ -132,7 +98,7 @@ void LocalCommunicator::reduce_scatter(std::span<const at::Tensor> inputs, at::T
         call.inputs.assign(inputs.begin(), inputs.end());
         call.outputs.assign(1, output);
       },
-      reduce_scatter_bytes(bytes_of_each(inputs), rank_));
+      reduce_scatter_bytes(bytes_of_each(inputs), rank()));
 }
 
 void LocalCommunicator::all_to_all(std::span<const at::Tensor> inputs, std::span<at::Tensor> outputs) {
@@ -144,7 +110,7 @@ void LocalCommunicator::all_to_all(std::span<const at::Tensor> inputs, std::span
         call.inputs.assign(inputs.begin(), inputs.end());
         call.outputs.assign(outputs.begin(), outputs.end());
       },
-      all_to_all_bytes(bytes_of_each(inputs), rank_));
+      all_to_all_bytes(bytes_of_each(inputs), rank()));
 }
 
 void LocalCommunicator::broadcast(at::Tensor& tensor, int root) {
@@ -157,7 +123,7 @@ void LocalCommunicator::broadcast(at::Tensor& tensor, int root) {
         call.inputs.assign(1, tensor);
         call.outputs.assign(1, tensor);
       },
-      broadcast_bytes(bytes_of(tensor), size(), rank_, root));
+      broadcast_bytes(bytes_of(tensor), size(), rank(), root));
 }
 
 void LocalCommunicator::barrier() {
@@ -168,14 +134,14 @@ void LocalCommunicator::send(const at::Tensor& tensor, int to, int64_t tag) {
   require_rank(to, "send");
   require(tensor.defined(), "send", "the tensor must be defined");
   world_->throw_if_aborted();
-  world_->post(group_->world_ranks[to], {group_->id, rank_, tag}, tensor);
-  record(to == rank_ ? 0 : bytes_of(tensor), 0);
+  world_->post(group_->world_ranks[to], {group_->id, rank(), tag}, tensor);
+  record(to == rank() ? 0 : bytes_of(tensor), 0);
 }
 
 at::Tensor LocalCommunicator::receive_shared(int from, int64_t tag) {
   require_rank(from, "receive");
   double waited = 0;
-  at::Tensor message = world_->take(group_->world_ranks[rank_], {group_->id, from, tag}, waited);
+  at::Tensor message = world_->take(group_->world_ranks[rank()], {group_->id, from, tag}, waited);
   record(0, waited);
   return message;
 }
@@ -188,19 +154,13 @@ at::Tensor LocalCommunicator::receive(int from, int64_t tag) {
 }
 
 std::unique_ptr<Communicator> LocalCommunicator::group(std::span<const int> ranks) {
-  const std::string list = fmt::format("ranks {} of a group of {}", fmt::join(ranks, ","), size());
   world_->throw_if_aborted();
-  require(std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal<>()) == ranks.end(), "group",
-          list + " are not ascending");
-  const auto mine = std::find(ranks.begin(), ranks.end(), rank_);
-  require(mine != ranks.end(), "group", list + " lack the rank that asks");
-  require_rank(ranks.front(), "group");
-  require_rank(ranks.back(), "group");
+  const int mine = rank_in(ranks);
   std::vector<int> world_ranks;
   for (const int r : ranks) world_ranks.push_back(group_->world_ranks[r]);
-  const int64_t occurrence = requests_[world_ranks]++;
+  const int64_t occurrence = count_request(world_ranks);
   auto members = world_->group(group_->id, world_ranks, occurrence);
-  return std::make_unique<LocalCommunicator>(world_, std::move(members), static_cast<int>(mine - ranks.begin()), tally_);
+  return std::make_unique<LocalCommunicator>(world_, std::move(members), mine, tally());
 }
 
 }  // namespace trireme

@@ -2,30 +2,22 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/group_member.h"
 #include "comm/local/local_group.h"
 #include "comm/local/local_state.h"
 
 namespace trireme {
 
-class LocalCommunicator final : public Communicator {
+class LocalCommunicator final : public GroupMember {
  public:
-  /// Counts, together with those of the communicator that this one was made from.
-  struct Tally {
-    CommunicationCount count;
-    std::shared_ptr<Tally> parent;
-  };
-
   LocalCommunicator(std::shared_ptr<LocalState> world, std::shared_ptr<LocalGroup> group, int rank,
                     std::shared_ptr<Tally> parent);
 
-  int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
   void all_reduce(at::Tensor& tensor, ReduceOp op) override;
   void all_reduce_into(const at::Tensor& input, at::Tensor& output, ReduceOp op) override;
@@ -38,24 +30,17 @@ class LocalCommunicator final : public Communicator {
   at::Tensor receive_shared(int from, int64_t tag) override;
   void barrier() override;
   std::unique_ptr<Communicator> group(std::span<const int> ranks) override;
-  CommunicationCount count() const override { return tally_->count; }
   void abort(const std::string& reason) override { world_->abort(reason); }
   std::string abort_reason() const override { return world_->aborted() ? world_->abort_reason() : ""; }
 
  private:
-  void require(bool condition, const char* operation, const std::string& promise);
-  void require_rank(int rank, const char* operation);
   /// Fills in this rank's call with `publish`, meets the others and does the work. A rank that cannot go on stops all.
   void meet(const std::function<void(LocalCall&)>& publish, int64_t bytes);
   double run_call();
-  void record(int64_t bytes, double waited);
 
   const std::shared_ptr<LocalState> world_;
   const std::shared_ptr<LocalGroup> group_;
-  const int rank_;
-  const std::shared_ptr<Tally> tally_;
-  int64_t calls_ = 0;                             // collectives begun
-  std::map<std::vector<int>, int64_t> requests_;  // how often a group of these world ranks was asked for
+  int64_t calls_ = 0;  // collectives begun
 };
 
 }  // namespace trireme

@@ -89,6 +89,20 @@ std::vector<ShardingOption> elementwise_options(int inputs, const Shape& output,
   return options;
 }
 
+void add_product_gradient(LayerCall& call, int index, const at::Tensor& rows, const at::Tensor& values) {
+  if (!call.wants_gradient(index)) return;
+  const LayerCall::GradientTarget target = call.gradient_target(index);
+  if (target.tensor.scalar_type() == values.scalar_type() && target.tensor.is_contiguous()) {
+    target.tensor.view({rows.size(1), values.size(1)}).addmm_(rows.t(), values, target.accumulate ? 1 : 0, 1);
+    return;
+  }
+  const at::Tensor gradient = at::mm(rows.t(), values).view(target.tensor.sizes());
+  if (target.accumulate)
+    target.tensor.add_(gradient);
+  else
+    target.tensor.copy_(gradient);
+}
+
 void add_zero_gradients(LayerCall& call, int parameters) {
   for (int i = 0; i < parameters; ++i)
     if (call.wants_gradient(i)) call.add_gradient(i, at::zeros_like(call.parameter(i)));

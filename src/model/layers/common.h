@@ -38,6 +38,10 @@ ShardingOption replicate_option(int inputs, int parameters = 0, int buffers = 0)
 /// "sequence", "features" of [t, e]; "channels" of [c].
 std::vector<ShardingOption> elementwise_options(int inputs, const Shape& output, int degree, int last_dim);
 
+/// Adds rows^T values ([r, a] and [r, b]) to the gradient of a parameter of a * b elements, where that is wanted: straight into the
+/// flat gradient buffer where the dtypes are equal.
+void add_product_gradient(LayerCall& call, int index, const at::Tensor& rows, const at::Tensor& values);
+
 /// Zero gradients for all parameters that want one: what an empty local batch contributes.
 void add_zero_gradients(LayerCall& call, int parameters);
 

@@ -24,20 +24,6 @@ Shape with_last(const at::Tensor& tensor, int64_t last) {
   return shape;
 }
 
-/// weight gradient = gy^T x, straight into the flat gradient buffer where its dtype is the product's.
-void add_weight_gradient(LayerCall& call, const at::Tensor& gy, const at::Tensor& x) {
-  LayerCall::GradientTarget target = call.gradient_target(0);
-  if (target.tensor.scalar_type() == x.scalar_type()) {
-    target.tensor.addmm_(gy.t(), x, target.accumulate ? 1 : 0, 1);
-    return;
-  }
-  at::Tensor gradient = at::mm(gy.t(), x);
-  if (target.accumulate)
-    target.tensor.add_(gradient);
-  else
-    target.tensor.copy_(gradient);
-}
-
 }  // namespace
 
 Linear::Linear(std::string name, int64_t in, int64_t out, LinearOptions options)
@@ -130,7 +116,7 @@ void Linear::backward_parameters(LayerCall& call) const {
 
 void Linear::add_parameter_gradients(LayerCall& call, const at::Tensor& input, const at::Tensor& gy) const {
   if (gy.size(0) == 0) return add_zero_gradients(call, options_.bias ? 2 : 1);
-  if (call.wants_gradient(0)) add_weight_gradient(call, gy, as_matrix(input));
+  add_product_gradient(call, 0, gy, as_matrix(input));
   if (options_.bias && call.wants_gradient(1)) call.add_gradient(1, gy.sum(0));
 }
 

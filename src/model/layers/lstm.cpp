@@ -73,22 +73,6 @@ void step_cell_backward(const at::Tensor& activated, const at::Tensor& cell, con
   dc.mul_(gate(kForgetGate));
 }
 
-/// gradient of a weight [4, units, k] += gates^T values, straight into the flat gradient buffer where the dtypes are equal.
-void add_weight_gradient(LayerCall& call, int index, const at::Tensor& gates, const at::Tensor& values) {
-  if (!call.wants_gradient(index)) return;
-  LayerCall::GradientTarget target = call.gradient_target(index);
-  const bool direct = target.tensor.scalar_type() == values.scalar_type() && target.tensor.is_contiguous();
-  if (direct) {
-    target.tensor.view({gates.size(1), values.size(1)}).addmm_(gates.t(), values, target.accumulate ? 1 : 0, 1);
-    return;
-  }
-  at::Tensor gradient = at::mm(gates.t(), values).view(target.tensor.sizes());
-  if (target.accumulate)
-    target.tensor.add_(gradient);
-  else
-    target.tensor.copy_(gradient);
-}
-
 }  // namespace
 
 Lstm::Lstm(std::string name, int64_t in, int64_t hidden, LstmOptions options)
@@ -203,8 +187,8 @@ void Lstm::add_parameter_gradients(LayerCall& call, const at::Tensor& input, con
     return;
   }
   const at::Tensor gates = gate_gradients.view({rows, gate_gradients.size(2)});
-  add_weight_gradient(call, kInputWeight, gates, input.view({rows, in_}));
-  add_weight_gradient(call, kHiddenWeight, gates, previous.view({rows, hidden_}));
+  add_product_gradient(call, kInputWeight, gates, input.view({rows, in_}));
+  add_product_gradient(call, kHiddenWeight, gates, previous.view({rows, hidden_}));
   if (!call.wants_gradient(kInputBias) && !call.wants_gradient(kHiddenBias)) return;
   const at::Tensor bias = gates.sum(0).view(call.parameter(kInputBias).sizes());
   for (int index : {kInputBias, kHiddenBias})

@@ -1,0 +1,56 @@
+#include "comm/group_member.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "base/error.h"
+
+namespace trireme {
+
+GroupMember::GroupMember(int rank, std::shared_ptr<Tally> parent)
+    : rank_(rank), tally_(std::make_shared<Tally>(Tally{{}, std::move(parent)})) {}
+
+void GroupMember::require(bool condition, const std::string& operation, const std::string& promise) {
+  if (condition) return;
+  const std::string message = fmt::format("rank {}: {}: {}", rank_, operation, promise);
+  abort(message);
+  check_internal(false, message);
+}
+
+void GroupMember::require_rank(int rank, const std::string& operation) {
+  require(rank >= 0 && rank < size(), operation, fmt::format("there is no rank {} in a group of {}", rank, size()));
+}
+
+void GroupMember::record(int64_t bytes, double waited) {
+  for (Tally* tally = tally_.get(); tally; tally = tally->parent.get()) {
+    tally->count.bytes_sent += bytes;
+    tally->count.operations += 1;
+    tally->count.wait_seconds += waited;
+  }
+}
+
+int GroupMember::rank_in(std::span<const int> ranks) {
+  const std::string list = fmt::format("ranks {} of a group of {}", fmt::join(ranks, ","), size());
+  require(std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal<>()) == ranks.end(), "group",
+          list + " are not ascending");
+  const auto mine = std::find(ranks.begin(), ranks.end(), rank_);
+  require(mine != ranks.end(), "group", list + " lack the rank that asks");
+  require_rank(ranks.front(), "group");
+  require_rank(ranks.back(), "group");
+  return static_cast<int>(mine - ranks.begin());
+}
+
+int64_t bytes_of(const at::Tensor& tensor) { return tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0; }
+
+std::vector<int64_t> bytes_of_each(std::span<const at::Tensor> tensors) {
+  std::vector<int64_t> bytes;
+  for (const at::Tensor& tensor : tensors) bytes.push_back(bytes_of(tensor));
+  return bytes;
+}
+
+}  // namespace trireme

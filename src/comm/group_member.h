@@ -1,0 +1,49 @@
+// What the ends of all backends have in common: counting, and refusing calls that make no sense.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace trireme {
+
+/// Counts, together with those of the communicator that this one was made from.
+struct Tally {
+  CommunicationCount count;
+  std::shared_ptr<Tally> parent;
+};
+
+class GroupMember : public Communicator {
+ public:
+  int rank() const final { return rank_; }
+  CommunicationCount count() const final { return tally_->count; }
+
+ protected:
+  GroupMember(int rank, std::shared_ptr<Tally> parent);
+
+  /// A broken promise stops all: the others would wait for this rank for ever.
+  void require(bool condition, const std::string& operation, const std::string& promise);
+  void require_rank(int rank, const std::string& operation);
+  void record(int64_t bytes, double waited);
+  const std::shared_ptr<Tally>& tally() const { return tally_; }
+
+  /// This rank's number in a group of `ranks` to be made, which must be ascending and hold it.
+  int rank_in(std::span<const int> ranks);
+  /// How often a group of these world ranks was asked for before.
+  int64_t count_request(const std::vector<int>& world_ranks) { return requests_[world_ranks]++; }
+
+ private:
+  const int rank_;
+  const std::shared_ptr<Tally> tally_;
+  std::map<std::vector<int>, int64_t> requests_;
+};
+
+/// Bytes of each; 0 of an undefined tensor.
+std::vector<int64_t> bytes_of_each(std::span<const at::Tensor> tensors);
+int64_t bytes_of(const at::Tensor& tensor);
+
+}  // namespace trireme
