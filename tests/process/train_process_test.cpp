@@ -1,9 +1,10 @@
-// Training in processes that share no memory: the same weights and losses as in threads, and per device the bytes that ZeRO's
-// formulas say.
+// Training in processes that share no memory: the same weights and losses as in threads and on one device, and per device the bytes
+// that ZeRO's formulas say.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -23,10 +24,13 @@ using testing::Children;
 using testing::ChildTask;
 using testing::kBatch;
 using testing::kClasses;
+using testing::expect_same;
 using testing::ragged_batches;
 using testing::random_batches;
 
-constexpr double kTolerance = 1e-12;
+constexpr double kOfThreads = 1e-12;   // relative to the same plan in threads: sums in another order
+constexpr double kOfOneDevice = 1e-10;
+constexpr double kRounded = 1e-6;      // compression moves the weights by more than that
 constexpr double kLearningRate = 0.02;
 constexpr double kTimeLimit = 40;
 
@@ -51,7 +55,8 @@ std::unique_ptr<Communicator> world_of(const ChildTask& task) {
 
 // ---- what the children do ----
 
-/// words: model, strategy. Trains over the ragged batches in double; writes the losses and what it holds of every bucket.
+/// words: model, strategy. Trains over the ragged batches in double; writes the losses, how many segments it recomputed and what it
+/// holds of every bucket.
 int train_role(const ChildTask& task) {
   at::set_num_threads(1);
   const Model model = testing::small_model(task.words.at(0));
@@ -62,13 +67,18 @@ int train_role(const ChildTask& task) {
   const auto write = [&](const void* data, size_t bytes) {
     file.write(static_cast<const char*>(data), std::streamsize(bytes));
   };
+  int64_t recomputed = 0;
   for (size_t step = 0; step < ragged_batches().size(); ++step) {
     const StepOutcome outcome = worker.train({.step = int64_t(step),
                                               .batch = batch_of(int64_t(step)),
                                               .learning_rate = kLearningRate,
+                                              .trace = true,
                                               .starts_stream = step == 0});
     write(&outcome.loss_sum, sizeof outcome.loss_sum);
+    recomputed += std::count_if(outcome.events.begin(), outcome.events.end(),
+                                [](const Event& event) { return event.kind == EventKind::recompute; });
   }
+  write(&recomputed, sizeof recomputed);
   worker.drain();
   worker.settle();
   worker.barrier();
@@ -116,44 +126,94 @@ int memory_role(const ChildTask& task) {
 
 // ---- what the parent expects ----
 
-/// Every bucket as the parameters of `snapshot` say.
-std::vector<at::Tensor> buckets_of(const Program& program, const Snapshot& snapshot) {
-  std::vector<at::Tensor> buckets;
-  for (const Bucket& bucket : program.buckets) {
-    at::Tensor flat = at::zeros({bucket.elements}, at::kDouble);
-    for (const ParameterShard& shard : bucket.shards) {
-      at::Tensor values = snapshot.parameters[size_t(shard.parameter)];
-      for (size_t dim = 0; dim < shard.box.size(); ++dim)
-        values = values.narrow(int64_t(dim), shard.box[dim].begin, shard.box[dim].size());
-      ParameterStore::view_of(flat, shard).copy_(values);
-    }
-    buckets.push_back(flat);
-  }
-  return buckets;
-}
+/// What the children of a run wrote, put together.
+struct Trained {
+  std::vector<double> losses;  ///< mean over each step's batch
+  Snapshot last;               ///< parameters after the last step
+  int64_t recomputed = 0;      ///< segments, over all steps and processes
+};
 
-/// Compares one child's file and marks what it holds in `held`; adds its losses to `losses`.
-void check_result(const std::string& path, const std::vector<at::Tensor>& expected, std::vector<at::Tensor>& held,
-                  std::vector<double>& losses) {
+/// Flat buckets as the processes hold them. Holders of the same elements have the same bits.
+class Buckets {
+ public:
+  explicit Buckets(const Program& program) : program_(program) {
+    for (const Bucket& bucket : program.buckets) {
+      values_.push_back(at::zeros({bucket.elements}, at::kDouble));
+      known_.push_back(at::zeros({bucket.elements}, at::kBool));
+    }
+  }
+
+  void add(BucketId bucket, int64_t begin, const at::Tensor& piece) {
+    at::Tensor values = values_.at(size_t(bucket)).narrow(0, begin, piece.numel());
+    at::Tensor known = known_[size_t(bucket)].narrow(0, begin, piece.numel());
+    EXPECT_TRUE(at::equal(values.masked_select(known), piece.masked_select(known))) << "holders differ in bucket " << bucket;
+    values.copy_(piece);
+    known.fill_(true);
+  }
+
+  Snapshot snapshot() const {
+    Snapshot snapshot;
+    for (const ProgramParameter& parameter : program_.parameters) {
+      snapshot.names.push_back(parameter.spec.name);
+      snapshot.parameters.push_back(at::zeros(parameter.spec.shape, at::kDouble));
+    }
+    snapshot.gradients.resize(snapshot.names.size());
+    for (size_t b = 0; b < program_.buckets.size(); ++b) {
+      EXPECT_TRUE(known_[b].all().item<bool>()) << "nobody holds a part of bucket " << b;
+      for (const ParameterShard& shard : program_.buckets[b].shards) {
+        at::Tensor place = snapshot.parameters[size_t(shard.parameter)];
+        for (size_t dim = 0; dim < shard.box.size(); ++dim)
+          place = place.narrow(int64_t(dim), shard.box[dim].begin, shard.box[dim].size());
+        place.copy_(ParameterStore::view_of(values_[b], shard));
+      }
+    }
+    return snapshot;
+  }
+
+ private:
+  const Program& program_;
+  std::vector<at::Tensor> values_, known_;  // by bucket
+};
+
+void read_result(const std::string& path, Trained& trained, Buckets& buckets) {
   std::ifstream file(path, std::ios::binary);
-  for (double& loss : losses) {
+  const auto read = [&](void* data, size_t bytes) { return bool(file.read(static_cast<char*>(data), std::streamsize(bytes))); };
+  for (double& loss : trained.losses) {
     double part = 0;
-    ASSERT_TRUE(file.read(reinterpret_cast<char*>(&part), sizeof part));
+    ASSERT_TRUE(read(&part, sizeof part)) << path;
     loss += part;
   }
-  int64_t head[3];
-  while (file.read(reinterpret_cast<char*>(head), sizeof head)) {
-    const size_t bucket = size_t(head[0]);
-    const int64_t begin = head[1], length = head[2] - begin;
-    at::Tensor values = at::empty({length}, at::kDouble);
-    ASSERT_TRUE(file.read(static_cast<char*>(values.data_ptr()), std::streamsize(values.nbytes())) || length == 0);
-    const double largest = expected.at(bucket).abs().max().item<double>();
-    if (length > 0) {
-      EXPECT_LE((values - expected[bucket].narrow(0, begin, length)).abs().max().item<double>(), kTolerance * largest)
-          << path << ", bucket " << bucket;
-    }
-    held[bucket].narrow(0, begin, length).fill_(1);
+  int64_t recomputed = 0, head[3];
+  ASSERT_TRUE(read(&recomputed, sizeof recomputed)) << path;
+  trained.recomputed += recomputed;
+  while (read(head, sizeof head)) {
+    at::Tensor piece = at::empty({head[2] - head[1]}, at::kDouble);
+    ASSERT_TRUE(read(piece.data_ptr(), piece.nbytes()) || piece.numel() == 0) << path;
+    buckets.add(BucketId(head[0]), head[1], piece);
   }
+}
+
+std::vector<Snapshot> in_threads(const Model& model, const Plan& plan) {
+  LockstepOptions options;
+  options.steps = int64_t(ragged_batches().size());
+  options.precision = Precision::fp64;
+  options.worker = worker_options();
+  options.learning_rate = kLearningRate;
+  options.one_pass = true;
+  return run_lockstep(model, plan, random_batches(model, ragged_batches()), options);
+}
+
+void expect_run(const Trained& trained, const std::vector<Snapshot>& expected, double tolerance) {
+  for (size_t step = 0; step < expected.size(); ++step)
+    EXPECT_NEAR(trained.losses[step], expected[step].loss, tolerance * std::abs(expected[step].loss)) << "step " << step;
+  expect_same({trained.last}, {expected.back()}, tolerance);
+}
+
+double largest_difference(const Snapshot& a, const Snapshot& b) {
+  double largest = 0;
+  for (size_t p = 0; p < b.names.size(); ++p)
+    largest = std::max(largest, relative_difference(a.parameters.at(p), b.parameters[p]));
+  return largest;
 }
 
 struct Case {
@@ -169,40 +229,90 @@ class TrainProcesses : public ::testing::TestWithParam<Case> {
   void SetUp() override {
     if (!gloo_available()) GTEST_SKIP() << "this build has no gloo";
   }
+
+  /// Trains in processes, compares with threads under the same plan, and returns what came out.
+  Trained train(const Model& model, const Plan& plan) {
+    const auto& [model_name, strategy, processes] = GetParam();
+    Children children("train", processes, {model_name, strategy});
+    const Program program = program_of(model, strategy, processes);
+    const std::vector<int64_t> batches = ragged_batches();
+    const std::vector<Snapshot> threads = in_threads(model, plan);
+
+    Trained trained;
+    for (const ChildEnd& end : children.wait(kTimeLimit)) {
+      EXPECT_EQ(end.exit_code, 0) << end.output << " signal " << end.signal;
+      if (end.exit_code != 0) return trained;
+    }
+    trained.losses.resize(batches.size());
+    Buckets buckets(program);
+    for (int rank = 0; rank < processes; ++rank)
+      read_result(children.folder() + "/result_" + std::to_string(rank), trained, buckets);
+    for (size_t step = 0; step < batches.size(); ++step) trained.losses[step] /= double(batches[step]);
+    trained.last = buckets.snapshot();
+    trained.last.loss = trained.losses.back();
+    SCOPED_TRACE("beside threads");
+    expect_run(trained, threads, kOfThreads);
+    return trained;
+  }
+
+  Plan plan_for(const Model& model) const {
+    return named_plan(GetParam().strategy, model, Cluster::uniform(GetParam().processes), kBatch, {});
+  }
 };
-INSTANTIATE_TEST_SUITE_P(Plans, TrainProcesses,
-                         ::testing::Values(Case{"mlp", "data", 2}, Case{"convnet", "data", 4}, Case{"mlp", "zero1", 4},
-                                           Case{"mlp", "zero2", 2}, Case{"convnet", "zero2", 4},
-                                           Case{"mlp", "zero3", 4}, Case{"resnet-bn", "zero3", 2},
+
+class ExactProcesses : public TrainProcesses {};
+INSTANTIATE_TEST_SUITE_P(DataAndPipeline, ExactProcesses,
+                         ::testing::Values(Case{"mlp", "data", 2}, Case{"convnet", "data", 4},
                                            Case{"mlp", "data=2,pipeline=2,schedule=1f1b,micro_batches=3", 4}));
+INSTANTIATE_TEST_SUITE_P(Zero, ExactProcesses,
+                         ::testing::Values(Case{"mlp", "zero1", 4}, Case{"transformer-lm", "zero1", 2},
+                                           Case{"mlp", "zero2", 2}, Case{"convnet", "zero2", 4}, Case{"mlp", "zero3", 4},
+                                           Case{"resnet-bn", "zero3", 2}, Case{"mlp", "zero2,micro_batches=3", 2},
+                                           Case{"transformer-lm", "zero3,micro_batches=3", 2},
+                                           Case{"mlp", "data=2,pipeline=2,micro_batches=2,sharding=zero1", 4}));
+INSTANTIATE_TEST_SUITE_P(Tensor, ExactProcesses,
+                         ::testing::Values(Case{"mlp", "tensor=2", 2}, Case{"convnet", "tensor=2", 2},
+                                           Case{"transformer-lm", "tensor=2", 2}, Case{"mlp", "data=2,tensor=2", 4},
+                                           Case{"resnet-bn", "data=2,tensor=2", 4},
+                                           Case{"transformer-lm", "data=2,tensor=2", 4},
+                                           Case{"transformer-lm", "data=2,tensor=2,sharding=zero3", 4},
+                                           Case{"mlp", "tensor=2,pipeline=2,micro_batches=3", 4}));
+// models with dropout: the masks must come out the same once more
+INSTANTIATE_TEST_SUITE_P(
+    Recompute, ExactProcesses,
+    ::testing::Values(Case{"dropout-mlp", "data=2,recompute=all", 2}, Case{"transformer-lm", "data=2,micro_batches=3,recompute=all", 2},
+                      Case{"transformer-lm", "data=2,micro_batches=3,recompute=except_last", 2},
+                      Case{"dropout-mlp", "pipeline=2,micro_batches=3,schedule=1f1b,recompute=except_last", 2},
+                      Case{"transformer-lm", "tensor=2,micro_batches=2,recompute=all", 2},
+                      Case{"transformer-lm", "data=2,tensor=2,micro_batches=2,recompute=except_last", 4},
+                      Case{"transformer-lm", "zero3,recompute=all", 2}));
 
-TEST_P(TrainProcesses, GiveTheWeightsAndLossesOfThreads) {
-  const auto& [model_name, strategy, processes] = GetParam();
-  Children children("train", processes, {model_name, strategy});
+TEST_P(ExactProcesses, TrainAsOneDevice) {
+  const Model model = testing::small_model(GetParam().model);
+  const Plan plan = plan_for(model);
+  const Trained trained = train(model, plan);
+  if (HasFailure()) return;
+  const bool recomputes = GetParam().strategy.find("recompute=") != std::string::npos;
+  EXPECT_EQ(trained.recomputed > 0, recomputes);
+  expect_run(trained, in_threads(model, testing::single_plan(model)), kOfOneDevice);
+}
 
-  const Model model = testing::small_model(model_name);
-  const Program program = program_of(model, strategy, processes);
-  const std::vector<int64_t> batches = ragged_batches();
-  LockstepOptions options;
-  options.steps = int64_t(batches.size());
-  options.precision = Precision::fp64;
-  options.worker = worker_options();
-  options.learning_rate = kLearningRate;
-  const std::vector<Snapshot> expected =
-      run_lockstep(model, named_plan(strategy, model, Cluster::uniform(processes), kBatch, {}),
-                   random_batches(model, batches), options);
+class CompressingProcesses : public TrainProcesses {};
+INSTANTIATE_TEST_SUITE_P(Plans, CompressingProcesses,
+                         ::testing::Values(Case{"mlp", "data,compression=bf16", 2}, Case{"convnet", "data,compression=bf16", 3},
+                                           Case{"mlp", "zero2,compression=bf16", 2},
+                                           Case{"mlp", "data,compression=powersgd:2", 2},
+                                           Case{"convnet", "data,compression=powersgd:2", 3},
+                                           Case{"transformer-lm", "data=2,tensor=2,compression=powersgd:1", 4}));
 
-  for (const ChildEnd& end : children.wait(kTimeLimit))
-    ASSERT_EQ(end.exit_code, 0) << end.output << " signal " << end.signal;
-  const std::vector<at::Tensor> buckets = buckets_of(program, expected.back());
-  std::vector<at::Tensor> held;
-  for (const at::Tensor& bucket : buckets) held.push_back(at::zeros_like(bucket));
-  std::vector<double> losses(batches.size());
-  for (int rank = 0; rank < processes; ++rank)
-    check_result(children.folder() + "/result_" + std::to_string(rank), buckets, held, losses);
-  for (const at::Tensor& marks : held) EXPECT_TRUE(marks.all().item<bool>());
-  for (size_t step = 0; step < batches.size(); ++step)
-    EXPECT_NEAR(losses[step] / double(batches[step]), expected[step].loss, kTolerance * std::abs(expected[step].loss));
+/// They round by design, so one device is no reference: threads under the same plan are.
+TEST_P(CompressingProcesses, TrainAsThreads) {
+  const Model model = testing::small_model(GetParam().model);
+  const Plan plan = plan_for(model);
+  const Trained trained = train(model, plan);
+  if (HasFailure()) return;
+  const Snapshot exact = in_threads(model, testing::single_plan(model)).back();
+  EXPECT_GT(largest_difference(trained.last, exact), kRounded) << "gradients are compressed";
 }
 
 class MemoryOfProcesses : public ::testing::TestWithParam<std::string> {};

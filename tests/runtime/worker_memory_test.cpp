@@ -1,60 +1,28 @@
 // Memory that real workers take for a step: private replicas against ZeRO's formulas, recomputation and schedules against what
 // their micro-batches keep.
-#include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 
-#include "base/memory.h"
+#include "measured_run.h"
 #include "model/layers/linear.h"
 #include "model/layers/relu.h"
 #include "model/layers/softmax_cross_entropy.h"
 #include "plan/named.h"
 #include "program/compile.h"
-#include "runtime/crew.h"
-#include "runtime/worker.h"
 #include "zoo/zoo.h"
 
 namespace trireme {
 namespace {
 
+using testing::measure_run;
+using testing::MeasuredRun;
+using testing::ones_batch;
+
 constexpr int64_t kBytes = 4;  // of an element
 constexpr int64_t kClasses = 4;
-
-Batch batch_of(int64_t samples, int64_t features) {
-  return {samples, [features](Range range) {
-            return std::vector<at::Tensor>{at::ones({range.size(), features}), at::zeros({range.size()}, at::kLong)};
-          }};
-}
-
-struct Ran {
-  std::vector<MemoryUse> rest;  ///< after the step; peaks are those of the second step
-  std::vector<int64_t> recomputed;  ///< segments in the second step
-};
-
-Ran run(const Model& model, const Plan& plan, const Program& program, const Batch& batch, const OptimizerConfig& optimizer = {}) {
-  install_memory_accounting();
-  const auto n = size_t(plan.devices);
-  Ran ran{std::vector<MemoryUse>(n), std::vector<int64_t>(n)};
-  LocalWorld world(plan.devices);
-  ParameterStore store(program, Precision::fp32);
-  run_crew(world, [&](int rank) {
-    Worker worker(rank, model, &program, nullptr, store, world, {.seed = 1, .optimizer = optimizer});
-    worker.train({.step = 0, .batch = batch, .learning_rate = 0.01});
-    worker.settle();
-    worker.barrier();
-    reset_memory_peak(rank);
-    const StepOutcome outcome = worker.train({.step = 1, .batch = batch, .learning_rate = 0.01, .trace = true});
-    worker.settle();
-    ran.rest[size_t(rank)] = memory_use(rank);
-    ran.recomputed[size_t(rank)] = std::count_if(outcome.events.begin(), outcome.events.end(),
-                                                 [](const Event& e) { return e.kind == EventKind::recompute; });
-    worker.barrier();
-  });
-  return ran;
-}
 
 // -- ZeRO (Rajbhandari et al., SC 2020)
 
@@ -86,7 +54,7 @@ TEST(ReplicasOfWorkers, TakeTheBytesOfTheFormula) {
         double largest = 0;
         for (const Bucket& bucket : program.buckets) largest = std::max(largest, double(bucket.elements * kBytes));
         ASSERT_LT(largest, 0.4 * p);
-        for (const MemoryUse& use : run(model, plan, program, batch_of(8, 64), optimizer).rest) {
+        for (const MemoryUse& use : measure_run(model, plan, program, ones_batch(8, 64), optimizer).rest) {
           auto expect = [&](MemoryCategory category, double whole, bool divided) {
             const double expected = divided ? whole / n : whole;
             EXPECT_NEAR(double(use.current[size_t(category)]), expected, kTolerance * expected) << name_of(category);
@@ -155,7 +123,7 @@ Plan plan_for(const Model& model, int stages, int hidden, const std::string& sch
 std::vector<double> peaks(const Model& model, const Plan& plan) {
   const Program program = compile(model, plan, {});
   std::vector<double> units;
-  for (const MemoryUse& use : run(model, plan, program, batch_of(kSamples * plan.micro_batches, kNarrow)).rest)
+  for (const MemoryUse& use : measure_run(model, plan, program, ones_batch(kSamples * plan.micro_batches, kNarrow)).rest)
     units.push_back(double(use.at_peak[size_t(MemoryCategory::activations)]) / kUnit);
   return units;
 }
@@ -238,7 +206,7 @@ TEST(RecomputedActivations, EveryGroupRunsOnceMorePerMicroBatch) {
         const int expected = recompute == Recompute::all ? m : recompute == Recompute::except_last ? m - 1 : 0;
         const Plan plan = plan_for(model, kStages, kHidden, schedule, m, recompute);
         const Program program = compile(model, plan, {});
-        const Ran ran = run(model, plan, program, batch_of(kSamples * m, kNarrow));
+        const MeasuredRun ran = measure_run(model, plan, program, ones_batch(kSamples * m, kNarrow));
         for (int rank = 0; rank < kStages; ++rank) {
           std::map<SegmentId, int> forwards, more;
           for (const Instruction& i : program.instructions(rank)) {

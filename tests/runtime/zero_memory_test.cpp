@@ -1,0 +1,105 @@
+// ZeRO's memory at the buckets that training uses by default, on a model that fills several of them: weights, gradients and optimizer
+// state of real workers against the paper's formula (Rajbhandari et al., SC 2020, section 5), in float32: P, P and K P elements of
+// 4 bytes, where a level divides something, by the number of workers.
+//
+// What comes on top for a while, and nothing else: from the first backward of a bucket's layers to its reduction its whole gradient
+// (zero2, zero3), and during it its whole weights (zero3): one bucket at a time, so the largest one at the peak.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "measured_run.h"
+#include "model/layers/linear.h"
+#include "model/layers/relu.h"
+#include "model/layers/softmax_cross_entropy.h"
+#include "plan/named.h"
+#include "program/compile.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kBytes = 4;  // of an element
+constexpr double kTolerance = 0.05;
+constexpr int64_t kSamples = 8, kFeatures = 64, kClasses = 4;
+constexpr int64_t kWidth = 1024, kLayersPerBlock = 8, kBlocks = 4;  // 32 MiB of weights a block
+
+Model wide_model() {
+  ModelBuilder b("wide");
+  NodeId x = b.input("data", {kFeatures}), target = b.input("target", {});
+  for (int block = 0; block < kBlocks; ++block)
+    for (int layer = 0; layer < kLayersPerBlock; ++layer) {
+      x = b.layer<Linear>({x}, fmt::format("h.{}.fc{}", block, layer), b.shape(x)[0], kWidth);
+      x = b.layer<Relu>({x}, fmt::format("h.{}.relu{}", block, layer));
+    }
+  x = b.layer<Linear>({x}, "head", kWidth, kClasses);
+  return b.finish(x, b.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
+}
+
+struct Level {
+  OptimizerSharding sharding;
+  bool divides_state, divides_gradients, divides_weights;
+};
+std::ostream& operator<<(std::ostream& out, const Level& level) { return out << name_of(level.sharding); }
+
+struct States {
+  OptimizerConfig::Kind kind;
+  double momentum;
+  int per_element;  ///< K
+};
+constexpr States kMomentum{OptimizerConfig::Kind::sgd, 0.9, 1}, kAdam{OptimizerConfig::Kind::adam, 0, 2};
+
+double largest_bucket(const Program& program) {
+  int64_t elements = 0;
+  for (const Bucket& bucket : program.buckets) elements = std::max(elements, bucket.elements);
+  return double(elements * kBytes);
+}
+
+class DefaultBuckets : public ::testing::TestWithParam<std::tuple<Level, int>> {
+ protected:
+  static void expect_formula(const MemoryUse& use, const Level& level, int n, double p, int states, double bucket) {
+    struct Part {
+      MemoryCategory category;
+      double whole;
+      bool divided, comes_and_goes;
+    };
+    for (const Part& part : {Part{MemoryCategory::weights, p, level.divides_weights, level.divides_weights},
+                             Part{MemoryCategory::gradients, p, level.divides_gradients, level.divides_gradients},
+                             Part{MemoryCategory::optimizer, states * p, level.divides_state, false}}) {
+      const double expected = part.divided ? part.whole / n : part.whole;
+      const double at_rest = double(use.current[size_t(part.category)]);
+      const double at_peak = double(use.at_peak[size_t(part.category)]) - (part.comes_and_goes ? bucket : 0);
+      EXPECT_NEAR(at_rest, expected, kTolerance * expected) << name_of(part.category) << " between steps";
+      EXPECT_NEAR(at_peak, expected, kTolerance * expected) << name_of(part.category) << " at the step's peak";
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Zero, DefaultBuckets,
+                         ::testing::Combine(::testing::Values(Level{OptimizerSharding::none, false, false, false},
+                                                              Level{OptimizerSharding::zero1, true, false, false},
+                                                              Level{OptimizerSharding::zero2, true, true, false},
+                                                              Level{OptimizerSharding::zero3, true, true, true}),
+                                            ::testing::Values(2, 4)));
+
+TEST_P(DefaultBuckets, TakeTheBytesOfTheFormula) {
+  const auto& [level, n] = GetParam();
+  const Model model = wide_model();
+  const double p = double(model.parameter_count() * kBytes);
+  Plan plan = named_plan(fmt::format("data={}", n), model, Cluster::uniform(n), kSamples, {});
+  plan.optimizer_sharding = level.sharding;
+  const CompileOptions options{.private_replicas = true};
+  const Program program = compile(model, plan, options);
+  ASSERT_GE(p, 4.0 * double(options.bucket_bytes));
+  ASSERT_GE(largest_bucket(program), double(options.bucket_bytes)) << "some bucket is full";
+  ASSERT_GE(program.buckets.size(), 4u);
+
+  for (const States& states : {kMomentum, kAdam}) {
+    SCOPED_TRACE(fmt::format("{} states", states.per_element));
+    OptimizerConfig optimizer;
+    optimizer.kind = states.kind;
+    optimizer.momentum = states.momentum;
+    for (const MemoryUse& use : testing::measure_run(model, plan, program, testing::ones_batch(kSamples, kFeatures), optimizer).rest)
+      expect_formula(use, level, n, p, states.per_element, largest_bucket(program));
+  }
+}
+
+}  // namespace
+}  // namespace trireme
