@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "plan/named.h"
 #include "profile/layer_times.h"
 #include "program/compile.h"
@@ -26,7 +27,7 @@ struct Options {
   std::string tensor_from;           ///< first layer that a data plan of one stage splits over the tensor axis instead
   std::vector<std::string> settings; ///< model options, "hidden=4096"
   std::vector<int64_t> sample{3, 32, 32};
-  bool events = false, shares = false;
+  bool events = false, shares = false, kinds = false, memory = false;
 };
 
 ModelSpec spec_of(const Options& o) {
@@ -64,6 +65,60 @@ Plan plan_for(const Options& o, const Model& model, Precision precision) {
   return plan;
 }
 
+/// What the workers' measured steps took, by rank.
+struct Measured {
+  explicit Measured(int workers)
+      : begin(static_cast<size_t>(workers)), end(begin), waiting(begin), exposed(begin), kinds(begin.size()), names(begin.size()),
+        memory(begin.size()) {}
+  std::vector<double> begin, end, waiting, exposed;
+  std::vector<std::map<EventKind, double>> kinds;   ///< seconds per step, where traced
+  std::vector<std::map<std::string, double>> names;
+  std::vector<MemoryUse> memory;
+
+  double elapsed() const { return *std::max_element(end.begin(), end.end()) - *std::min_element(begin.begin(), begin.end()); }
+};
+
+void run_steps(const Options& o, Worker& worker, const Batch& batch, int rank, Measured& measured) {
+  const auto r = size_t(rank);
+  for (int step = 0; step < o.warmup + o.steps; ++step) {
+    const bool counts = step >= o.warmup;
+    if (step == o.warmup) reset_memory_peak(rank);
+    const StepOutcome outcome =
+        worker.train({.step = step, .batch = batch, .learning_rate = 0.1, .trace = (o.events || o.kinds) && counts});
+    if (step == o.warmup) measured.begin[r] = outcome.begin;
+    measured.end[r] = outcome.end;
+    if (!counts) continue;
+    measured.waiting[r] += outcome.waiting_seconds;
+    measured.exposed[r] += outcome.exposed_seconds;
+    for (const Event& event : outcome.events) {
+      measured.kinds[r][event.kind] += (event.end - event.begin) / o.steps;
+      measured.names[r][event.name] += (event.end - event.begin) / o.steps;
+    }
+  }
+  measured.memory[r] = memory_use(rank);
+}
+
+void print_events(const std::map<std::string, double>& seconds) {
+  std::vector<std::pair<double, std::string>> sorted;
+  for (const auto& [name, value] : seconds) sorted.emplace_back(value, name);
+  std::sort(sorted.rbegin(), sorted.rend());
+  for (const auto& [value, name] : sorted) std::cout << fmt::format("{:8.3f} ms  {}\n", value * 1e3, name);
+}
+
+void print_details(const Options& o, const Model& model, Measured& measured) {
+  if (o.events) print_events(measured.names[0]);
+  const double all = measured.elapsed() * double(measured.begin.size());
+  if (o.shares)
+    std::cout << fmt::format("{:.4f} {:.4f} ", std::accumulate(measured.waiting.begin(), measured.waiting.end(), 0.0) / all,
+                             std::accumulate(measured.exposed.begin(), measured.exposed.end(), 0.0) / all);
+  if (o.kinds)
+    for (EventKind kind : {EventKind::forward, EventKind::recompute, EventKind::backward})
+      std::cout << fmt::format("{:.6f} ", measured.kinds[0][kind]);
+  if (!o.memory) return;
+  std::cout << model.parameter_count() << ' ';
+  for (int64_t bytes : measured.memory[0].at_peak) std::cout << bytes << ' ';
+}
+
 double images_per_second(const Options& o) {
   const Precision precision = parse_precision(o.precision, "--precision");
   const Model model = make_model(spec_of(o));
@@ -78,36 +133,17 @@ double images_per_second(const Options& o) {
     return std::vector<at::Tensor>{images.narrow(0, range.begin, range.size()), targets.narrow(0, range.begin, range.size())};
   };
   OptimizerConfig optimizer{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 5e-4};
+  if (o.memory) install_memory_accounting();
   LocalWorld world(plan.devices);
   ParameterStore store(program, precision);
-  std::vector<double> begin(static_cast<size_t>(plan.devices)), end(begin), waiting(begin), exposed(begin);
+  Measured measured(plan.devices);
   run_crew(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, {.optimizer = optimizer});
-    std::map<std::string, double> seconds;
-    for (int step = 0; step < o.warmup + o.steps; ++step) {
-      StepOutcome outcome =
-          worker.train({.step = step, .batch = {o.batch, load}, .learning_rate = 0.1, .trace = o.events && step >= o.warmup});
-      if (step == o.warmup) begin[size_t(rank)] = outcome.begin;
-      end[size_t(rank)] = outcome.end;
-      if (step >= o.warmup) {
-        waiting[size_t(rank)] += outcome.waiting_seconds;
-        exposed[size_t(rank)] += outcome.exposed_seconds;
-      }
-      for (const Event& event : outcome.events) seconds[event.name] += (event.end - event.begin) / o.steps;
-    }
-    if (rank != 0) return;
-    std::vector<std::pair<double, std::string>> sorted;
-    for (const auto& [name, value] : seconds) sorted.emplace_back(value, name);
-    std::sort(sorted.rbegin(), sorted.rend());
-    for (const auto& [value, name] : sorted) std::cout << fmt::format("{:8.3f} ms  {}\n", value * 1e3, name);
+    run_steps(o, worker, {o.batch, load}, rank, measured);
+    worker.barrier();  // before anybody's memory is freed
   });
-  const double elapsed = *std::max_element(end.begin(), end.end()) - *std::min_element(begin.begin(), begin.end());
-  if (o.shares) {
-    const double all = elapsed * plan.devices;
-    std::cout << fmt::format("{:.4f} {:.4f} ", std::accumulate(waiting.begin(), waiting.end(), 0.0) / all,
-                             std::accumulate(exposed.begin(), exposed.end(), 0.0) / all);
-  }
-  return double(o.batch * o.steps) / elapsed;
+  print_details(o, model, measured);
+  return double(o.batch * o.steps) / measured.elapsed();
 }
 
 }  // namespace
@@ -129,6 +165,10 @@ int main(int argc, char** argv) {
   app.add_option("--set", o.settings, "model options, name=value");
   app.add_option("--sample", o.sample, "sample shape");
   app.add_flag("--shares", o.shares, "print the shares of waiting and of exposed communication in the workers' time before the rate");
+  app.add_flag("--kinds", o.kinds, "print worker 0's seconds per step of forward, recompute and backward before the rate");
+  app.add_flag("--memory", o.memory,
+               "print the number of parameters and worker 0's bytes at its peak before the rate: weights, gradients, optimizer state, "
+               "activations, buffers");
   app.add_flag("--events", o.events, "print seconds per layer and direction");
   CLI11_PARSE(app, argc, argv);
   try {
