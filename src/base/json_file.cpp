@@ -3,105 +3,25 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <system_error>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/file.h"
 
 namespace trireme {
-namespace {
 
 namespace fs = std::filesystem;
 
-/// An open file descriptor; closed when it goes out of scope.
-class File {
- public:
-  File(const fs::path& path, int flags) : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
-  ~File() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  bool is_open() const { return descriptor_ >= 0; }
-  int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
-/// A file under its temporary name; removed unless it was renamed.
-struct Temporary {
-  fs::path path;
-  bool kept = false;
-  ~Temporary() {
-    if (!kept) ::unlink(path.c_str());
-  }
-};
-
-std::string reason(int error) { return std::generic_category().message(error); }
-
-[[noreturn]] void fail_read(const fs::path& path, int error) {
-  fail_user({.where = path.string(),
-             .what = "cannot be read",
-             .why = reason(error),
-             .next = error == ENOENT ? "check the path" : "check the file and its permissions"});
-}
-
-[[noreturn]] void fail_write(const fs::path& path, int error) {
-  Diagnosis diagnosis{.where = path.string(), .what = "cannot be written", .why = reason(error), .next = ""};
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      diagnosis.next = "create its folder or choose another path";
-      fail_user(std::move(diagnosis));
-    case EACCES:
-    case EPERM:
-    case EROFS:
-    case EISDIR:
-    case ENAMETOOLONG:
-      diagnosis.next = "choose a path that you may write to";
-      fail_user(std::move(diagnosis));
-    case ENOSPC:
-    case EDQUOT:
-      diagnosis.next = "free some space or choose a path on another disk";
-      fail_run(std::move(diagnosis));
-    default:
-      diagnosis.next = "check the disk";
-      fail_run(std::move(diagnosis));
-  }
-}
-
-/// 0 or the errno of what failed.
-int write_all(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    bytes.remove_prefix(size_t(written));
-  }
-  return ::fsync(descriptor) == 0 ? 0 : errno;
-}
-
-/// A rename is on disk only when its folder is. Some file systems refuse to sync folders: then there is nothing to do.
-void sync_folder(const fs::path& folder) {
-  File opened(folder.empty() ? fs::path(".") : folder, O_RDONLY | O_DIRECTORY);
-  if (opened.is_open()) ::fsync(opened.descriptor());
-}
-
-}  // namespace
-
 std::string read_file(const fs::path& path) {
-  File file(path, O_RDONLY);
+  FileDescriptor file(path, O_RDONLY);
   if (!file.is_open()) fail_read(path, errno);
   std::string bytes;
   char buffer[1 << 16];
   while (true) {
-    ssize_t count = ::read(file.descriptor(), buffer, sizeof buffer);
+    ssize_t count = ::read(file.get(), buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail_read(path, errno);
     if (count == 0) return bytes;
@@ -125,16 +45,9 @@ nlohmann::json read_json_file(const fs::path& path) {
 }
 
 void write_file_atomically(const fs::path& path, std::string_view bytes) {
-  static std::atomic<int> counter{0};
-  Temporary temporary{fmt::format("{}.{}.{}.tmp", path.string(), ::getpid(), counter.fetch_add(1))};
-  {
-    File file(temporary.path, O_WRONLY | O_CREAT | O_TRUNC);
-    if (!file.is_open()) fail_write(path, errno);
-    if (int error = write_all(file.descriptor(), bytes); error != 0) fail_write(path, error);
-  }
-  if (::rename(temporary.path.c_str(), path.c_str()) != 0) fail_write(path, errno);
-  temporary.kept = true;
-  sync_folder(path.parent_path());
+  AtomicFile file(path);
+  file.write(bytes);
+  file.commit();
 }
 
 void write_json_file(const fs::path& path, const nlohmann::json& value) {

@@ -12,14 +12,14 @@ namespace trireme {
 namespace {
 
 struct Case {
-  int64_t n, in, out, height, width, kernel, stride, padding_y, padding_x;
+  int64_t n, in, out, height, width, kernel_y, kernel_x, stride, padding_y, padding_x;
 };
 
 Case random_case(std::mt19937& random) {
   auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
-  Case c{pick(1, 4), pick(1, 6), pick(1, 6), pick(1, 6), pick(1, 6), pick(1, 5), pick(1, 3), pick(0, 2), pick(0, 2)};
-  while (c.height + 2 * c.padding_y < c.kernel) ++c.padding_y;
-  while (c.width + 2 * c.padding_x < c.kernel) ++c.padding_x;
+  Case c{pick(1, 4), pick(1, 6), pick(1, 6), pick(1, 6), pick(1, 6), pick(1, 5), pick(1, 5), pick(1, 3), pick(0, 2), pick(0, 2)};
+  while (c.height + 2 * c.padding_y < c.kernel_y) ++c.padding_y;
+  while (c.width + 2 * c.padding_x < c.kernel_x) ++c.padding_x;
   return c;
 }
 
@@ -29,7 +29,7 @@ at::Tensor layout(const at::Tensor& t) { return t.contiguous(at::MemoryFormat::C
 double largest_difference(const Case& c, at::ScalarType type, bool accumulate) {
   auto options = at::TensorOptions().dtype(type);
   at::Tensor input = layout(at::randn({c.n, c.in, c.height, c.width}, options));
-  at::Tensor weight = layout(at::randn({c.out, c.in, c.kernel, c.kernel}, options));
+  at::Tensor weight = layout(at::randn({c.out, c.in, c.kernel_y, c.kernel_x}, options));
   at::Tensor bias = at::randn({c.out}, options);
   at::Tensor expected = at::convolution(input, weight, bias, {c.stride, c.stride}, {c.padding_y, c.padding_x}, {1, 1}, false, {0, 0}, 1);
   at::Tensor gradient = layout(at::randn(expected.sizes(), options));
@@ -54,15 +54,15 @@ TEST(ConvolutionProduct, equals_direct_convolution_on_random_shapes) {
   for (int i = 0; i < 200; ++i) {
     Case c = random_case(random);
     SCOPED_TRACE(::testing::Message() << "case " << i << ": n " << c.n << " in " << c.in << " out " << c.out << " " << c.height << "x"
-                                    << c.width << " kernel " << c.kernel << " stride " << c.stride << " padding " << c.padding_y
-                                    << "x" << c.padding_x);
+                                    << c.width << " kernel " << c.kernel_y << "x" << c.kernel_x << " stride " << c.stride
+                                    << " padding " << c.padding_y << "x" << c.padding_x);
     ASSERT_LT(largest_difference(c, at::kDouble, i % 2), 1e-10);
     ASSERT_LT(largest_difference(c, at::kFloat, i % 2), 1e-3);
   }
 }
 
 TEST(ConvolutionProduct, taps_that_only_see_padding_are_left_out_and_have_no_gradient) {
-  Case c{3, 2, 4, 1, 1, 3, 1, 1, 1};
+  Case c{3, 2, 4, 1, 1, 3, 3, 1, 1, 1};
   EXPECT_LT(largest_difference(c, at::kDouble, false), 1e-12);
   at::Tensor input = layout(at::randn({c.n, c.in, 1, 1})), weight = layout(at::randn({c.out, c.in, 3, 3}));
   ConvolutionProduct product(input, weight, 1, 1, 1);
@@ -73,7 +73,7 @@ TEST(ConvolutionProduct, taps_that_only_see_padding_are_left_out_and_have_no_gra
 }
 
 TEST(ConvolutionProduct, bfloat16_agrees_with_float_within_its_rounding) {
-  Case c{8, 16, 24, 4, 4, 3, 1, 1, 1};
+  Case c{8, 16, 24, 4, 4, 3, 3, 1, 1, 1};
   at::Tensor input = layout(at::randn({c.n, c.in, c.height, c.width})), weight = layout(at::randn({c.out, c.in, 3, 3}));
   at::Tensor gradient = layout(at::randn({c.n, c.out, c.height, c.width}));
   auto narrow = [](const at::Tensor& t) { return layout(t.to(at::kBFloat16)); };

@@ -118,7 +118,7 @@ TEST_P(Gradient, LowPrecisionFollowsDouble) {
     }
     for (at::Tensor& b : call.buffers) b = b.to(at::kFloat);
     at::Tensor expected = c.layer->forward(exact, exact_inputs), output = c.layer->forward(call, inputs);
-    EXPECT_EQ(output.scalar_type(), c.labels > 0 ? at::kFloat : type);
+    EXPECT_EQ(output.scalar_type(), c.is_loss() ? at::kFloat : type);
     double size = expected.abs().max().item<double>();
     EXPECT_LT((output.to(at::kDouble) - expected).abs().max().item<double>(), tolerance * size) << c10::toString(type);
     at::Tensor weights = random_tensor(output.sizes(), kSeed).to(output.scalar_type());

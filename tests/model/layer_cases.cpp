@@ -1,5 +1,7 @@
 #include "layer_cases.h"
 
+#include <stdexcept>
+
 #include "base/random.h"
 #include "model/layers/add.h"
 #include "model/layers/avg_pool2d.h"
@@ -49,8 +51,15 @@ std::vector<LayerCase> layer_cases() {
       {"dropout_features", std::make_shared<const Dropout>("layer", 0.4), {{12}}},
       {"cross_entropy", std::make_shared<const SoftmaxCrossEntropy>("layer"), {{8}, {}}, 8},
   };
-  for (LayerCase& c : transformer_cases()) cases.push_back(std::move(c));
+  for (const auto& more : {transformer_cases(), vision_cases(), sequence_cases(), loss_cases()})
+    cases.insert(cases.end(), more.begin(), more.end());
   return cases;
+}
+
+LayerCase case_named(const std::string& name) {
+  for (const LayerCase& c : layer_cases())
+    if (c.name == name) return c;
+  throw std::logic_error("no case " + name);
 }
 
 at::Tensor random_tensor(at::IntArrayRef sizes, uint64_t seed) {
@@ -68,7 +77,7 @@ std::vector<at::Tensor> random_inputs(const LayerCase& c, uint64_t seed, int64_t
     inputs.push_back(random_tensor(sizes, seed + i + 1));
   }
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (c.is_integer(i)) inputs[i] = inputs[i].mul(1000).to(at::kLong).abs().remainder(i == 0 ? c.indices : c.labels);
+    if (c.is_integer(i)) inputs[i] = inputs[i].mul(1000).to(at::kLong).abs().remainder(c.integers_below(i));
   return inputs;
 }
 

@@ -16,14 +16,27 @@ struct LayerCase {
   std::vector<Shape> inputs;  ///< sample shapes
   int64_t labels = 0;         ///< > 0: the second input holds labels below this
   int64_t indices = 0;        ///< > 0: the first input holds integers below this
+  int64_t tokens = 0;         ///< > 0: the last input holds integers below this
 
-  bool is_integer(size_t input) const { return (labels > 0 && input == 1) || (indices > 0 && input == 0); }
+  bool is_integer(size_t input) const { return integers_below(input) > 0; }
+  /// 0 where the input holds numbers.
+  int64_t integers_below(size_t input) const {
+    if (input == 0) return indices;
+    if (tokens > 0 && input + 1 == inputs.size()) return tokens;
+    return input == 1 ? labels : 0;
+  }
+  bool is_loss() const { return layer->output_shape(inputs).empty(); }
 };
 
 /// Channel counts divide by 4 so that every option exists at degrees 2 and 4.
 std::vector<LayerCase> layer_cases();
-/// Those of layer_cases() that transformers are made of.
+/// Those of layer_cases() that transformers are made of, that work on images, on sequences, and losses.
 std::vector<LayerCase> transformer_cases();
+std::vector<LayerCase> vision_cases();
+std::vector<LayerCase> sequence_cases();
+std::vector<LayerCase> loss_cases();
+/// Of layer_cases(). Errors: std::logic_error when there is none of that name.
+LayerCase case_named(const std::string& name);
 
 constexpr int64_t kBatch = 3;
 /// Double tensors drawn from `seed`; labels for a loss's second input.

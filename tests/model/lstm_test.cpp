@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "layer_cases.h"
 #include "model/layers/lstm.h"
 #include "support/ranks.h"
@@ -194,6 +195,107 @@ TEST(Lstm, KeepsItsCellInFloatUnderBfloat16) {
   layer.forward(call, {&input, 1});
   EXPECT_EQ(call.next_states.at(kH).scalar_type(), at::kBFloat16);
   EXPECT_EQ(call.next_states.at(kC).scalar_type(), at::kFloat);
+}
+
+/// With a projection h is whole on every worker and c by unit; both live on through two calls.
+TEST(Lstm, AProjectingLayersWorkersCarryTheWholeH) {
+  constexpr int64_t kProjection = 3;
+  const Lstm layer("lstm", kIn, kHidden, {.stateful = true, .projection = kProjection});
+  const at::Tensor inputs[] = {random_tensor({kRows, kSteps, kIn}, 1), random_tensor({kRows, kSteps, kIn}, 2)};
+  const at::Tensor weights = random_tensor({kRows, kSteps, kProjection}, 3);
+  std::vector<at::Tensor> parameters;
+  for (const ParameterSpec& spec : layer.parameters()) parameters.push_back(random_tensor(spec.shape, 10 + parameters.size()) * 0.5);
+  const std::vector<at::Tensor> states{random_tensor({kRows, kProjection}, 4), random_tensor({kRows, kHidden}, 5)};
+
+  // both calls as one sequence, by ATen; the gradient of the second part stops where it begins
+  std::vector<at::Tensor> matrices;
+  for (const at::Tensor& p : parameters) matrices.push_back(p.dim() == 3 || p.size(0) == 4 ? p.flatten(0, 1) : p);
+  const std::vector<at::Tensor> first{states[kH].unsqueeze(0), states[kC].unsqueeze(0)};
+  auto [whole, h, c] = at::lstm(at::cat({inputs[0], inputs[1]}, 1), first, matrices, true, 1, 0, true, false, true);
+
+  const Shape sample{kSteps, kIn};
+  TestCall single;
+  for (int degree : {1, 2, 4}) {
+    SCOPED_TRACE(degree);
+    const auto options = layer.sharding_options({&sample, 1}, degree);
+    const ShardingOption& option = options.back();
+    EXPECT_EQ(option.output, Placement::replicate());
+    EXPECT_EQ(option.states[kH], Placement::replicate());
+    std::vector<TestCall> calls(static_cast<size_t>(degree));
+    std::vector<at::Tensor> gradients(calls.size());
+    run_ranks(degree, [&](Communicator& group) {
+      const int rank = group.rank();
+      TestCall& call = calls[size_t(rank)];
+      call.option = &option;
+      call.tensor = &group;
+      call.tensor_degree = degree;
+      call.tensor_index = rank;
+      for (size_t i = 0; i < parameters.size(); ++i) call.parameters.push_back(shard_of(parameters[i], option.parameters[i], degree, rank));
+      for (size_t i = 0; i < states.size(); ++i) call.states.push_back(shard_of(states[i], option.states[i], degree, rank));
+      layer.forward(call, {&inputs[0], 1});
+      call.states = {call.next_states.at(kH), call.next_states.at(kC)};
+      expect_equal(layer.forward(call, {&inputs[1], 1}), whole.narrow(1, kSteps, kSteps), "output");
+      gradients[size_t(rank)] = layer.backward(call, weights).at(0);
+      expect_equal(call.next_states.at(kH), h.squeeze(0), "h");
+    });
+    std::vector<at::Tensor> cells;
+    for (TestCall& call : calls) cells.push_back(call.next_states.at(kC));
+    expect_equal(at::cat(cells, 1), c.squeeze(0), "c");
+    if (degree == 1) {
+      single = std::move(calls[0]);
+      single.states = {gradients[0]};
+      continue;
+    }
+    expect_equal(assemble(gradients, Placement::partial()), single.states[0], "input gradient");
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      std::vector<at::Tensor> parts;
+      for (TestCall& call : calls) parts.push_back(call.gradients.at(int(i)));
+      expect_equal(assemble(parts, option.parameter_gradients[i]), single.gradients.at(int(i)), "parameter");
+    }
+  }
+}
+
+/// Each sentence by itself, without what is behind it.
+TEST(Lstm, PaddingIsNotRead) {
+  for (bool reverse : {false, true})
+    for (int64_t projection : {0, 3}) {
+      SCOPED_TRACE(::testing::Message() << (reverse ? "reverse" : "forward") << ", projection " << projection);
+      const Lstm packed("lstm", kIn, kHidden, {.projection = projection, .padding = true, .reverse = reverse});
+      const Lstm plain("lstm", kIn, kHidden, {.projection = projection, .reverse = reverse});
+      const at::Tensor input = random_tensor({kRows, kSteps, kIn}, 1);
+      const at::Tensor weights = random_tensor({kRows, kSteps, projection > 0 ? projection : kHidden}, 2);
+      at::Tensor tokens = at::ones({kRows, kSteps}, at::kLong);
+      TestCall call, by_sentence;
+      for (const ParameterSpec& spec : packed.parameters())
+        call.parameters.push_back(random_tensor(spec.shape, 10 + call.parameters.size()));
+      by_sentence.parameters = call.parameters;
+      for (int64_t row = 0; row < kRows; ++row) tokens[row].slice(0, row + 2).fill_(0);
+      call.wanted_inputs = {true, false};
+      const at::Tensor output = packed.forward(call, std::vector{input, tokens});
+      const std::vector<at::Tensor> gradients = packed.backward(call, weights);
+      EXPECT_FALSE(gradients.at(1).defined());
+      for (int64_t row = 0; row < kRows; ++row) {
+        auto sentence = [&](const at::Tensor& t) { return t.narrow(0, row, 1).slice(1, 0, row + 2); };
+        auto rest = [&](const at::Tensor& t) { return t[row].slice(0, row + 2); };
+        const at::Tensor words = sentence(input);
+        expect_equal(sentence(output), plain.forward(by_sentence, {&words, 1}), "output");
+        expect_equal(sentence(gradients[0]), plain.backward(by_sentence, sentence(weights)).at(0), "input gradient");
+        EXPECT_EQ(rest(output).abs().max().item<double>(), 0);
+        EXPECT_EQ(rest(gradients[0]).abs().max().item<double>(), 0);
+      }
+      for (auto& [i, gradient] : by_sentence.gradients) expect_equal(call.gradients.at(i), gradient, "parameter");
+    }
+}
+
+TEST(Lstm, NamesTheProjectionAndTheSecondDirection) {
+  const Lstm layer("rnn.1", kIn, kHidden, {.module = "rnn", .index = 1, .projection = 2, .reverse = true});
+  EXPECT_EQ(layer.parameters()[4].name, "rnn.weight_hr_l1_reverse");
+  EXPECT_EQ(layer.parameters()[4].shape, (Shape{2, kHidden}));
+  EXPECT_EQ(layer.parameters()[1].shape, (Shape{4, kHidden, 2}));
+  const Shape sample{kSteps, kIn};
+  EXPECT_EQ(layer.forward_flops({&sample, 1}), 2.0 * 5 * (32 * 6 + 32 * 2 + 8 * 2));
+  EXPECT_THROW(Lstm("rnn", kIn, kHidden, {.stateful = true, .reverse = true}), Error);
+  EXPECT_THROW(Lstm("rnn", kIn, kHidden, {.projection = kHidden}), Error);
 }
 
 TEST(Lstm, NamesParametersAsPyTorchDoes) {

@@ -1,6 +1,9 @@
 // Every sharding option of every layer against the unsharded layer: workers are threads that hold hand-made shards.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
+
 #include "layer_cases.h"
 #include "support/ranks.h"
 
@@ -19,7 +22,7 @@ void expect_equal(const at::Tensor& a, const at::Tensor& b, const std::string& w
 struct Result {
   at::Tensor output;
   std::vector<at::Tensor> input_gradients, parameter_gradients, buffers;
-  double correct = 0;
+  std::map<std::string, double> metrics;
 };
 
 Result run_worker(const LayerCase& c, const ShardingOption& option, int degree, int index, Communicator& group,
@@ -44,8 +47,21 @@ Result run_worker(const LayerCase& c, const ShardingOption& option, int degree, 
   result.input_gradients = c.layer->backward(call, shard_of(weights, option.output, degree, index));
   for (size_t i = 0; i < call.parameters.size(); ++i) result.parameter_gradients.push_back(call.gradients.at(int(i)));
   result.buffers = call.buffers;
-  result.correct = call.metrics["correct"];
+  result.metrics = call.metrics;
   return result;
+}
+
+/// Every worker reports the same, or a summand where the output is a sum.
+void expect_metrics(const std::vector<Result>& results, const ShardingOption& option, const std::map<std::string, double>& expected) {
+  std::map<std::string, double> sums;
+  for (const Result& r : results) {
+    for (const auto& [name, value] : r.metrics) sums[name] += option.output.is_partial() ? value : value / double(results.size());
+    if (!option.output.is_partial()) {
+      EXPECT_EQ(r.metrics, results[0].metrics);
+    }
+  }
+  ASSERT_EQ(sums.size(), expected.size());
+  for (const auto& [name, value] : expected) EXPECT_NEAR(sums.at(name), value, kTolerance * std::max(1.0, std::abs(value))) << name;
 }
 
 template <class Part>
@@ -93,7 +109,7 @@ TEST_P(Sharding, EveryOptionEqualsTheWholeLayer) {
       for (size_t i = 0; i < whole.buffers.size(); ++i)
         expect_equal(gather(results, option.buffers[i], [&](const Result& r) { return r.buffers[i]; }), whole.buffers[i],
                      "buffer " + std::to_string(i));
-      for (const Result& r : results) EXPECT_EQ(r.correct, whole.metrics["correct"]);
+      expect_metrics(results, option, whole.metrics);
     }
   }
 }

@@ -145,13 +145,13 @@ void expect_split_equals_whole(const Chain& chain, int degree, int64_t batch, ui
 }
 
 /// By looking at every output row: does each worker get along with its own rows and as many above and below?
-bool fits(int64_t kernel, int64_t stride, int64_t padding, int64_t height, int degree) {
-  const int64_t outputs = (height + 2 * padding - kernel) / stride + 1;
+bool fits(int64_t kernel, int64_t stride, int64_t padding, int64_t height, int degree, int64_t dilation = 1) {
+  const int64_t outputs = (height + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
   if (height % degree || outputs % degree || height != stride * outputs) return false;
   const int64_t rows = height / degree, output_rows = outputs / degree;
   for (int64_t y = 0; y < outputs; ++y)
     for (int64_t tap = 0; tap < kernel; ++tap) {
-      const int64_t at = y * stride - padding + tap, own = y / output_rows * rows;
+      const int64_t at = y * stride - padding + tap * dilation, own = y / output_rows * rows;
       if (at < own - rows || at >= own + 2 * rows) return false;
     }
   return true;
@@ -173,22 +173,26 @@ TEST(Height, ConvolutionsOnRandomShapes) {
   int offered = 0;
   for (int i = 0; i < 150; ++i) {
     const int degree = int(pick(2, 4));
-    const int64_t kernel = 2 * pick(0, 3) + 1, stride = pick(1, 2), groups = pick(1, 2);
+    const int64_t kernel = 2 * pick(0, 3) + 1, stride = pick(1, 2), groups = pick(1, 2), dilation = pick(0, 3) ? 1 : 2;
+    const int64_t span = dilation * (kernel - 1) + 1;
     // mostly the padding that keeps the size, so that most cases can be split
-    const int64_t padding = pick(0, 4) ? kernel / 2 : pick(0, kernel / 2 + 1);
+    const int64_t padding = pick(0, 4) ? span / 2 : pick(0, span / 2 + 1);
     const int64_t height = degree * stride * pick(1, 5) + (pick(0, 9) ? 0 : 1);
-    const int64_t width = pick(std::max<int64_t>(kernel - 2 * padding, 1), 9);
+    const Size2d columns{pick(0, 2) ? kernel : pick(1, 4), pick(0, 2) ? stride : pick(1, 3)};  // kernel and stride along the width
+    const int64_t width = pick(columns.height, 9);
     const int64_t in = groups * pick(1, 3), out = groups * (pick(0, 3) ? pick(1, 3) : 40);  // many outputs: one matrix product
-    if (height + 2 * padding < kernel) continue;
+    if (height + 2 * padding < span) continue;
     SCOPED_TRACE(::testing::Message() << "case " << i << ": degree " << degree << " kernel " << kernel << " stride " << stride
-                                    << " padding " << padding << " groups " << groups << " in " << in << " out " << out << " "
-                                    << height << "x" << width);
+                                    << " dilation " << dilation << " padding " << padding << " along the width " << to_string(columns)
+                                    << " groups " << groups << " in " << in << " out " << out << " " << height << "x" << width);
     Chain chain({in, height, width});
-    chain.add(std::make_shared<Conv2d>("conv", Conv2dOptions{.in = in, .out = out, .kernel = kernel, .stride = stride,
-                                                             .padding = padding, .groups = groups, .bias = pick(0, 1) == 1}));
+    chain.add(std::make_shared<Conv2d>(
+        "conv", Conv2dOptions{.in = in, .out = out, .kernel = {kernel, columns.height}, .stride = {stride, columns.width},
+                              .padding = {padding, columns.height / 2}, .groups = groups, .bias = pick(0, 1) == 1,
+                              .dilation = {dilation, 1}}));
     const auto options = chain.layers[0].layer->sharding_options(chain.layers[0].inputs, degree);
     const bool is_offered = find_height(options) != nullptr;
-    ASSERT_EQ(is_offered, fits(kernel, stride, padding, height, degree));
+    ASSERT_EQ(is_offered, fits(kernel, stride, padding, height, degree, dilation));
     if (!is_offered) continue;
     ++offered;
     expect_split_equals_whole(chain, degree, pick(1, 3), seed + unsigned(i), pick(0, 1) == 1);
@@ -201,7 +205,7 @@ TEST(Height, PoolsOnRandomShapes) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   Random pick(seed);
-  int offered = 0;
+  int offered = 0, offered_elsewhere = 0;
   for (int i = 0; i < 100; ++i) {
     const int degree = int(pick(2, 4));
     const int64_t kernel = pick(1, 5), stride = pick(1, 3), padding = pick(0, kernel / 2);
@@ -209,9 +213,17 @@ TEST(Height, PoolsOnRandomShapes) {
     if (image[1] + 2 * padding < kernel) continue;
     SCOPED_TRACE(::testing::Message() << "case " << i << ": degree " << degree << " kernel " << kernel << " stride " << stride
                                     << " padding " << padding << " image " << to_string(image));
-    Chain highest(image), mean(image);
+    Chain highest(image), mean(image), highest_up(image), own_mean(image);
     highest.add(std::make_shared<MaxPool2d>("pool", MaxPool2dOptions{kernel, stride, padding}));
     mean.add(std::make_shared<AvgPool2d>("pool", AvgPool2dOptions{kernel, stride, padding}));
+    // rounded up, and without padding in the mean: not offered everywhere, but right where offered
+    highest_up.add(std::make_shared<MaxPool2d>("pool", MaxPool2dOptions{kernel, stride, padding, /*ceil_mode=*/true}));
+    own_mean.add(std::make_shared<AvgPool2d>("pool", AvgPool2dOptions{kernel, stride, padding, false, /*count_include_pad=*/false}));
+    for (const Chain& chain : {highest_up, own_mean}) {
+      if (!find_height(chain.layers[0].layer->sharding_options(chain.layers[0].inputs, degree))) continue;
+      ++offered_elsewhere;
+      expect_split_equals_whole(chain, degree, pick(1, 3), seed + unsigned(i));
+    }
     for (const Chain& chain : {highest, mean}) {
       const auto options = chain.layers[0].layer->sharding_options(chain.layers[0].inputs, degree);
       const bool is_offered = find_height(options) != nullptr;
@@ -222,6 +234,7 @@ TEST(Height, PoolsOnRandomShapes) {
     if (::testing::Test::HasFailure()) return;
   }
   EXPECT_GT(offered, 30);
+  EXPECT_GT(offered_elsewhere, 15);
 }
 
 /// Norms with each of their variants between convolutions and pools, down to a vector.

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
 
 #include "base/error.h"
@@ -13,6 +12,7 @@
 #include "model/layers/embedding.h"
 #include "model/layers/group_norm.h"
 #include "model/layers/softmax_cross_entropy.h"
+#include "oracle.h"
 #include "support/ranks.h"
 
 namespace trireme::testing {
@@ -23,14 +23,6 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kSeed = 31;
 constexpr double kTolerance = 1e-12;
-
-using Oracle = std::function<at::Tensor(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& parameters)>;
-
-LayerCase case_named(const std::string& name) {
-  for (const LayerCase& c : transformer_cases())
-    if (c.name == name) return c;
-  throw std::logic_error("no case " + name);
-}
 
 /// Softmax attention head by head and with an explicit sum of exponentials.
 at::Tensor attention_by_hand(const std::vector<at::Tensor>& in, int64_t heads, bool causal) {
@@ -45,9 +37,8 @@ at::Tensor attention_by_hand(const std::vector<at::Tensor>& in, int64_t heads, b
   return at::cat(outputs, 2);
 }
 
-const std::vector<std::pair<std::string, Oracle>>& oracles() {
-  using Tensors = const std::vector<at::Tensor>&;
-  static const std::vector<std::pair<std::string, Oracle>> all{
+const Oracles& oracles() {
+  static const Oracles all{
       {"linear_long_sequence", [](Tensors x, Tensors p) { return at::linear(x[0], p[0], p[1]); }},
       {"embedding_sequence", [](Tensors x, Tensors p) { return at::embedding(p[0], x[0]); }},
       {"position_embedding", [](Tensors x, Tensors p) { return x[0] + p[0].unsqueeze(0); }},
@@ -74,29 +65,10 @@ const std::vector<std::pair<std::string, Oracle>>& oracles() {
   return all;
 }
 
-class AgainstAutograd : public ::testing::TestWithParam<std::pair<std::string, Oracle>> {};
+class AgainstAutograd : public ::testing::TestWithParam<Oracles::value_type> {};
 
 TEST_P(AgainstAutograd, OutputAndGradientsAgree) {
-  const LayerCase c = case_named(GetParam().first);
-  std::vector<at::Tensor> inputs = random_inputs(c, kSeed);
-  TestCall call;
-  fill_call(call, c, kSeed);
-  at::Tensor output = c.layer->forward(call, inputs), weights = random_tensor(output.sizes(), kSeed + 1);
-  std::vector<at::Tensor> gradients = c.layer->backward(call, weights);
-
-  std::vector<at::Tensor> leaves, parameters;
-  for (size_t i = 0; i < inputs.size(); ++i) leaves.push_back(inputs[i].clone().set_requires_grad(!c.is_integer(i)));
-  for (const at::Tensor& p : call.parameters) parameters.push_back(p.clone().set_requires_grad(true));
-  at::Tensor expected = GetParam().second(leaves, parameters);
-  (expected * weights).sum().backward();
-  auto expect_near = [](const at::Tensor& got, const at::Tensor& want, const std::string& what) {
-    ASSERT_EQ(got.sizes(), want.sizes()) << what;
-    EXPECT_LT((got - want.detach()).abs().max().item<double>(), kTolerance) << what;
-  };
-  expect_near(output, expected, "output");
-  for (size_t i = 0; i < leaves.size(); ++i)
-    if (!c.is_integer(i)) expect_near(gradients[i], leaves[i].grad(), "input " + std::to_string(i));
-  for (size_t i = 0; i < parameters.size(); ++i) expect_near(call.gradients.at(int(i)), parameters[i].grad(), "parameter " + std::to_string(i));
+  expect_equals_autograd(case_named(GetParam().first), GetParam().second, kTolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, AgainstAutograd, ::testing::ValuesIn(oracles()),
@@ -214,6 +186,8 @@ TEST(Transformer, WrongUseIsNamed) {
   EXPECT_THAT(shapes({.heads = 2, .causal = true}, {{5, 8}, {6, 8}, {6, 8}}), HasSubstr("causal"));
   EXPECT_THAT(shapes({.heads = 2}, {{5, 8}, {6, 8}, {5, 8}}), HasSubstr("keys and values must be equal"));
   EXPECT_THAT(shapes({.heads = 2}, {{8}, {8}, {8}}), HasSubstr("[positions, features]"));
+  EXPECT_THAT(shapes({.heads = 2, .fused = true}, {{5, 2, 8}}), HasSubstr("[positions, 3, features]"));
+  EXPECT_THAT(shapes({.heads = 2, .padding = true}, {{5, 8}, {6, 8}, {6, 8}, {5}}), HasSubstr("one token per key"));
   EXPECT_THAT(message_of([] { Attention("layer", {.heads = 2, .dropout = 1}); }), HasSubstr("dropout 1"));
   EXPECT_THAT(message_of([] { GroupNorm("layer", 10, {.groups = 4}); }), HasSubstr("4 groups of 10 channels"));
   EXPECT_THAT(message_of([] { SoftmaxCrossEntropy("loss").output_shape(std::vector<Shape>{{6, 10}, {5}}); }),

@@ -8,8 +8,46 @@
 namespace trireme {
 namespace {
 
-bool is_gelu(Function function) { return function == Function::gelu || function == Function::gelu_tanh; }
-const char* approximation(Function function) { return function == Function::gelu_tanh ? "tanh" : "none"; }
+constexpr double kRelu6Top = 6, kHardSlope = 1.0 / 6, kHardReach = 3;
+
+/// Whether the gradient is a function of the output; else it is one of the input.
+bool keeps_output(Function function) { return function == Function::tanh || function == Function::sigmoid; }
+
+at::Tensor value(Function function, const at::Tensor& x) {
+  switch (function) {
+    case Function::gelu: return at::gelu(x, "none");
+    case Function::gelu_tanh: return at::gelu(x, "tanh");
+    case Function::tanh: return at::tanh(x);
+    case Function::sigmoid: return at::sigmoid(x);
+    case Function::silu: return at::silu(x);
+    case Function::hardsigmoid: return at::hardsigmoid(x);
+    case Function::hardswish: return at::hardswish(x);
+    case Function::relu6: return at::hardtanh(x, 0, kRelu6Top);
+  }
+  check_internal(false, "an activation function without a value");
+  return {};
+}
+
+/// gradient * slope where low < x < high, else 0.
+at::Tensor between(const at::Tensor& gradient, const at::Tensor& x, double low, double high, double slope) {
+  return at::mul(gradient, at::logical_and(x.gt(low), x.lt(high)).to(gradient.scalar_type()).mul_(slope));
+}
+
+/// `kept`: the output or the input, as keeps_output says.
+at::Tensor derivative(Function function, const at::Tensor& gradient, const at::Tensor& kept) {
+  switch (function) {
+    case Function::gelu: return at::gelu_backward(gradient, kept, "none");
+    case Function::gelu_tanh: return at::gelu_backward(gradient, kept, "tanh");
+    case Function::tanh: return at::tanh_backward(gradient, kept);
+    case Function::sigmoid: return at::sigmoid_backward(gradient, kept);
+    case Function::silu: return at::silu_backward(gradient, kept);
+    case Function::hardsigmoid: return between(gradient, kept, -kHardReach, kHardReach, kHardSlope);
+    case Function::hardswish: return at::hardswish_backward(gradient, kept);
+    case Function::relu6: return between(gradient, kept, 0, kRelu6Top, 1);
+  }
+  check_internal(false, "an activation function without a derivative");
+  return {};
+}
 
 }  // namespace
 
@@ -19,6 +57,10 @@ std::string_view Activation::kind() const {
     case Function::gelu_tanh: return "gelu_tanh";
     case Function::tanh: return "tanh";
     case Function::sigmoid: return "sigmoid";
+    case Function::silu: return "silu";
+    case Function::hardsigmoid: return "hardsigmoid";
+    case Function::hardswish: return "hardswish";
+    case Function::relu6: return "relu6";
   }
   check_internal(false, "an activation function without a name");
   return "";
@@ -36,20 +78,14 @@ std::vector<ShardingOption> Activation::sharding_options(std::span<const Shape> 
 double Activation::forward_flops(std::span<const Shape> inputs) const { return 8.0 * double(element_count(inputs[0])); }
 
 at::Tensor Activation::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
-  if (is_gelu(function_)) {
-    call.saved = {inputs[0]};
-    return at::gelu(inputs[0], approximation(function_));
-  }
-  at::Tensor output = function_ == Function::tanh ? at::tanh(inputs[0]) : at::sigmoid(inputs[0]);
-  call.saved = {output};
+  at::Tensor output = value(function_, inputs[0]);
+  call.saved = {keeps_output(function_) ? output : inputs[0]};
   return output;
 }
 
 std::vector<at::Tensor> Activation::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   if (!call.wants_input_gradient(0)) return {at::Tensor()};
-  const at::Tensor& saved = call.saved.at(0);
-  if (is_gelu(function_)) return {at::gelu_backward(output_gradient, saved, approximation(function_))};
-  return {function_ == Function::tanh ? at::tanh_backward(output_gradient, saved) : at::sigmoid_backward(output_gradient, saved)};
+  return {derivative(function_, output_gradient, call.saved.at(0))};
 }
 
 }  // namespace trireme

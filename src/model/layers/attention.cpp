@@ -8,12 +8,17 @@
 
 #include "model/layers/common.h"
 #include "model/layers/keep_mask.h"
+#include "model/task.h"
 
 namespace trireme {
 namespace {
 
 /// Inputs by head, the softmax's output, and dropout's mask while training with dropout.
 enum Saved { kQueries, kKeys, kValues, kWeights, kMask };
+
+constexpr int64_t kFusedParts = 3;
+/// Score of padding: finite, so that a query that would see nothing but padding gives numbers.
+constexpr double kUnseen = -1e30;
 
 /// [n, t, heads * d] as [n, heads, t, d], laid out anew so that products read it as it is.
 at::Tensor by_head(const at::Tensor& tensor, int64_t heads) {
@@ -41,10 +46,8 @@ Attention::Attention(std::string name, AttentionOptions options) : Layer(std::mo
     fail_shape(*this, fmt::format("dropout {}", options_.dropout), "it must be at least 0 and below 1", "correct the option");
 }
 
-Shape Attention::output_shape(std::span<const Shape> inputs) const {
-  expect_inputs(*this, inputs, 3);
-  for (const Shape& input : inputs) expect_rank(*this, input, 2, "[positions, features]");
-  const Shape &queries = inputs[0], &keys = inputs[1], &values = inputs[2];
+void Attention::check_shapes(const Shape& queries, const Shape& keys, const Shape& values) const {
+  for (const Shape& input : {queries, keys, values}) expect_rank(*this, input, 2, "[positions, features]");
   if (keys != values || keys[1] != queries[1] || (options_.causal && keys[0] != queries[0]))
     fail_shape(*this,
                fmt::format("sample shapes {}, {} and {} of queries, keys and values", to_string(queries), to_string(keys),
@@ -55,26 +58,46 @@ Shape Attention::output_shape(std::span<const Shape> inputs) const {
   if (queries[1] % options_.heads != 0)
     fail_shape(*this, fmt::format("{} features for {} heads", queries[1], options_.heads), "the heads must divide the features",
                "choose another width or number of heads");
+}
+
+Shape Attention::output_shape(std::span<const Shape> inputs) const {
+  expect_inputs(*this, inputs, size_t(input_count()));
+  if (options_.fused && (inputs[0].size() != 3 || inputs[0][1] != kFusedParts))
+    fail_shape(*this, fmt::format("input sample shape {}", to_string(inputs[0])),
+               "fused queries, keys and values are [positions, 3, features]", "give it a linear layer with 3 parts");
+  Shape queries = inputs[0];
+  if (options_.fused) queries.erase(queries.begin() + 1);
+  const Shape &keys = options_.fused ? queries : inputs[1], &values = options_.fused ? queries : inputs[2];
+  check_shapes(queries, keys, values);
+  if (options_.padding && inputs.back() != Shape{keys[0]})
+    fail_shape(*this, fmt::format("token sample shape {} for keys {}", to_string(inputs.back()), to_string(keys)),
+               "there must be one token per key", "give it the tokens that the keys came from");
   return queries;
 }
 
 std::vector<ShardingOption> Attention::sharding_options(std::span<const Shape> inputs, int degree) const {
-  std::vector<ShardingOption> options{replicate_option(3)};
+  std::vector<ShardingOption> options{replicate_option(input_count())};
   if (degree == 1) return options;
   const Placement whole = Placement::replicate(), sum = Placement::partial(), sequence = Placement::shard(1);
+  auto with_tokens = [&](std::vector<Placement> placements) {
+    if (options_.padding) placements.push_back(whole);
+    return placements;
+  };
   if (options_.heads % degree == 0) {
-    const std::vector<Placement> features(3, Placement::shard(2));
-    options.push_back({.name = "heads", .inputs = features, .output = features[0], .input_gradients = features,
+    const auto features = with_tokens(options_.fused ? std::vector{Placement::shard(3)} : std::vector<Placement>(3, Placement::shard(2)));
+    options.push_back({.name = "heads", .inputs = features, .output = Placement::shard(2), .input_gradients = features,
                        .divides_work = true});
   }
-  if (inputs[0][0] % degree == 0)
-    options.push_back({.name = "sequence", .inputs = {sequence, whole, whole}, .output = sequence,
-                       .input_gradients = {sequence, sum, sum}, .divides_work = true});
+  if (!options_.fused && inputs[0][0] % degree == 0)
+    options.push_back({.name = "sequence", .inputs = with_tokens({sequence, whole, whole}), .output = sequence,
+                       .input_gradients = with_tokens({sequence, sum, sum}), .divides_work = true});
   return options;
 }
 
 double Attention::forward_flops(std::span<const Shape> inputs) const {
-  return 4.0 * double(element_count(inputs[0])) * double(inputs[1][0]);  // q k^T and the weighted sum of v
+  const Shape queries = output_shape(inputs);
+  const int64_t keys = options_.fused ? queries[0] : inputs[1][0];
+  return 4.0 * double(element_count(queries)) * double(keys);  // q k^T and the weighted sum of v
 }
 
 Attention::Part Attention::part_of(const LayerCall& call, int64_t queries) const {
@@ -90,13 +113,19 @@ Attention::Part Attention::part_of(const LayerCall& call, int64_t queries) const
   return part;
 }
 
-at::Tensor Attention::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
-  const int64_t samples = inputs[0].size(0), queries = inputs[0].size(1), keys = inputs[1].size(1);
-  const Part part = part_of(call, queries);
-  at::Tensor q = by_head(inputs[0], part.heads), k = by_head(inputs[1], part.heads), v = by_head(inputs[2], part.heads);
+at::Tensor Attention::weights_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& tokens, int64_t first_query) const {
   at::Tensor scores = at::matmul(q, k.transpose(2, 3)).mul_(scale_of(q));
-  if (options_.causal) hide_later_keys(scores, part.first_query);
-  at::Tensor weights = at::_softmax(scores, -1, /*half_to_float=*/false);
+  if (tokens.defined()) scores.masked_fill_(tokens.eq(kPadding).view({tokens.size(0), 1, 1, tokens.size(1)}), kUnseen);
+  if (options_.causal) hide_later_keys(scores, first_query);
+  return at::_softmax(scores, -1, /*half_to_float=*/false);
+}
+
+at::Tensor Attention::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
+  auto input = [&](int i) { return options_.fused ? inputs[0].select(2, i) : inputs[size_t(i)]; };
+  const int64_t samples = inputs[0].size(0), queries = inputs[0].size(1), keys = input(kKeys).size(1);
+  const Part part = part_of(call, queries);
+  at::Tensor q = by_head(input(kQueries), part.heads), k = by_head(input(kKeys), part.heads), v = by_head(input(kValues), part.heads);
+  at::Tensor weights = weights_of(q, k, options_.padding ? inputs.back() : at::Tensor(), part.first_query);
   call.saved = {q, k, v, weights};
   if (!drops(call)) return joined(at::matmul(weights, v));
   at::Tensor mask = draw_keep_mask(call, *this, options_.dropout, samples,
@@ -108,23 +137,28 @@ at::Tensor Attention::forward(LayerCall& call, std::span<const at::Tensor> input
 }
 
 std::vector<at::Tensor> Attention::backward(LayerCall& call, const at::Tensor& output_gradient) const {
+  auto wanted = [&](int i) { return call.wants_input_gradient(options_.fused ? 0 : i); };
   const at::Tensor &q = call.saved.at(kQueries), &k = call.saved.at(kKeys), &v = call.saved.at(kValues);
   const at::Tensor& weights = call.saved.at(kWeights);
   const bool drops = this->drops(call);
   const double rescale = 1 / (1 - options_.dropout);
   at::Tensor gradient = by_head(output_gradient, q.size(1));
-  std::vector<at::Tensor> result(3);
-  if (call.wants_input_gradient(2)) {
+  std::vector<at::Tensor> of_parts(kFusedParts);
+  if (wanted(kValues)) {
     at::Tensor used = drops ? at::mul(weights, call.saved.at(kMask)).mul_(rescale) : weights;
-    result[2] = joined(at::matmul(used.transpose(2, 3), gradient));
+    of_parts[kValues] = joined(at::matmul(used.transpose(2, 3), gradient));
   }
-  if (!call.wants_input_gradient(0) && !call.wants_input_gradient(1)) return result;
-  at::Tensor weight_gradient = at::matmul(gradient, v.transpose(2, 3));
-  if (drops) weight_gradient.mul_(call.saved.at(kMask)).mul_(rescale);
-  // hidden keys have weight 0 and so gradient 0
-  at::Tensor scores = at::_softmax_backward_data(weight_gradient, weights, -1, weights.scalar_type()).mul_(scale_of(q));
-  if (call.wants_input_gradient(0)) result[0] = joined(at::matmul(scores, k));
-  if (call.wants_input_gradient(1)) result[1] = joined(at::matmul(scores.transpose(2, 3), q));
+  if (wanted(kQueries) || wanted(kKeys)) {
+    at::Tensor weight_gradient = at::matmul(gradient, v.transpose(2, 3));
+    if (drops) weight_gradient.mul_(call.saved.at(kMask)).mul_(rescale);
+    // hidden keys have weight 0 and so gradient 0
+    at::Tensor scores = at::_softmax_backward_data(weight_gradient, weights, -1, weights.scalar_type()).mul_(scale_of(q));
+    if (wanted(kQueries)) of_parts[kQueries] = joined(at::matmul(scores, k));
+    if (wanted(kKeys)) of_parts[kKeys] = joined(at::matmul(scores.transpose(2, 3), q));
+  }
+  std::vector<at::Tensor> result = of_parts;
+  if (options_.fused) result = {wanted(kQueries) ? at::stack(of_parts, 2) : at::Tensor()};
+  if (options_.padding) result.emplace_back();  // tokens have no gradient
   return result;
 }
 

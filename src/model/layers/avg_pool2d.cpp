@@ -7,24 +7,50 @@
 
 namespace trireme {
 
+Window AvgPool2d::rows() const {
+  const AvgPool2dOptions& o = options_;
+  return {.kernel = o.kernel.height, .stride = o.stride.height, .padding = o.padding.height, .ceil = o.ceil_mode};
+}
+
+Window AvgPool2d::columns() const {
+  const AvgPool2dOptions& o = options_;
+  return {.kernel = o.kernel.width, .stride = o.stride.width, .padding = o.padding.width, .ceil = o.ceil_mode};
+}
+
+Size2d AvgPool2d::padding(const LayerCall& call) const {
+  return {is_split_by_height(call) ? 0 : options_.padding.height, options_.padding.width};
+}
+
+AvgPool2d::AvgPool2d(std::string name, AvgPool2dOptions options) : Layer(std::move(name)), options_(options) {
+  const AvgPool2dOptions& o = options_;
+  const bool is_positive = o.kernel.at_least(1) && o.stride.at_least(1) && o.padding.at_least(0);
+  if (!is_positive || 2 * o.padding.height > o.kernel.height || 2 * o.padding.width > o.kernel.width)
+    fail_shape(*this, fmt::format("kernel {}, stride {}, padding {}", to_string(o.kernel), to_string(o.stride), to_string(o.padding)),
+               "kernel and stride must be positive, the padding at most half the kernel", "correct the layer's options");
+}
+
 Shape AvgPool2d::output_shape(std::span<const Shape> inputs) const {
   expect_inputs(*this, inputs, 1);
-  expect_rank(*this, inputs[0], 3, "[channels, height, width]");
-  if (std::min(inputs[0][1], inputs[0][2]) + 2 * options_.padding < options_.kernel)
-    fail_shape(*this, fmt::format("input sample shape {}", to_string(inputs[0])),
-               fmt::format("it is smaller than the {0}x{0} window", options_.kernel), "use larger images or fewer pools");
-  return {inputs[0][0], window().extent(inputs[0][1]), window().extent(inputs[0][2])};
+  const Shape& in = inputs[0];
+  expect_rank(*this, in, 3, "[channels, height, width]");
+  const AvgPool2dOptions& o = options_;
+  if (in[1] + 2 * o.padding.height < o.kernel.height || in[2] + 2 * o.padding.width < o.kernel.width)
+    fail_shape(*this, fmt::format("input sample shape {}", to_string(in)),
+               fmt::format("it is smaller than the {}x{} window", o.kernel.height, o.kernel.width), "use larger images or fewer pools");
+  return {in[0], rows().extent(in[1]), columns().extent(in[2])};
 }
 
 std::vector<ShardingOption> AvgPool2d::sharding_options(std::span<const Shape> inputs, int degree) const {
   std::vector<ShardingOption> options = elementwise_options(1, inputs[0], degree, 1);
-  if (degree > 1 && divides_by_height(window(), inputs[0][1], degree))
-    options.push_back(height_option(1, Placement::shard(2), 0, 0, !halo_of(window()).none()));
+  // with the halo's rows every window is whole, and there is no telling padding from them
+  const bool whole_windows = !options_.ceil_mode && (options_.count_include_pad || options_.padding.height == 0);
+  if (degree > 1 && whole_windows && divides_by_height(rows(), inputs[0][1], degree))
+    options.push_back(height_option(1, Placement::shard(2), 0, 0, !halo_of(rows()).none()));
   return options;
 }
 
 double AvgPool2d::forward_flops(std::span<const Shape> inputs) const {
-  return double(element_count(output_shape(inputs)) * options_.kernel * options_.kernel);
+  return double(element_count(output_shape(inputs)) * options_.kernel.area());
 }
 
 at::Tensor AvgPool2d::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
@@ -32,9 +58,10 @@ at::Tensor AvgPool2d::forward(LayerCall& call, std::span<const at::Tensor> input
   at::Tensor input = with_halo(call, inputs[0], halo(call), inputs[0].scalar_type(), 0);
   call.saved = {input};
   if (input.size(0) == 0)
-    return empty_in_layout({0, input.size(1), window().extent(inputs[0].size(2)), window().extent(input.size(3))},
+    return empty_in_layout({0, input.size(1), rows().extent(inputs[0].size(2)), columns().extent(input.size(3))},
                            input.options());
-  return in_layout(at::avg_pool2d(input, {o.kernel, o.kernel}, {o.stride, o.stride}, {padding_y(call), o.padding}));
+  return in_layout(at::avg_pool2d(input, o.kernel.values(), o.stride.values(), padding(call).values(), o.ceil_mode,
+                                  o.count_include_pad));
 }
 
 std::vector<at::Tensor> AvgPool2d::backward(LayerCall& call, const at::Tensor& output_gradient) const {
@@ -45,9 +72,9 @@ std::vector<at::Tensor> AvgPool2d::backward(LayerCall& call, const at::Tensor& o
   if (input.size(0) == 0)
     gradient = empty_in_layout(input.sizes(), input.options());
   else
-    gradient = in_layout(at::avg_pool2d_backward(in_layout(output_gradient), input, {o.kernel, o.kernel}, {o.stride, o.stride},
-                                                 {padding_y(call), o.padding}, /*ceil_mode=*/false,
-                                                 /*count_include_pad=*/true, c10::nullopt));
+    gradient = in_layout(at::avg_pool2d_backward(in_layout(output_gradient), input, o.kernel.values(), o.stride.values(),
+                                                 padding(call).values(), o.ceil_mode,
+                                                 o.count_include_pad, c10::nullopt));
   send_halo_gradient(call, gradient, halo(call));
   return {receive_halo_gradient(call, gradient, halo(call))};
 }

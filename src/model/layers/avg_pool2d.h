@@ -1,4 +1,4 @@
-// AvgPool2d: the mean of each square window.
+// AvgPool2d: the mean of each window, PyTorch's nn.AvgPool2d.
 #pragma once
 
 #include <string>
@@ -6,19 +6,23 @@
 
 #include "model/layer.h"
 #include "model/layers/halo.h"
+#include "model/layers/size2d.h"
 
 namespace trireme {
 
 struct AvgPool2dOptions {
-  int64_t kernel = 2;
-  int64_t stride = 2;
-  int64_t padding = 0;  ///< at most half the kernel
+  Size2d kernel = 2;
+  Size2d stride = 2;
+  Size2d padding = 0;      ///< at most half the kernel
+  bool ceil_mode = false;  ///< output sizes are rounded up: the last windows may reach past the padding
+  bool count_include_pad = true;  ///< padding counts as zeros; false: the mean is over the image's own pixels
 };
 
-/// [n, c, h, w]; padding counts as zeros, as PyTorch's default; sharded by channels, or by rows with a halo where windows overlap (halo.h).
+/// [n, c, h, w]; sharded by channels, or by rows with a halo where windows overlap (halo.h) and all means have the kernel's area as
+/// divisor (not where ceil_mode, or padding that does not count, changes it at the edges).
 class AvgPool2d : public Layer {
  public:
-  AvgPool2d(std::string name, AvgPool2dOptions options = {}) : Layer(std::move(name)), options_(options) {}
+  explicit AvgPool2d(std::string name, AvgPool2dOptions options = {});
 
   std::string_view kind() const override { return "avg_pool2d"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
@@ -28,10 +32,10 @@ class AvgPool2d : public Layer {
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
 
  private:
-  Window window() const { return {options_.kernel, options_.stride, options_.padding}; }
-  Halo halo(const LayerCall& call) const { return is_split_by_height(call) ? halo_of(window()) : Halo{}; }
-  /// Rows of padding that the halo does not bring.
-  int64_t padding_y(const LayerCall& call) const { return is_split_by_height(call) ? 0 : options_.padding; }
+  Window rows() const;     ///< along an image's height
+  Window columns() const;  ///< along its width
+  Halo halo(const LayerCall& call) const { return is_split_by_height(call) ? halo_of(rows()) : Halo{}; }
+  Size2d padding(const LayerCall& call) const;  ///< that the halo does not bring
 
   AvgPool2dOptions options_;
 };

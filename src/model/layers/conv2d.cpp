@@ -8,15 +8,15 @@
 
 #include "base/error.h"
 #include "model/layers/common.h"
-#include "model/layers/conv2d_product.h"
 
 namespace trireme {
 
 Conv2d::Conv2d(std::string name, Conv2dOptions options) : Layer(std::move(name)), options_(options) {
   const Conv2dOptions& o = options_;
-  if (o.in < 1 || o.out < 1 || o.kernel < 1 || o.stride < 1 || o.padding < 0 || o.groups < 1)
-    fail_shape(*this, fmt::format("in {}, out {}, kernel {}, stride {}, padding {}, groups {}", o.in, o.out, o.kernel,
-                                  o.stride, o.padding, o.groups),
+  if (o.in < 1 || o.out < 1 || !o.kernel.at_least(1) || !o.stride.at_least(1) || !o.padding.at_least(0) || o.groups < 1 ||
+      !o.dilation.at_least(1))
+    fail_shape(*this, fmt::format("in {}, out {}, kernel {}, stride {}, padding {}, groups {}, dilation {}", o.in, o.out,
+                                  to_string(o.kernel), to_string(o.stride), to_string(o.padding), o.groups, to_string(o.dilation)),
                "all must be positive (padding may be 0)", "correct the layer's options");
   if (o.in % o.groups != 0 || o.out % o.groups != 0)
     fail_shape(*this, fmt::format("{} groups", o.groups),
@@ -25,12 +25,23 @@ Conv2d::Conv2d(std::string name, Conv2dOptions options) : Layer(std::move(name))
 
 std::vector<ParameterSpec> Conv2d::parameters() const {
   const Conv2dOptions& o = options_;
-  double fan_in = double(o.in / o.groups * o.kernel * o.kernel), fan_out = double(o.out * o.kernel * o.kernel);
-  double bound = 1 / std::sqrt(fan_in);
-  Init init = o.he_fan_out ? Init::normal(0, std::sqrt(2 / fan_out)) : Init::uniform(-bound, bound);
-  std::vector<ParameterSpec> specs{{name() + ".weight", {o.out, o.in / o.groups, o.kernel, o.kernel}, init}};
-  if (o.bias) specs.push_back({name() + ".bias", {o.out}, Init::uniform(-bound, bound)});
+  const double fan_in = double(o.in / o.groups * o.kernel.area()), fan_out = double(o.out * o.kernel.area());
+  const Init usual = Init::uniform(-1 / std::sqrt(fan_in), 1 / std::sqrt(fan_in));
+  const Init weight = o.he_fan_out ? Init::normal(0, std::sqrt(2 / fan_out)) : usual;
+  std::vector<ParameterSpec> specs{
+      {name() + ".weight", {o.out, o.in / o.groups, o.kernel.height, o.kernel.width}, o.weight_init.value_or(weight)}};
+  if (o.bias) specs.push_back({name() + ".bias", {o.out}, o.bias_init.value_or(usual)});
   return specs;
+}
+
+Window Conv2d::rows() const {
+  const Conv2dOptions& o = options_;
+  return {o.kernel.height, o.stride.height, o.padding.height, o.dilation.height};
+}
+
+Window Conv2d::columns() const {
+  const Conv2dOptions& o = options_;
+  return {o.kernel.width, o.stride.width, o.padding.width, o.dilation.width};
 }
 
 Shape Conv2d::output_shape(std::span<const Shape> inputs) const {
@@ -41,13 +52,12 @@ Shape Conv2d::output_shape(std::span<const Shape> inputs) const {
     fail_shape(*this, fmt::format("input sample shape {}", to_string(in)),
                fmt::format("its first dim must be the {} input channels of this layer", options_.in),
                "change the layer's input channels");
-  int64_t least = std::min(in[1], in[2]) + 2 * options_.padding;
-  if (least < options_.kernel)
+  if (in[1] + 2 * options_.padding.height < rows().span() || in[2] + 2 * options_.padding.width < columns().span())
     fail_shape(*this, fmt::format("input sample shape {}", to_string(in)),
-               fmt::format("with padding {} it is smaller than the {}x{} kernel", options_.padding, options_.kernel,
-                           options_.kernel),
+               fmt::format("with padding {} it is smaller than the {}x{} pixels that the kernel spans", to_string(options_.padding),
+                           rows().span(), columns().span()),
                "use larger images, more padding or fewer strides before this layer");
-  return {options_.out, window().extent(in[1]), window().extent(in[2])};
+  return {options_.out, rows().extent(in[1]), columns().extent(in[2])};
 }
 
 std::vector<ShardingOption> Conv2d::sharding_options(std::span<const Shape> inputs, int degree) const {
@@ -67,13 +77,13 @@ std::vector<ShardingOption> Conv2d::sharding_options(std::span<const Shape> inpu
   if (options_.groups > 1 && options_.groups % degree == 0)
     options.push_back({.name = "groups", .inputs = {channels}, .output = channels, .input_gradients = {channels},
                        .parameters = by_output, .parameter_gradients = by_output, .divides_work = true});
-  if (divides_by_height(window(), inputs[0][1], degree))
-    options.push_back(height_option(1, Placement::shard(2), options_.bias ? 2 : 1, 0, !halo_of(window()).none()));
+  if (divides_by_height(rows(), inputs[0][1], degree))
+    options.push_back(height_option(1, Placement::shard(2), options_.bias ? 2 : 1, 0, !halo_of(rows()).none()));
   return options;
 }
 
 double Conv2d::forward_flops(std::span<const Shape> inputs) const {
-  double per_output = double(options_.in / options_.groups * options_.kernel * options_.kernel);
+  const double per_output = double(options_.in / options_.groups * options_.kernel.area());
   return 2.0 * per_output * double(element_count(output_shape(inputs)));
 }
 
@@ -82,23 +92,33 @@ int64_t Conv2d::local_groups(const LayerCall& call) const {
   return by_groups ? options_.groups / call.tensor_degree : options_.groups;
 }
 
-int64_t Conv2d::padding_y(const LayerCall& call) const { return is_split_by_height(call) ? 0 : options_.padding; }
+Size2d Conv2d::padding(const LayerCall& call) const {
+  return {is_split_by_height(call) ? 0 : options_.padding.height, options_.padding.width};
+}
+
+std::optional<ConvolutionProduct> Conv2d::as_product(LayerCall& call, const at::Tensor& input, const at::Tensor& weight) const {
+  const Conv2dOptions& o = options_;
+  if (o.groups > 1 || !o.stride.is_square() || o.dilation != Size2d(1)) return {};
+  const Size2d pad = padding(call);
+  ConvolutionProduct product(input, weight, o.stride.height, pad.height, pad.width);
+  if (!product.pays()) return {};
+  return product;
+}
 
 at::Tensor Conv2d::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   const Conv2dOptions& o = options_;
   const at::Tensor weight = in_layout(call.parameter(0));
-  const int64_t rows = inputs[0].size(2), pad_y = padding_y(call);
+  const int64_t height = inputs[0].size(2);
   at::Tensor input = with_halo(call, inputs[0], halo(call), weight.scalar_type(), 0);
   call.saved = {input};
   if (input.size(0) == 0)
-    return empty_in_layout({0, weight.size(0), window().extent(rows), window().extent(input.size(3))}, input.options());
+    return empty_in_layout({0, weight.size(0), rows().extent(height), columns().extent(input.size(3))}, input.options());
   // under "input_channels" the outputs are summed over the tensor axis: one worker brings the bias
   bool add_bias = o.bias && !(call.option && call.option->output.is_partial() && call.tensor_index != 0);
   c10::optional<at::Tensor> bias;
   if (add_bias) bias = call.parameter(1);
-  if (o.groups == 1)
-    if (ConvolutionProduct product(input, weight, o.stride, pad_y, o.padding); product.pays()) return product.forward(bias);
-  return in_layout(at::convolution(input, weight, bias, {o.stride, o.stride}, {pad_y, o.padding}, {1, 1},
+  if (const auto product = as_product(call, input, weight)) return product->forward(bias);
+  return in_layout(at::convolution(input, weight, bias, o.stride.values(), padding(call).values(), o.dilation.values(),
                                    /*transposed=*/false, {0, 0}, local_groups(call)));
 }
 
@@ -125,13 +145,10 @@ at::Tensor Conv2d::input_gradient(LayerCall& call, const at::Tensor& input, cons
   const Conv2dOptions& o = options_;
   if (input.size(0) == 0) return empty_in_layout(input.sizes(), input.options());
   const at::Tensor weight = in_layout(call.parameter(0));
-  const int64_t pad_y = padding_y(call);
-  if (o.groups == 1)
-    if (ConvolutionProduct product(input, weight, o.stride, pad_y, o.padding); product.pays())
-      return product.input_gradient(gradient);
-  auto [gx, gw, gb] = at::convolution_backward(gradient, input, weight, at::OptionalIntArrayRef(), {o.stride, o.stride},
-                                               {pad_y, o.padding}, {1, 1}, /*transposed=*/false, {0, 0}, local_groups(call),
-                                               {true, false, false});
+  if (const auto product = as_product(call, input, weight)) return product->input_gradient(gradient);
+  auto [gx, gw, gb] = at::convolution_backward(gradient, input, weight, at::OptionalIntArrayRef(), o.stride.values(),
+                                               padding(call).values(), o.dilation.values(), /*transposed=*/false, {0, 0},
+                                               local_groups(call), {true, false, false});
   return in_layout(gx);
 }
 
@@ -141,16 +158,14 @@ void Conv2d::add_parameter_gradients(LayerCall& call, const at::Tensor& input, c
   const bool want_weight = call.wants_gradient(0), want_bias = o.bias && call.wants_gradient(1);
   if (!want_weight && !want_bias) return;
   const at::Tensor weight = in_layout(call.parameter(0));
-  const int64_t pad_y = padding_y(call);
-  if (o.groups == 1)
-    if (ConvolutionProduct product(input, weight, o.stride, pad_y, o.padding); product.pays()) {
-      if (want_weight) product.weight_gradient(gradient, call, 0);
-      if (want_bias) call.add_gradient(1, gradient.sum(at::IntArrayRef{0, 2, 3}));
-      return;
-    }
-  std::vector<int64_t> bias_sizes{weight.size(0)};
-  auto [gx, gw, gb] = at::convolution_backward(gradient, input, weight, at::OptionalIntArrayRef(bias_sizes),
-                                               {o.stride, o.stride}, {pad_y, o.padding}, {1, 1}, /*transposed=*/false, {0, 0},
+  if (const auto product = as_product(call, input, weight)) {
+    if (want_weight) product->weight_gradient(gradient, call, 0);
+    if (want_bias) call.add_gradient(1, gradient.sum(at::IntArrayRef{0, 2, 3}));
+    return;
+  }
+  const std::vector<int64_t> bias_sizes{weight.size(0)};
+  auto [gx, gw, gb] = at::convolution_backward(gradient, input, weight, at::OptionalIntArrayRef(bias_sizes), o.stride.values(),
+                                               padding(call).values(), o.dilation.values(), /*transposed=*/false, {0, 0},
                                                local_groups(call), {false, want_weight, want_bias});
   if (want_weight) call.add_gradient(0, gw);
   if (want_bias) call.add_gradient(1, gb);

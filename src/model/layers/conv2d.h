@@ -1,24 +1,30 @@
-// Conv2d: PyTorch's nn.Conv2d with square kernels.
+// Conv2d: PyTorch's nn.Conv2d.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "model/layer.h"
+#include "model/layers/conv2d_product.h"
 #include "model/layers/halo.h"
+#include "model/layers/size2d.h"
 
 namespace trireme {
 
 struct Conv2dOptions {
-  int64_t in = 1, out = 1, kernel = 1;
-  int64_t stride = 1, padding = 0, groups = 1;
+  int64_t in = 1, out = 1;
+  Size2d kernel = 1, stride = 1, padding = 0;
+  int64_t groups = 1;  ///< of `in` channels each is a depthwise convolution
   bool bias = true;
-  /// Weights normal with variance 2 / (out * kernel^2) (He et al. 2015, "fan out", as torchvision's ResNets) instead of
-  /// PyTorch's default: uniform in ±1/sqrt(in / groups * kernel^2). The bias has the default in both cases.
+  /// Weights normal with variance 2 / (out * kernel area) (He et al. 2015, "fan out", as torchvision's ResNets) instead of
+  /// PyTorch's default: uniform in ±1/sqrt(in / groups * kernel area). The bias has the default in both cases.
   bool he_fan_out = false;
+  Size2d dilation = 1;
+  std::optional<Init> weight_init = {}, bias_init = {};  ///< in place of the above
 };
 
-/// Input and output [n, c, h, w] in channels_last order; weight [out, in / groups, kernel, kernel], bias [out].
+/// Input and output [n, c, h, w] in channels_last order; weight [out, in / groups, kernel height, width], bias [out].
 /// Sharded by output channels (the input's gradient is a sum over workers), by input channels (the output is a sum), or,
 /// where there are groups, by whole groups (nothing is summed); or by rows of the images, for images too large for one device:
 /// workers exchange the rows that windows reach into (halo.h), all hold the whole weight and bring a summand of its gradient.
@@ -37,10 +43,13 @@ class Conv2d : public Layer {
   void backward_parameters(LayerCall& call) const override;
 
  private:
-  Window window() const { return {options_.kernel, options_.stride, options_.padding}; }
+  Window rows() const;     ///< along an image's height
+  Window columns() const;  ///< along its width
   int64_t local_groups(const LayerCall& call) const;
-  int64_t padding_y(const LayerCall& call) const;  ///< rows of padding that the halo does not bring
-  Halo halo(const LayerCall& call) const { return is_split_by_height(call) ? halo_of(window()) : Halo{}; }
+  Size2d padding(const LayerCall& call) const;  ///< that the halo does not bring
+  Halo halo(const LayerCall& call) const { return is_split_by_height(call) ? halo_of(rows()) : Halo{}; }
+  /// The convolution as a matrix product, where it can be one and that pays.
+  std::optional<ConvolutionProduct> as_product(LayerCall& call, const at::Tensor& input, const at::Tensor& weight) const;
   /// `input` as forward saved it, with its halo; gradients in the weight's type and channels_last order.
   at::Tensor input_gradient(LayerCall& call, const at::Tensor& input, const at::Tensor& gradient) const;
   void add_parameter_gradients(LayerCall& call, const at::Tensor& input, const at::Tensor& gradient) const;

@@ -32,13 +32,14 @@ at::Tensor pixels(const at::Tensor& images) {  // [n, c, h, w] channels_last -> 
 
 ConvolutionProduct::ConvolutionProduct(const at::Tensor& input, const at::Tensor& weight, int64_t stride, int64_t padding_y,
                                        int64_t padding_x)
-    : input_(input), weight_(weight), kernel_(weight.size(2)) {
+    : input_(input), weight_(weight) {
+  const int64_t kernel_y = weight.size(2), kernel_x = weight.size(3);
   shape_ = {.n = input.size(0), .height = input.size(2), .width = input.size(3), .channels = input.size(1),
-            .out_height = (input.size(2) + 2 * padding_y - kernel_) / stride + 1,
-            .out_width = (input.size(3) + 2 * padding_x - kernel_) / stride + 1, .stride = stride,
+            .out_height = (input.size(2) + 2 * padding_y - kernel_y) / stride + 1,
+            .out_width = (input.size(3) + 2 * padding_x - kernel_x) / stride + 1, .stride = stride,
             .padding_y = padding_y, .padding_x = padding_x};
-  const Range y = used_taps(kernel_, shape_.height, shape_.out_height, stride, padding_y);
-  const Range x = used_taps(kernel_, shape_.width, shape_.out_width, stride, padding_x);
+  const Range y = used_taps(kernel_y, shape_.height, shape_.out_height, stride, padding_y);
+  const Range x = used_taps(kernel_x, shape_.width, shape_.out_width, stride, padding_x);
   shape_.tap_y0 = y.begin, shape_.tap_y1 = y.end, shape_.tap_x0 = x.begin, shape_.tap_x1 = x.end;
 }
 

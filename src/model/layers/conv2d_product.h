@@ -14,8 +14,8 @@ namespace trireme {
 
 class ConvolutionProduct {
  public:
-  /// input [n, c, h, w] and weight [out, c, k, k] in channels_last order, n > 0, no groups. Padding of rows above and below,
-  /// and of columns left and right.
+  /// input [n, c, h, w] and weight [out, c, kernel height, width] in channels_last order, n > 0, no groups. Padding of rows
+  /// above and below, and of columns left and right.
   ConvolutionProduct(const at::Tensor& input, const at::Tensor& weight, int64_t stride, int64_t padding_y, int64_t padding_x);
 
   /// Whether the product is expected to be faster than a direct convolution. A function of the shapes only, never of a
@@ -30,11 +30,10 @@ class ConvolutionProduct {
  private:
   at::Tensor rows() const;         ///< unfolded input [pixels, taps * c]
   at::Tensor matrix() const;       ///< weight of the taps in use [out, taps * c]
-  bool all_taps() const { return shape_.taps() == kernel_ * kernel_; }
+  bool all_taps() const { return shape_.taps() == weight_.size(2) * weight_.size(3); }
   at::Tensor taps_of(const at::Tensor& weight_like) const;  ///< view [out, taps y, taps x, c]
 
   at::Tensor input_, weight_;
-  int64_t kernel_;
   kernels::Unfolding shape_;
 };
 

@@ -27,17 +27,28 @@ struct Neighbours {
 
 }  // namespace
 
+int64_t Window::extent(int64_t input) const {
+  const int64_t room = input + 2 * padding - span();
+  if (!ceil) return room / stride + 1;
+  const int64_t windows = (room + stride - 1) / stride + 1;
+  return (windows - 1) * stride >= input + padding ? windows - 1 : windows;
+}
+
 Halo halo_of(const Window& window) {
   // output row 0 of a worker reads input rows from -padding on; its last one, stride rows before its last input row, ends
-  // kernel - stride - padding rows after it
-  return {window.padding, std::max<int64_t>(window.kernel - window.stride - window.padding, 0)};
+  // span - stride - padding rows after it
+  return {window.padding, std::max<int64_t>(window.span() - window.stride - window.padding, 0)};
 }
 
 bool divides_by_height(const Window& window, int64_t height, int degree) {
   const int64_t outputs = window.extent(height);
   if (height % degree != 0 || outputs % degree != 0 || height != window.stride * outputs) return false;
   const Halo halo = halo_of(window);
-  return std::max(halo.above, halo.below) <= height / degree;
+  if (std::max(halo.above, halo.below) > height / degree) return false;
+  // rounded up, a share with its halo could hold one window more than are its own
+  Window unpadded = window;
+  unpadded.padding = 0;
+  return unpadded.extent(halo.above + height / degree + halo.below) == outputs / degree;
 }
 
 ShardingOption height_option(int inputs, Placement output, int parameters, int buffers, bool talks) {

@@ -14,11 +14,14 @@
 
 namespace trireme {
 
-/// A square window that slides over images: that of a convolution or of pooling.
+/// A window that slides along one dim of images: that of a convolution or of pooling.
 struct Window {
-  int64_t kernel = 1, stride = 1, padding = 0;
+  int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
+  bool ceil = false;  ///< the last window may reach past the padding, as long as it begins within the image or the padding before it
 
-  int64_t extent(int64_t input) const { return (input + 2 * padding - kernel) / stride + 1; }
+  int64_t span() const { return dilation * (kernel - 1) + 1; }  ///< from its first element to its last
+  /// Windows along `input` elements, at least 1 where the padded input is as long as the span.
+  int64_t extent(int64_t input) const;
 };
 
 /// Rows above and below a worker's own ones. At the upper and lower edge of the image they are padding.

@@ -13,15 +13,10 @@ namespace {
 /// What is saved; the gradient [rows, out] only when parameters are deferred.
 enum Saved { kInput, kOutputGradient };
 
-/// [rows, in] of any [..., in].
-at::Tensor as_matrix(const at::Tensor& tensor) {
-  return tensor.dim() == 2 ? tensor : tensor.reshape({tensor.numel() / std::max<int64_t>(tensor.size(-1), 1), tensor.size(-1)});
-}
-
-Shape with_last(const at::Tensor& tensor, int64_t last) {
-  Shape shape = tensor.sizes().vec();
-  shape.back() = last;
-  return shape;
+/// [rows, features] of any [..., features].
+at::Tensor as_matrix(const at::Tensor& tensor, int64_t features) {
+  if (tensor.dim() == 2 && tensor.size(1) == features) return tensor;
+  return tensor.reshape({tensor.numel() / std::max<int64_t>(features, 1), features});
 }
 
 }  // namespace
@@ -36,9 +31,25 @@ std::vector<ParameterSpec> Linear::parameters() const {
   const double bound = 1 / std::sqrt(double(in_));
   const bool normal = options_.deviation > 0;
   const Init weight = normal ? Init::normal(0, options_.deviation) : Init::uniform(-bound, bound);
-  std::vector<ParameterSpec> specs{{options_.weight_name, {out_, in_}, weight}};
-  if (options_.bias) specs.push_back({options_.bias_name, {out_}, normal ? Init::constant(0) : weight});
+  const Init bias = normal ? Init::constant(0) : weight;
+  const Shape out = options_.parts > 0 ? Shape{options_.parts, out_} : Shape{out_};
+  Shape shape = out;
+  shape.insert(options_.transposed ? shape.begin() : shape.end(), in_);
+  std::vector<ParameterSpec> specs{{options_.weight_name, shape, options_.weight_init.value_or(weight)}};
+  if (options_.bias) specs.push_back({options_.bias_name, out, options_.bias_init.value_or(bias)});
   return specs;
+}
+
+Shape Linear::outputs(const Shape& input, int64_t out) const {
+  Shape shape = input;
+  shape.back() = out;
+  if (options_.parts > 0) shape.insert(shape.end() - 1, options_.parts);
+  return shape;
+}
+
+at::Tensor Linear::as_columns(const at::Tensor& weight) const {
+  const at::Tensor matrix = options_.parts > 0 ? weight.flatten(options_.transposed, options_.transposed + 1) : weight;
+  return options_.transposed ? matrix : matrix.t();
 }
 
 Shape Linear::output_shape(std::span<const Shape> inputs) const {
@@ -47,26 +58,26 @@ Shape Linear::output_shape(std::span<const Shape> inputs) const {
     fail_shape(*this, fmt::format("input sample shape {}", to_string(inputs[0])),
                fmt::format("its last dim must be the {} input features of this layer", in_),
                "change the layer's input size or flatten the input first");
-  Shape shape = inputs[0];
-  shape.back() = out_;
-  return shape;
+  return outputs(inputs[0], out_);
 }
 
 std::vector<ShardingOption> Linear::sharding_options(std::span<const Shape> inputs, int degree) const {
   int parameters = options_.bias ? 2 : 1;
   std::vector<ShardingOption> options{replicate_option(1, parameters)};
   if (degree == 1) return options;
+  const bool parts = options_.parts > 0;
   const Placement whole = Placement::replicate(), last = Placement::shard(int(inputs[0].size()));
+  const Placement last_output = Placement::shard(int(inputs[0].size()) + parts);
   auto held = [&](Placement weight, Placement bias) {
     return options_.bias ? std::vector{weight, bias} : std::vector{weight};
   };
   if (out_ % degree == 0) {
-    auto shards = held(Placement::shard(0), Placement::shard(0));
-    options.push_back({.name = "columns", .inputs = {whole}, .output = last, .input_gradients = {Placement::partial()},
+    auto shards = held(Placement::shard(output_dim()), Placement::shard(parts));
+    options.push_back({.name = "columns", .inputs = {whole}, .output = last_output, .input_gradients = {Placement::partial()},
                        .parameters = shards, .parameter_gradients = shards, .divides_work = true});
   }
   if (in_ % degree == 0) {
-    auto shards = held(Placement::shard(1), whole);
+    auto shards = held(Placement::shard(input_dim()), whole);
     options.push_back({.name = "rows", .inputs = {last}, .output = Placement::partial(), .input_gradients = {last},
                        .parameters = shards, .parameter_gradients = shards, .divides_work = true});
   }
@@ -80,29 +91,26 @@ std::vector<ShardingOption> Linear::sharding_options(std::span<const Shape> inpu
 }
 
 double Linear::forward_flops(std::span<const Shape> inputs) const {
-  return 2.0 * double(element_count(inputs[0])) * double(out_);
+  return 2.0 * double(element_count(inputs[0])) * double(out_ * std::max<int64_t>(options_.parts, 1));
 }
 
 at::Tensor Linear::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
-  const at::Tensor& weight = call.parameter(0);
+  const at::Tensor weight = as_columns(call.parameter(0));
   at::Tensor input = inputs[0].to(weight.scalar_type());
-  at::Tensor x = as_matrix(input);
+  at::Tensor x = as_matrix(input, weight.size(0));
   call.saved = {input};
   // under "rows" the outputs are summed over the tensor axis: one worker brings the bias
   bool add_bias = options_.bias && !(call.option && call.option->output.is_partial() && call.tensor_index != 0);
-  at::Tensor y = add_bias ? at::addmm(call.parameter(1), x, weight.t()) : at::mm(x, weight.t());
-  return input.dim() == 2 ? y : y.view(with_last(input, weight.size(0)));
+  at::Tensor y = add_bias ? at::addmm(call.parameter(1).flatten(), x, weight) : at::mm(x, weight);
+  return y.view(outputs(input.sizes().vec(), weight.size(1) / std::max<int64_t>(options_.parts, 1)));
 }
 
 std::vector<at::Tensor> Linear::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   const at::Tensor& input = call.saved.at(kInput);
-  const at::Tensor& weight = call.parameter(0);
-  at::Tensor gy = as_matrix(output_gradient).to(weight.scalar_type());
+  const at::Tensor weight = as_columns(call.parameter(0));
+  at::Tensor gy = as_matrix(output_gradient, weight.size(1)).to(weight.scalar_type());
   at::Tensor input_gradient;
-  if (call.wants_input_gradient(0)) {
-    input_gradient = at::mm(gy, weight);
-    if (input.dim() != 2) input_gradient = input_gradient.view(input.sizes());
-  }
+  if (call.wants_input_gradient(0)) input_gradient = at::mm(gy, weight.t()).view(input.sizes());
   if (call.defer_parameters)
     call.saved = {input, gy};
   else
@@ -116,8 +124,12 @@ void Linear::backward_parameters(LayerCall& call) const {
 
 void Linear::add_parameter_gradients(LayerCall& call, const at::Tensor& input, const at::Tensor& gy) const {
   if (gy.size(0) == 0) return add_zero_gradients(call, options_.bias ? 2 : 1);
-  add_product_gradient(call, 0, gy, as_matrix(input));
-  if (options_.bias && call.wants_gradient(1)) call.add_gradient(1, gy.sum(0));
+  const at::Tensor x = as_matrix(input, input.size(-1));
+  if (options_.transposed) add_product_gradient(call, 0, x, gy);
+  else add_product_gradient(call, 0, gy, x);
+  if (!options_.bias || !call.wants_gradient(1)) return;
+  const at::IntArrayRef sizes = call.parameter(1).sizes();
+  call.add_gradient(1, options_.idle_bias ? at::zeros(sizes, gy.options()) : gy.sum(0).view(sizes));
 }
 
 }  // namespace trireme

@@ -6,18 +6,21 @@
 #include <cmath>
 
 #include "model/layers/common.h"
+#include "model/task.h"
 
 namespace trireme {
 namespace {
 
 constexpr int64_t kGates = 4;
 enum Gate : int64_t { kInputGate, kForgetGate, kCellGate, kOutputGate };  // PyTorch's order
-enum Parameter { kInputWeight, kHiddenWeight, kInputBias, kHiddenBias, kParameters };
+enum Parameter { kInputWeight, kHiddenWeight, kInputBias, kHiddenBias, kProjection };
 enum State { kHidden, kCell, kStates };
-// after forward; after a deferring backward the gates' gradients take the gates' place
-enum Saved { kInput, kActivated, kPrevious, kCells };
+/// After forward; with a projection kUnits, with padding kReal (1 where a token is none) [n, steps, 1], and during backward the
+/// gradients that parameters' are made of.
+enum Saved { kInput, kOutput, kActivated, kPrevious, kCells, kUnits, kReal, kGateGradients, kProjectedGradients, kSaved };
 
-bool by_unit(const LayerCall& call) { return call.option && call.option->output.is_shard(); }
+/// Whether each worker holds a share of the hidden units.
+bool by_unit(const LayerCall& call) { return call.option && call.option->name == "hidden"; }
 
 /// The cell sums small changes over many steps: too much for bfloat16.
 at::ScalarType cell_type(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
@@ -46,6 +49,14 @@ at::Tensor scatter_units(LayerCall& call, const at::Tensor& whole) {
   at::Tensor sum = at::empty({n, units}, whole.options());
   call.tensor_group().reduce_scatter(inputs, sum);
   return sum;
+}
+
+/// h of a projecting layer: the sum over workers of what each projects from its units [n, local units]; weight [projection,
+/// local units].
+void project_units(LayerCall& call, const at::Tensor& units, const at::Tensor& weight, at::Tensor whole) {
+  at::Tensor sum = at::mm(units, weight.t());
+  if (by_unit(call)) call.tensor_group().all_reduce(sum);
+  whole.copy_(sum);
 }
 
 /// One step of the cell. gates [n, 4, units] are activated in place; cell, next_cell and hidden are [n, units].
@@ -78,117 +89,181 @@ void step_cell_backward(const at::Tensor& activated, const at::Tensor& cell, con
 Lstm::Lstm(std::string name, int64_t in, int64_t hidden, LstmOptions options)
     : Layer(std::move(name)), in_(in), hidden_(hidden), options_(std::move(options)) {
   if (options_.module.empty()) options_.module = this->name();
+  if (options_.projection < 0 || (options_.projection > 0 && options_.projection >= hidden))
+    fail_shape(*this, fmt::format("projection {} of {} hidden units", options_.projection, hidden), "it must be smaller than they are many",
+               "choose a smaller projection, or 0 for none");
+  if (options_.stateful && options_.reverse)
+    fail_shape(*this, "reverse with stateful", "what comes next in a stream is not known yet", "leave one of them out");
 }
 
 std::vector<ParameterSpec> Lstm::parameters() const {
   const double bound = 1 / std::sqrt(double(hidden_));
   const Init init = Init::uniform(-bound, bound);
-  auto named = [&](const char* what) { return fmt::format("{}.{}_l{}", options_.module, what, options_.index); };
-  return {{named("weight_ih"), {kGates, hidden_, in_}, init},
-          {named("weight_hh"), {kGates, hidden_, hidden_}, init},
-          {named("bias_ih"), {kGates, hidden_}, init},
-          {named("bias_hh"), {kGates, hidden_}, init}};
+  auto named = [&](const char* what) {
+    return fmt::format("{}.{}_l{}{}", options_.module, what, options_.index, options_.reverse ? "_reverse" : "");
+  };
+  std::vector<ParameterSpec> specs{{named("weight_ih"), {kGates, hidden_, in_}, init},
+                                   {named("weight_hh"), {kGates, hidden_, output_width()}, init},
+                                   {named("bias_ih"), {kGates, hidden_}, init},
+                                   {named("bias_hh"), {kGates, hidden_}, init}};
+  if (options_.projection > 0) specs.push_back({named("weight_hr"), {options_.projection, hidden_}, init});
+  return specs;
 }
 
 std::vector<StateSpec> Lstm::states() const {
   if (!options_.stateful) return {};
-  return {{name() + ".h", {hidden_}}, {name() + ".c", {hidden_}}};
+  return {{name() + ".h", {output_width()}}, {name() + ".c", {hidden_}}};
 }
 
 Shape Lstm::output_shape(std::span<const Shape> inputs) const {
-  expect_inputs(*this, inputs, 1);
+  expect_inputs(*this, inputs, size_t(input_count()));
   expect_rank(*this, inputs[0], 2, "[steps, features]");
+  if (options_.padding && inputs[1] != Shape{inputs[0][0]})
+    fail_shape(*this, fmt::format("token sample shape {} for inputs {}", to_string(inputs[1]), to_string(inputs[0])),
+               "there must be one token per step", "give it the tokens that the inputs came from");
   if (inputs[0][1] != in_)
     fail_shape(*this, fmt::format("input sample shape {}", to_string(inputs[0])),
                fmt::format("its last dim must be the {} input features of this layer", in_), "change the layer's input size");
   if (inputs[0][0] < 1)
     fail_shape(*this, fmt::format("input sample shape {}", to_string(inputs[0])), "there is no step to compute",
                "use sequences of at least 1 step");
-  return {inputs[0][0], hidden_};
+  return {inputs[0][0], output_width()};
 }
 
 std::vector<ShardingOption> Lstm::sharding_options(std::span<const Shape>, int degree) const {
-  std::vector<ShardingOption> options{replicate_option(1, kParameters)};
+  std::vector<ShardingOption> options{replicate_option(input_count(), parameter_count())};
   const size_t states = options_.stateful ? kStates : 0;
   options[0].states.assign(states, Placement::replicate());
   if (degree == 1 || hidden_ % degree != 0) return options;
-  const std::vector<Placement> by_unit(kParameters, Placement::shard(1));
-  options.push_back({.name = "hidden", .inputs = {Placement::replicate()}, .output = Placement::shard(2),
-                     .input_gradients = {Placement::partial()}, .parameters = by_unit, .parameter_gradients = by_unit,
-                     .states = std::vector<Placement>(states, Placement::shard(1)), .divides_work = true,
-                     .talks_over_tensor_axis = true});
+  const bool projects = options_.projection > 0;
+  const std::vector<Placement> by_unit(size_t(parameter_count()), Placement::shard(1));
+  const Placement whole = Placement::replicate();
+  std::vector<Placement> state_placements(states, Placement::shard(1));
+  if (projects && states > 0) state_placements[kHidden] = whole;
+  std::vector<Placement> gradients(size_t(input_count()), whole);
+  gradients[0] = Placement::partial();
+  options.push_back({.name = "hidden", .inputs = std::vector<Placement>(size_t(input_count()), whole),
+                     .output = projects ? whole : Placement::shard(2), .input_gradients = gradients, .parameters = by_unit,
+                     .parameter_gradients = by_unit,
+                     .states = state_placements, .divides_work = true, .talks_over_tensor_axis = true});
   return options;
 }
 
 double Lstm::forward_flops(std::span<const Shape> inputs) const {
-  return 2.0 * double(inputs[0][0]) * double(kGates * hidden_) * double(in_ + hidden_);
+  const double gates = double(kGates * hidden_) * double(in_ + output_width()), projection = double(options_.projection * hidden_);
+  return 2.0 * double(inputs[0][0]) * (gates + projection);
 }
 
 at::Tensor Lstm::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   const at::Tensor& weight = call.parameter(kInputWeight);
   const at::Tensor input = inputs[0].to(weight.scalar_type()).contiguous();
   const int64_t n = input.size(0), steps = input.size(1), units = weight.size(1);
+  const bool projects = options_.projection > 0;
   const auto options = input.options(), cell_options = options.dtype(cell_type(input.scalar_type()));
-  at::Tensor output = at::empty({n, steps, units}, options);
-  at::Tensor previous = at::empty({n, steps, hidden_}, options);         // h before each step, all units
-  at::Tensor cells = at::empty({n, steps + 1, units}, cell_options);     // c before each step and after the last
-  at::Tensor gates = at::empty({n, steps, kGates * units}, options);
-  call.saved = {input, gates, previous, cells};
+  call.saved.assign(kSaved, at::Tensor());
+  call.saved[kInput] = input;
+  call.saved[kActivated] = at::empty({n, steps, kGates * units}, options);
+  call.saved[kPrevious] = at::empty({n, steps, output_width()}, options);  // h before each step, of all units
+  call.saved[kCells] = at::empty({n, steps + 1, units}, cell_options);     // c before each step and after the last, in their order
+  if (projects) call.saved[kUnits] = at::empty({n, steps, units}, options);
+  if (options_.padding) call.saved[kReal] = inputs[1].ne(kPadding).unsqueeze(2);
+  at::Tensor output = at::empty({n, steps, projects ? options_.projection : units}, options);
   if (n == 0) return output;  // the same for all workers of the tensor axis
-
-  const at::Tensor bias = (call.parameter(kInputBias) + call.parameter(kHiddenBias)).flatten();
-  at::Tensor rows = gates.view({n * steps, kGates * units});
-  at::addmm_out(rows, bias, input.view({n * steps, in_}), as_matrix(weight).t());
-  const at::Tensor hidden_weight = as_matrix(call.parameter(kHiddenWeight)).t();
-  if (options_.stateful) {
-    cells.select(1, 0).copy_(call.state(kCell));
-    gather_units(call, call.state(kHidden).to(input.scalar_type()), previous.select(1, 0));
-  } else {
-    cells.select(1, 0).zero_();
-    previous.select(1, 0).zero_();
-  }
-  for (int64_t t = 0; t < steps; ++t) {
-    if (t > 0) gather_units(call, output.select(1, t - 1), previous.select(1, t));
-    at::Tensor now = gates.select(1, t);
-    if (t > 0 || options_.stateful) now.addmm_(previous.select(1, t), hidden_weight);
-    step_cell(now.view({n, kGates, units}), cells.select(1, t), cells.select(1, t + 1), output.select(1, t));
-  }
+  call.saved[kOutput] = output;
+  run_steps(call);
+  call.saved[kOutput].reset();  // backward does without it
   if (options_.stateful && !call.recomputing) {
     // copies: a view would keep the whole sequence alive
     call.set_state(kHidden, output.select(1, steps - 1).clone(at::MemoryFormat::Contiguous));
-    call.set_state(kCell, cells.select(1, steps).clone(at::MemoryFormat::Contiguous));
+    call.set_state(kCell, call.saved[kCells].select(1, steps).clone(at::MemoryFormat::Contiguous));
   }
   return output;
 }
 
-at::Tensor Lstm::through_time(LayerCall& call, const at::Tensor& output_gradient) const {
-  const at::Tensor &activated = call.saved.at(kActivated), &cells = call.saved.at(kCells);
+void Lstm::run_steps(LayerCall& call) const {
+  const at::Tensor &input = call.saved[kInput], &output = call.saved[kOutput], &gates = call.saved[kActivated];
+  const at::Tensor &previous = call.saved[kPrevious], &cells = call.saved[kCells];
+  const bool projects = options_.projection > 0;
+  const at::Tensor& units = projects ? call.saved[kUnits] : output;
+  const int64_t n = input.size(0), steps = input.size(1), local = cells.size(2);
+  const at::Tensor bias = (call.parameter(kInputBias) + call.parameter(kHiddenBias)).flatten();
+  at::Tensor rows = gates.view({n * steps, kGates * local});
+  at::addmm_out(rows, bias, input.view({n * steps, in_}), as_matrix(call.parameter(kInputWeight)).t());
+  const at::Tensor hidden_weight = as_matrix(call.parameter(kHiddenWeight)).t();
+  const at::Tensor first = previous.select(1, position(0, steps));
+  if (options_.stateful) {
+    const at::Tensor state = call.state(kHidden).to(input.scalar_type());
+    cells.select(1, 0).copy_(call.state(kCell));
+    if (projects) first.copy_(state);
+    else gather_units(call, state, first);
+  } else {
+    cells.select(1, 0).zero_();
+    first.zero_();
+  }
+  for (int64_t k = 0; k < steps; ++k) {
+    const int64_t at = position(k, steps);
+    if (k > 0) {
+      const int64_t before = position(k - 1, steps);
+      if (projects) previous.select(1, at).copy_(output.select(1, before));
+      else gather_units(call, output.select(1, before), previous.select(1, at));
+    }
+    at::Tensor now = gates.select(1, at);
+    if (k > 0 || options_.stateful) now.addmm_(previous.select(1, at), hidden_weight);
+    step_cell(now.view({n, kGates, local}), cells.select(1, k), cells.select(1, k + 1), units.select(1, at));
+    if (options_.padding) {
+      const at::Tensor real = call.saved[kReal].select(1, at);
+      units.select(1, at).mul_(real);
+      cells.select(1, k + 1).mul_(real);
+    }
+    if (projects) project_units(call, units.select(1, at), call.parameter(kProjection), output.select(1, at));
+  }
+}
+
+Lstm::Gradients Lstm::through_time(LayerCall& call, const at::Tensor& output_gradient) const {
+  const at::Tensor &activated = call.saved[kActivated], &cells = call.saved[kCells];
   const at::Tensor weight = as_matrix(call.parameter(kHiddenWeight));
-  const int64_t n = cells.size(0), steps = activated.size(1), units = cells.size(2);
-  at::Tensor gradients = at::empty_like(activated);
+  const int64_t n = cells.size(0), steps = activated.size(1), local = cells.size(2);
+  const bool projects = options_.projection > 0;
+  Gradients gradients{at::empty_like(activated), {}};
+  if (projects) gradients.projected = at::empty(output_gradient.sizes(), activated.options());
   at::Tensor later;  // gradient of h from the step after
-  at::Tensor dc = at::zeros({n, units}, cells.options());
-  for (int64_t t = steps - 1; t >= 0; --t) {
-    at::Tensor dh = output_gradient.select(1, t).to(cells.scalar_type());
+  at::Tensor dc = at::zeros({n, local}, cells.options());
+  for (int64_t k = steps - 1; k >= 0; --k) {
+    const int64_t at = position(k, steps);
+    at::Tensor dh = output_gradient.select(1, at).to(cells.scalar_type());
     if (later.defined()) dh = dh + later;
-    at::Tensor now = gradients.select(1, t);
-    step_cell_backward(activated.select(1, t).view({n, kGates, units}), cells.select(1, t), cells.select(1, t + 1), dh, dc,
-                       now.view({n, kGates, units}));
-    if (t > 0) later = scatter_units(call, at::mm(now, weight));
+    if (projects) {
+      at::Tensor of_projection = gradients.projected.select(1, at);
+      of_projection.copy_(dh);
+      dh = at::mm(of_projection, call.parameter(kProjection)).to(cells.scalar_type());
+    }
+    if (options_.padding) {
+      dh = at::mul(dh, call.saved[kReal].select(1, at));
+      dc.mul_(call.saved[kReal].select(1, at));
+    }
+    at::Tensor now = gradients.gates.select(1, at);
+    step_cell_backward(activated.select(1, at).view({n, kGates, local}), cells.select(1, k), cells.select(1, k + 1), dh, dc,
+                       now.view({n, kGates, local}));
+    if (k == 0) break;
+    later = at::mm(now, weight);
+    if (!projects) later = scatter_units(call, later);
+    else if (by_unit(call)) call.tensor_group().all_reduce(later);
   }
   return gradients;
 }
 
-void Lstm::add_parameter_gradients(LayerCall& call, const at::Tensor& input, const at::Tensor& previous,
-                                   const at::Tensor& gate_gradients) const {
+void Lstm::add_parameter_gradients(LayerCall& call) const {
+  const at::Tensor& input = call.saved[kInput];
   const int64_t rows = input.size(0) * input.size(1);
   if (rows == 0) {
-    add_zero_gradients(call, kParameters);
+    add_zero_gradients(call, parameter_count());
     return;
   }
-  const at::Tensor gates = gate_gradients.view({rows, gate_gradients.size(2)});
+  const at::Tensor gates = call.saved[kGateGradients].flatten(0, 1);
   add_product_gradient(call, kInputWeight, gates, input.view({rows, in_}));
-  add_product_gradient(call, kHiddenWeight, gates, previous.view({rows, hidden_}));
+  add_product_gradient(call, kHiddenWeight, gates, call.saved[kPrevious].flatten(0, 1));
+  if (options_.projection > 0)
+    add_product_gradient(call, kProjection, call.saved[kProjectedGradients].flatten(0, 1), call.saved[kUnits].flatten(0, 1));
   if (!call.wants_gradient(kInputBias) && !call.wants_gradient(kHiddenBias)) return;
   const at::Tensor bias = gates.sum(0).view(call.parameter(kInputBias).sizes());
   for (int index : {kInputBias, kHiddenBias})
@@ -196,21 +271,25 @@ void Lstm::add_parameter_gradients(LayerCall& call, const at::Tensor& input, con
 }
 
 std::vector<at::Tensor> Lstm::backward(LayerCall& call, const at::Tensor& output_gradient) const {
-  const at::Tensor input = call.saved.at(kInput), previous = call.saved.at(kPrevious);
+  const at::Tensor& input = call.saved[kInput];
   const int64_t n = input.size(0), steps = input.size(1);
-  const at::Tensor gradients = n == 0 ? call.saved.at(kActivated) : through_time(call, output_gradient);
+  Gradients gradients{call.saved[kActivated], {}};
+  if (n > 0) gradients = through_time(call, output_gradient);
   at::Tensor input_gradient;
   if (call.wants_input_gradient(0))
-    input_gradient = at::mm(gradients.view({n * steps, gradients.size(2)}), as_matrix(call.parameter(kInputWeight))).view(input.sizes());
-  if (call.defer_parameters)
-    call.saved = {input, gradients, previous};
-  else
-    add_parameter_gradients(call, input, previous, gradients);
-  return {input_gradient};
+    input_gradient =
+        at::mm(gradients.gates.view({n * steps, gradients.gates.size(2)}), as_matrix(call.parameter(kInputWeight))).view(input.sizes());
+  call.saved[kGateGradients] = gradients.gates;
+  call.saved[kProjectedGradients] = gradients.projected;
+  // not needed any more, and the call may live until backward_parameters
+  call.saved[kActivated].reset();
+  call.saved[kCells].reset();
+  if (!call.defer_parameters) add_parameter_gradients(call);
+  std::vector<at::Tensor> result(static_cast<size_t>(input_count()));  // tokens have no gradient
+  result[0] = input_gradient;
+  return result;
 }
 
-void Lstm::backward_parameters(LayerCall& call) const {
-  add_parameter_gradients(call, call.saved.at(kInput), call.saved.at(kPrevious), call.saved.at(kActivated));
-}
+void Lstm::backward_parameters(LayerCall& call) const { add_parameter_gradients(call); }
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// MaxPool2d: the largest value of each square window.
+// MaxPool2d: the largest value of each window, PyTorch's nn.MaxPool2d.
 #pragma once
 
 #include <string>
@@ -6,19 +6,21 @@
 
 #include "model/layer.h"
 #include "model/layers/halo.h"
+#include "model/layers/size2d.h"
 
 namespace trireme {
 
 struct MaxPool2dOptions {
-  int64_t kernel = 2;
-  int64_t stride = 2;
-  int64_t padding = 0;  ///< at most half the kernel
+  Size2d kernel = 2;
+  Size2d stride = 2;
+  Size2d padding = 0;      ///< at most half the kernel
+  bool ceil_mode = false;  ///< output sizes are rounded up: the last windows may reach past the padding
 };
 
 /// [n, c, h, w]; sharded by channels, or by rows with a halo where windows overlap (halo.h).
 class MaxPool2d : public Layer {
  public:
-  MaxPool2d(std::string name, MaxPool2dOptions options = {}) : Layer(std::move(name)), options_(options) {}
+  explicit MaxPool2d(std::string name, MaxPool2dOptions options = {});
 
   std::string_view kind() const override { return "max_pool2d"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
@@ -28,10 +30,10 @@ class MaxPool2d : public Layer {
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
 
  private:
-  Window window() const { return {options_.kernel, options_.stride, options_.padding}; }
-  Halo halo(const LayerCall& call) const { return is_split_by_height(call) ? halo_of(window()) : Halo{}; }
-  /// Rows of padding that the halo does not bring.
-  int64_t padding_y(const LayerCall& call) const { return is_split_by_height(call) ? 0 : options_.padding; }
+  Window rows() const;     ///< along an image's height
+  Window columns() const;  ///< along its width
+  Halo halo(const LayerCall& call) const { return is_split_by_height(call) ? halo_of(rows()) : Halo{}; }
+  Size2d padding(const LayerCall& call) const;  ///< that the halo does not bring
 
   MaxPool2dOptions options_;
 };

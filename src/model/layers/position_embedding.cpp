@@ -7,27 +7,34 @@
 
 namespace trireme {
 
+PositionEmbedding::PositionEmbedding(std::string name, int64_t positions, int64_t width, double deviation, PositionEmbeddingOptions options)
+    : Layer(std::move(name)), positions_(positions), width_(width), deviation_(deviation), options_(std::move(options)) {
+  if (options_.parameter_name.empty()) options_.parameter_name = this->name() + ".weight";
+}
+
 std::vector<ParameterSpec> PositionEmbedding::parameters() const {
-  return {{name() + ".weight", {positions_, width_}, Init::normal(0, deviation_)}};
+  const Shape shape = options_.batch_dim ? Shape{1, positions_, width_} : Shape{positions_, width_};
+  return {{options_.parameter_name, shape, Init::normal(0, deviation_)}};
 }
 
 Shape PositionEmbedding::output_shape(std::span<const Shape> inputs) const {
   expect_inputs(*this, inputs, 1);
-  if (inputs[0] != Shape{positions_, width_})
+  expect_rank(*this, inputs[0], 2, "[positions, features]");
+  if (inputs[0][0] > positions_ || inputs[0][1] != width_)
     fail_shape(*this, fmt::format("input sample shape {}", to_string(inputs[0])),
-               fmt::format("it must be [{}, {}]: positions, features", positions_, width_), "change the layer's sizes");
+               fmt::format("it must be [at most {}, {}]: positions, features", positions_, width_), "change the layer's sizes");
   return inputs[0];
 }
 
-std::vector<ShardingOption> PositionEmbedding::sharding_options(std::span<const Shape>, int degree) const {
+std::vector<ShardingOption> PositionEmbedding::sharding_options(std::span<const Shape> inputs, int degree) const {
   std::vector<ShardingOption> options{replicate_option(1, 1)};
   if (degree == 1) return options;
   auto split = [&](const char* name, int dim) {
-    const std::vector<Placement> values{Placement::shard(dim + 1)}, parameters{Placement::shard(dim)};
+    const std::vector<Placement> values{Placement::shard(dim + 1)}, parameters{Placement::shard(dim + options_.batch_dim)};
     options.push_back({.name = name, .inputs = values, .output = values[0], .input_gradients = values,
                        .parameters = parameters, .parameter_gradients = parameters, .divides_work = true});
   };
-  if (positions_ % degree == 0) split("sequence", 0);
+  if (inputs[0][0] == positions_ && positions_ % degree == 0) split("sequence", 0);
   if (width_ % degree == 0) split("hidden", 1);
   return options;
 }
@@ -35,11 +42,18 @@ std::vector<ShardingOption> PositionEmbedding::sharding_options(std::span<const 
 double PositionEmbedding::forward_flops(std::span<const Shape> inputs) const { return double(element_count(inputs[0])); }
 
 at::Tensor PositionEmbedding::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
-  return at::add(inputs[0], call.parameter(0));
+  return at::add(inputs[0], table(call.parameter(0)).narrow(0, 0, inputs[0].size(1)));
+}
+
+/// `gradient` [positions of the sequence, width]; those after it have none.
+void PositionEmbedding::add_table_gradient(LayerCall& call, const at::Tensor& gradient) const {
+  const LayerCall::GradientTarget target = call.gradient_target(0);
+  if (!target.accumulate) target.tensor.zero_();
+  table(target.tensor).narrow(0, 0, gradient.size(0)).add_(gradient);
 }
 
 std::vector<at::Tensor> PositionEmbedding::backward(LayerCall& call, const at::Tensor& output_gradient) const {
-  if (call.wants_gradient(0)) call.add_gradient(0, output_gradient.sum(0));
+  if (call.wants_gradient(0)) add_table_gradient(call, output_gradient.sum(0));
   return {call.wants_input_gradient(0) ? output_gradient : at::Tensor()};
 }
 

@@ -8,12 +8,18 @@
 
 namespace trireme {
 
-/// y[n, t, :] = x[n, t, :] + weight[t, :]. Parameter weight [positions, width], normal(0, deviation).
-/// Split by "sequence" (each worker its positions) or by "hidden".
+struct PositionEmbeddingOptions {
+  std::string parameter_name = {};  ///< empty: "<layer>.weight"
+  bool batch_dim = false;           ///< the parameter has the shape [1, positions, width], as torchvision's VisionTransformer
+};
+
+/// y[n, t, :] = x[n, t, :] + weight[t, :]. Parameter weight [positions, width], normal(0, deviation). Sequences may be shorter: the
+/// last positions then stay as they are.
+/// Split by "sequence" (each worker its positions; only where there is one for each row of the weight) or by "hidden".
 class PositionEmbedding : public Layer {
  public:
-  PositionEmbedding(std::string name, int64_t positions, int64_t width, double deviation = 0.02)
-      : Layer(std::move(name)), positions_(positions), width_(width), deviation_(deviation) {}
+  PositionEmbedding(std::string name, int64_t positions, int64_t width, double deviation = 0.02,
+                    PositionEmbeddingOptions options = {});
 
   std::string_view kind() const override { return "position_embedding"; }
   std::vector<ParameterSpec> parameters() const override;
@@ -24,8 +30,13 @@ class PositionEmbedding : public Layer {
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
 
  private:
+  /// The parameter as [positions, width].
+  at::Tensor table(const at::Tensor& parameter) const { return options_.batch_dim ? parameter.squeeze(0) : parameter; }
+  void add_table_gradient(LayerCall& call, const at::Tensor& gradient) const;
+
   int64_t positions_, width_;
   double deviation_;
+  PositionEmbeddingOptions options_;
 };
 
 }  // namespace trireme

@@ -12,14 +12,24 @@
 namespace trireme {
 namespace {
 
-/// Probabilities [rows, classes], labels [rows], one over the counted positions per sample [n], the logits' shape, and an empty
-/// tensor of their type. A row is a position of a sample, or a sample without positions.
-enum Saved { kProbabilities, kLabels, kShares, kLogitShape, kLogitType };
+/// Probabilities [rows, classes], labels [rows], for mixed labels each class's share [rows, classes] and their sums [rows], one over
+/// the positions that a sample's loss is divided by [n], the logits' shape, and an empty tensor of their type. A row is a position
+/// of a sample, or a sample without positions.
+enum Saved { kProbabilities, kLabels, kLabelShares, kLabelTotals, kDivisors, kLogitShape, kLogitType, kSaved };
 
-/// Columns of the sums per row that workers add up under "vocabulary".
-enum RowSum : int64_t { kExponentials, kLabelLogit, kRowSums };
-/// Columns of the sums per sample that workers add up under "sequence".
-enum SampleSum : int64_t { kLoss, kCounted, kCorrect, kSampleSums };
+/// Sums over a row's classes, which workers add up under "vocabulary". Logits are less the row's largest.
+enum RowSum : int64_t {
+  kExponentials,
+  kTargetLogit,  ///< sum of share * logit: the label's logit where it is plain
+  kTargetShare,  ///< sum of shares: 1 where it is plain
+  kAllLogits,
+  kAhead,        ///< classes that come before the label in the order of their logits
+  kRowSums
+};
+/// Sums over a sample's positions, which workers add up under "sequence".
+enum SampleSum : int64_t { kLoss, kCounted, kCorrect, kAmongFive, kPlainLoss, kSampleSums };
+
+constexpr int64_t kTop = 5;
 
 bool by_vocabulary(const LayerCall& call) { return call.option && call.option->name == "vocabulary"; }
 bool by_sequence(const LayerCall& call) { return call.option && call.option->name == "sequence"; }
@@ -27,73 +37,131 @@ bool by_sequence(const LayerCall& call) { return call.option && call.option->nam
 /// First class that this worker holds, of `width`.
 int64_t first_class(const LayerCall& call, int64_t width) { return by_vocabulary(call) ? width * call.tensor_index : 0; }
 
-/// Per row the largest logit, and the lowest class that attains it, negated so that a maximum over workers finds it.
-struct Largest {
-  at::Tensor value, negated_class;
-};
-
+/// Per row the class with the largest value, the lowest among equals.
 template <class T>
-Largest largest_of(LayerCall& call, const at::Tensor& logits) {
-  const int64_t n = logits.size(0), width = logits.size(1), first = first_class(call, width);
-  Largest largest{at::empty({n}, logits.options()), at::empty({n}, logits.options())};
-  T *top = largest.value.data_ptr<T>(), *hit = largest.negated_class.data_ptr<T>();
-  std::vector<int64_t> argmax(size_t(n), 0);
+at::Tensor largest_class(LayerCall& call, const at::Tensor& values) {
+  const int64_t n = values.size(0), width = values.size(1), first = first_class(call, width);
+  at::Tensor tops = at::empty({n}, values.options()), classes = at::empty({n}, at::kDouble);
+  double* found = classes.data_ptr<double>();
   for (int64_t i = 0; i < n; ++i) {
-    const T* row = logits.data_ptr<T>() + i * width;
-    int64_t at = 0;
-    for (int64_t c = 1; c < width; ++c)
-      if (row[c] > row[at]) at = c;
-    argmax[size_t(i)] = at;
-    top[i] = row[at];
-    hit[i] = row[at];  // this worker's own largest, until it is known whether it is everyone's
+    const T* row = values.data_ptr<T>() + i * width;
+    const T* top = std::max_element(row, row + width);
+    tops.data_ptr<T>()[i] = *top;
+    found[i] = -double(first + (top - row));  // negated: a maximum over workers finds the lowest
   }
-  if (by_vocabulary(call)) call.tensor_group().all_reduce(largest.value, ReduceOp::max);
-  for (int64_t i = 0; i < n; ++i) hit[i] = hit[i] == top[i] ? -T(first + argmax[size_t(i)]) : -std::numeric_limits<T>::infinity();
-  if (by_vocabulary(call)) call.tensor_group().all_reduce(largest.negated_class, ReduceOp::max);
-  return largest;
+  if (by_vocabulary(call)) {
+    const at::Tensor own = tops.clone();
+    call.tensor_group().all_reduce(tops, ReduceOp::max);
+    classes.masked_fill_(own.ne(tops), -std::numeric_limits<double>::infinity());
+    call.tensor_group().all_reduce(classes, ReduceOp::max);
+  }
+  return classes.neg().to(at::kLong);
+}
+
+/// Classes of a row that come before class `own` (which may lie outside the row), whose logit is `value`.
+template <class T>
+int64_t classes_ahead(const T* row, int64_t width, int64_t own, T value) {
+  const int64_t middle = std::clamp<int64_t>(own, 0, width);
+  int64_t ahead = 0;
+  for (int64_t c = 0; c < middle; ++c) ahead += row[c] >= value;
+  for (int64_t c = middle; c < width; ++c) ahead += row[c] > value;
+  return ahead;
 }
 
 }  // namespace
 
-/// Replaces `logits` (a private copy, [rows, classes of this worker]) by probabilities; returns the losses, saves each sample's
-/// share and reports hits.
-template <class T>
-at::Tensor SoftmaxCrossEntropy::loss_of(LayerCall& call, at::Tensor& logits, const at::Tensor& labels, int64_t samples) const {
-  const int64_t n = logits.size(0), width = logits.size(1), first = first_class(call, width);
-  const int64_t positions = samples == 0 ? 0 : n / samples;
-  const int64_t* label = labels.data_ptr<int64_t>();
-  const Largest largest = largest_of<T>(call, logits);
-  logits.sub_(largest.value.unsqueeze(1));
-  at::Tensor row_sums = at::zeros({n, int64_t(kRowSums)}, logits.options());
-  T* sum = row_sums.data_ptr<T>();
-  for (int64_t i = 0; i < n; ++i)
-    if (int64_t own = label[i] - first; own >= 0 && own < width)
-      sum[i * kRowSums + kLabelLogit] = logits.data_ptr<T>()[i * width + own];
-  logits.exp_();
-  row_sums.select(1, kExponentials).copy_(logits.sum(1));
-  if (by_vocabulary(call)) call.tensor_group().all_reduce(row_sums);
-  logits.div_(row_sums.select(1, kExponentials).unsqueeze(1));
+/// What is known of every row.
+struct SoftmaxCrossEntropy::Rows {
+  at::Tensor logits;  ///< [rows, classes of this worker], a private copy; becomes probabilities
+  at::Tensor labels;  ///< [rows]
+  at::Tensor shares;  ///< as the logits; undefined for plain labels
+  at::Tensor sums;    ///< [rows, kRowSums]
+  int64_t classes;    ///< over all workers
+  bool are_samples;   ///< samples have no positions
+};
 
-  at::Tensor sample_sums = at::zeros({samples, int64_t(kSampleSums)}, logits.options().dtype(at::kDouble));
-  const T* hit = largest.negated_class.data_ptr<T>();
+SoftmaxCrossEntropy::SoftmaxCrossEntropy(std::string name, SoftmaxCrossEntropyOptions options)
+    : Layer(std::move(name)), options_(options) {
+  if (!(options_.label_smoothing >= 0 && options_.label_smoothing < 1))
+    fail_shape(*this, fmt::format("label_smoothing {}", options_.label_smoothing), "it must be at least 0 and below 1",
+               "correct the option");
+}
+
+/// Fills the sums and replaces logits by probabilities. Workers under "vocabulary" talk twice: maxima, then sums.
+template <class T>
+at::Tensor SoftmaxCrossEntropy::loss_of(LayerCall& call, Rows& rows, int64_t samples) const {
+  const int64_t n = rows.logits.size(0), width = rows.logits.size(1), first = first_class(call, width);
+  if (rows.shares.defined()) rows.labels = largest_class<T>(call, rows.shares);
+  const int64_t* label = rows.labels.data_ptr<int64_t>();
+  at::Tensor tops = at::full({2, n}, -std::numeric_limits<double>::infinity(), rows.logits.options());  // of all classes; the label's
+  T* top = tops.data_ptr<T>();
+  tops.select(0, 0).copy_(rows.logits.amax(1));
+  for (int64_t i = 0; i < n; ++i)
+    if (const int64_t own = label[i] - first; own >= 0 && own < width) top[n + i] = rows.logits.data_ptr<T>()[i * width + own];
+  if (by_vocabulary(call)) call.tensor_group().all_reduce(tops, ReduceOp::max);
+  rows.sums = at::zeros({n, int64_t(kRowSums)}, rows.logits.options());
   for (int64_t i = 0; i < n; ++i) {
-    if (options_.ignore_index && label[i] == *options_.ignore_index) continue;
-    double* of_sample = sample_sums.data_ptr<double>() + i / positions * kSampleSums;
-    of_sample[kLoss] += double(std::log(sum[i * kRowSums + kExponentials]) - sum[i * kRowSums + kLabelLogit]);
-    of_sample[kCounted] += 1;
-    of_sample[kCorrect] += hit[i] == -T(label[i]);
+    const T* row = rows.logits.data_ptr<T>() + i * width;
+    const T of_label = top[n + i];
+    const int64_t own = label[i] - first;
+    T* sum = rows.sums.data_ptr<T>() + i * kRowSums;
+    sum[kAhead] = T(classes_ahead(row, width, own, of_label));
+    if (rows.shares.defined() || own < 0 || own >= width) continue;
+    sum[kTargetLogit] = of_label - top[i];
+    sum[kTargetShare] = 1;
+  }
+  rows.logits.sub_(tops.select(0, 0).unsqueeze(1));
+  if (rows.shares.defined()) {
+    rows.sums.select(1, kTargetLogit).copy_(at::mul(rows.shares, rows.logits).sum(1));
+    rows.sums.select(1, kTargetShare).copy_(rows.shares.sum(1));
+  }
+  if (options_.label_smoothing > 0) rows.sums.select(1, kAllLogits).copy_(rows.logits.sum(1));
+  rows.logits.exp_();
+  rows.sums.select(1, kExponentials).copy_(rows.logits.sum(1));
+  if (by_vocabulary(call)) call.tensor_group().all_reduce(rows.sums);
+  rows.logits.div_(rows.sums.select(1, kExponentials).unsqueeze(1));
+  return sum_samples(call, rows, samples);
+}
+
+at::Tensor SoftmaxCrossEntropy::sum_samples(LayerCall& call, const Rows& rows, int64_t samples) const {
+  const int64_t n = rows.labels.numel(), positions = samples == 0 ? 0 : n / samples;
+  const double smoothing = options_.label_smoothing;
+  const at::Tensor row_sums = rows.sums.to(at::kDouble);
+  at::Tensor sample_sums = at::zeros({samples, int64_t(kSampleSums)}, at::TensorOptions().dtype(at::kDouble));
+  for (int64_t i = 0; i < n; ++i) {
+    if (!rows.shares.defined() && is_ignored(rows.labels.data_ptr<int64_t>()[i])) continue;
+    const double* row = row_sums.data_ptr<double>() + i * kRowSums;
+    double* sample = sample_sums.data_ptr<double>() + i / positions * kSampleSums;
+    const double log_total = std::log(row[kExponentials]), plain = row[kTargetShare] * log_total - row[kTargetLogit];
+    const double even = log_total - row[kAllLogits] / double(rows.classes);  // the loss of a share of 1 spread over all classes
+    sample[kLoss] += (1 - smoothing) * plain + (smoothing > 0 ? smoothing * even : 0);
+    sample[kPlainLoss] += plain;
+    sample[kCounted] += 1;
+    sample[kCorrect] += row[kAhead] == 0;
+    sample[kAmongFive] += row[kAhead] < kTop;
   }
   if (by_sequence(call)) call.tensor_group().all_reduce(sample_sums);
-  at::Tensor share = sample_sums.select(1, kCounted).clamp_min(1).reciprocal_();
-  call.report("correct", at::mul(sample_sums.select(1, kCorrect), share).sum().item<double>());
-  call.saved.push_back(share.to(logits.scalar_type()));
-  return at::mul(sample_sums.select(1, kLoss), share).to(logits.scalar_type());
+  const at::Tensor share = sample_sums.select(1, kCounted).clamp_min(1).reciprocal_();
+  if (options_.reports) {
+    call.report("correct", at::mul(sample_sums.select(1, kCorrect), share).sum().item<double>());
+    if (rows.are_samples && rows.classes > kTop)
+      call.report("top5", at::mul(sample_sums.select(1, kAmongFive), share).sum().item<double>());
+    if (options_.ignore_index || smoothing > 0) {
+      call.report("token_loss", sample_sums.select(1, kPlainLoss).sum().item<double>());
+      call.report("counted", sample_sums.select(1, kCounted).sum().item<double>());
+    }
+  }
+  const bool by_counted = options_.mean == SoftmaxCrossEntropyOptions::Mean::counted_positions;
+  const int64_t all_positions = positions * (by_sequence(call) ? call.tensor_degree : 1);
+  const at::Tensor divisor = by_counted ? share : at::full_like(share, all_positions == 0 ? 0 : 1 / double(all_positions));
+  call.saved[kDivisors] = divisor.to(rows.logits.scalar_type());
+  return at::mul(sample_sums.select(1, kLoss), divisor).to(rows.logits.scalar_type());
 }
 
 void SoftmaxCrossEntropy::check_labels(const at::Tensor& labels, int64_t classes) const {
   const int64_t* label = labels.data_ptr<int64_t>();
   for (int64_t i = 0; i < labels.numel(); ++i)
-    if ((label[i] < 0 || label[i] >= classes) && label[i] != options_.ignore_index)
+    if ((label[i] < 0 || label[i] >= classes) && !is_ignored(label[i]))
       fail_shape(*this, fmt::format("label {}", label[i]), fmt::format("with {} classes labels are 0 to {}", classes, classes - 1),
                  "check the dataset's labels or the model's number of classes");
 }
@@ -104,10 +172,11 @@ Shape SoftmaxCrossEntropy::output_shape(std::span<const Shape> inputs) const {
   if (logits.size() != 1 && logits.size() != 2)
     fail_shape(*this, fmt::format("input sample shape {}", to_string(logits)),
                "logits are [classes] or [positions, classes] per sample", "reshape the input or use another layer");
-  if (labels != Shape(logits.begin(), logits.end() - 1))
+  if (labels != logits && labels != Shape(logits.begin(), logits.end() - 1))
     fail_shape(*this, fmt::format("label sample shape {} for logits {}", to_string(labels), to_string(logits)),
-               logits.size() == 1 ? "a label is one number per sample" : "a label is one number per position",
-               "give class indices, not one-hot vectors");
+               logits.size() == 1 ? "a label is one number per sample, or one per class"
+                                  : "a label is one number per position, or one per class of it",
+               "give class indices, or each class's share");
   return {};
 }
 
@@ -115,8 +184,9 @@ std::vector<ShardingOption> SoftmaxCrossEntropy::sharding_options(std::span<cons
   std::vector<ShardingOption> options{replicate_option(2)};
   if (degree == 1) return options;
   const Placement whole = Placement::replicate(), classes = Placement::shard(int(inputs[0].size())), sequence = Placement::shard(1);
+  const Placement labels = inputs[1] == inputs[0] ? classes : whole;
   if (inputs[0].back() % degree == 0)
-    options.push_back({.name = "vocabulary", .inputs = {classes, whole}, .output = whole, .input_gradients = {classes, whole},
+    options.push_back({.name = "vocabulary", .inputs = {classes, labels}, .output = whole, .input_gradients = {classes, labels},
                        .divides_work = true, .talks_over_tensor_axis = true});
   if (inputs[0].size() == 2 && inputs[0][0] % degree == 0)
     options.push_back({.name = "sequence", .inputs = {sequence, sequence}, .output = whole, .input_gradients = {sequence, sequence},
@@ -129,41 +199,63 @@ double SoftmaxCrossEntropy::forward_flops(std::span<const Shape> inputs) const {
 }
 
 at::Tensor SoftmaxCrossEntropy::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
-  const at::Tensor& logits = inputs[0];
-  const int64_t samples = logits.size(0), width = logits.size(-1), rows = logits.numel() / std::max<int64_t>(width, 1);
-  at::Tensor labels = inputs[1].to(at::kLong).reshape({rows}).contiguous();
-  check_labels(labels, width * (by_vocabulary(call) ? call.tensor_degree : 1));
-  auto type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  at::Tensor probabilities = logits.to(type, /*non_blocking=*/false, /*copy=*/true).contiguous().view({rows, width});
-  call.saved = {probabilities, labels};
-  at::Tensor losses = type == at::kDouble ? loss_of<double>(call, probabilities, labels, samples)
-                                          : loss_of<float>(call, probabilities, labels, samples);
-  call.saved.push_back(saved_shape(logits));
-  call.saved.push_back(at::empty({0}, logits.options()));
+  const at::Tensor &logits = inputs[0], &labels = inputs[1];
+  const int64_t samples = logits.size(0), width = logits.size(-1), n = logits.numel() / std::max<int64_t>(width, 1);
+  const auto type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  Rows rows;
+  rows.classes = width * (by_vocabulary(call) ? call.tensor_degree : 1);
+  rows.are_samples = logits.dim() == 2;
+  rows.logits = logits.to(type, /*non_blocking=*/false, /*copy=*/true).contiguous().view({n, width});
+  if (labels.dim() == logits.dim()) {
+    rows.shares = labels.to(type).reshape({n, width}).contiguous();
+  } else {
+    rows.labels = labels.to(at::kLong).reshape({n}).contiguous();
+    check_labels(rows.labels, rows.classes);
+  }
+  call.saved.assign(kSaved, at::Tensor());
+  const at::Tensor losses = type == at::kDouble ? loss_of<double>(call, rows, samples) : loss_of<float>(call, rows, samples);
+  call.saved[kProbabilities] = rows.logits;
+  call.saved[kLabels] = rows.labels;
+  if (rows.shares.defined()) {
+    call.saved[kLabelShares] = rows.shares;
+    call.saved[kLabelTotals] = rows.sums.select(1, kTargetShare).clone();
+  }
+  call.saved[kLogitShape] = saved_shape(logits);
+  call.saved[kLogitType] = at::empty({0}, logits.options());
   return losses;
+}
+
+/// gradient[row, label] -= amount; rows that are ignored become zero.
+template <class T>
+void SoftmaxCrossEntropy::subtract_labels(at::Tensor& gradient, const at::Tensor& labels, int64_t first, double amount) const {
+  const int64_t *label = labels.data_ptr<int64_t>(), width = gradient.size(1);
+  T* row = gradient.data_ptr<T>();
+  for (int64_t i = 0; i < gradient.size(0); ++i, row += width) {
+    const int64_t own = label[i] - first;
+    if (is_ignored(label[i])) std::fill(row, row + width, T(0));
+    else if (own >= 0 && own < width) row[own] -= T(amount);
+  }
 }
 
 std::vector<at::Tensor> SoftmaxCrossEntropy::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   if (!call.wants_input_gradient(0)) return {at::Tensor(), at::Tensor()};
-  const at::Tensor &probabilities = call.saved.at(kProbabilities), &labels = call.saved.at(kLabels);
-  const int64_t* label = labels.data_ptr<int64_t>();
+  const at::Tensor &probabilities = call.saved.at(kProbabilities), &labels = call.saved.at(kLabels), &shares = call.saved.at(kLabelShares);
   const int64_t rows = probabilities.size(0), width = probabilities.size(1), first = first_class(call, width);
   const int64_t samples = output_gradient.size(0);
-  at::Tensor gradient = probabilities.clone();
-  auto subtract_labels = [&]<class T>(T) {
-    T* row = gradient.data_ptr<T>();
-    for (int64_t i = 0; i < rows; ++i, row += width) {
-      int64_t own = label[i] - first;
-      if (options_.ignore_index && label[i] == *options_.ignore_index) std::fill(row, row + width, T(0));
-      else if (own >= 0 && own < width) row[own] -= 1;
-    }
-  };
-  if (gradient.scalar_type() == at::kDouble)
-    subtract_labels(double{});
-  else
-    subtract_labels(float{});
+  const double smoothing = options_.label_smoothing;
+  const double even = smoothing / double(width * (by_vocabulary(call) ? call.tensor_degree : 1));
+  at::Tensor gradient;
+  if (shares.defined()) {
+    const at::Tensor total = at::mul(call.saved.at(kLabelTotals), 1 - smoothing).add_(smoothing);
+    gradient = at::mul(probabilities, total.unsqueeze(1)).sub_(shares, 1 - smoothing);
+    if (smoothing > 0) gradient.sub_(even);
+  } else {
+    gradient = smoothing > 0 ? at::sub(probabilities, even) : probabilities.clone();
+    if (gradient.scalar_type() == at::kDouble) subtract_labels<double>(gradient, labels, first, 1 - smoothing);
+    else subtract_labels<float>(gradient, labels, first, 1 - smoothing);
+  }
   // a single product per element, as without positions
-  at::Tensor factor = at::mul(output_gradient.to(gradient.scalar_type()), call.saved.at(kShares));
+  at::Tensor factor = at::mul(output_gradient.to(gradient.scalar_type()), call.saved.at(kDivisors));
   const Shape by_position{samples, samples == 0 ? 0 : rows / samples, width};
   gradient.view(by_position).mul_(factor.view({samples, 1, 1}));
   return {gradient.view(restore_shape(call.saved.at(kLogitShape))).to(call.saved.at(kLogitType).scalar_type()), at::Tensor()};

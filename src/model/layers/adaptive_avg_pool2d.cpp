@@ -1,0 +1,43 @@
+#include "model/layers/adaptive_avg_pool2d.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "model/layers/common.h"
+
+namespace trireme {
+
+AdaptiveAvgPool2d::AdaptiveAvgPool2d(std::string name, Size2d size) : Layer(std::move(name)), size_(size) {
+  if (!size.at_least(1)) fail_shape(*this, fmt::format("size {}", to_string(size)), "it must be positive", "correct the option");
+}
+
+Shape AdaptiveAvgPool2d::output_shape(std::span<const Shape> inputs) const {
+  expect_inputs(*this, inputs, 1);
+  expect_rank(*this, inputs[0], 3, "[channels, height, width]");
+  return {inputs[0][0], size_.height, size_.width};
+}
+
+std::vector<ShardingOption> AdaptiveAvgPool2d::sharding_options(std::span<const Shape> inputs, int degree) const {
+  return elementwise_options(1, inputs[0], degree, 1);
+}
+
+double AdaptiveAvgPool2d::forward_flops(std::span<const Shape> inputs) const { return double(element_count(inputs[0])); }
+
+at::Tensor AdaptiveAvgPool2d::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
+  const at::Tensor& input = inputs[0];
+  call.saved = {saved_shape(input)};
+  if (!changes(input.sizes().vec())) return input;
+  if (input.size(0) == 0) return empty_in_layout({0, input.size(1), size_.height, size_.width}, input.options());
+  return in_layout(at::_adaptive_avg_pool2d(in_layout(input), size_.values()));
+}
+
+std::vector<at::Tensor> AdaptiveAvgPool2d::backward(LayerCall& call, const at::Tensor& output_gradient) const {
+  if (!call.wants_input_gradient(0)) return {at::Tensor()};
+  const Shape shape = restore_shape(call.saved.at(0));
+  if (!changes(shape)) return {output_gradient};
+  const at::Tensor like_input = empty_in_layout(shape, output_gradient.options());  // ATen asks for its shape and order only
+  if (shape[0] == 0) return {like_input};
+  return {in_layout(at::_adaptive_avg_pool2d_backward(in_layout(output_gradient), like_input))};
+}
+
+}  // namespace trireme

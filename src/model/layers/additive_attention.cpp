@@ -1,0 +1,77 @@
+#include "model/layers/additive_attention.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "model/layers/common.h"
+#include "model/task.h"
+
+namespace trireme {
+namespace {
+
+enum Parameter { kQueryWeight, kMemoryWeight, kEnergy, kScale, kBias, kParameters };
+
+}  // namespace
+
+AdditiveAttention::AdditiveAttention(std::string name, AdditiveAttentionOptions options)
+    : AutogradLayer(std::move(name)), options_(options) {
+  if (options_.query_width < 1 || options_.memory_width < 1 || options_.units < 1)
+    fail_shape(*this, fmt::format("query_width {}, memory_width {}, units {}", options_.query_width, options_.memory_width, options_.units),
+               "all must be positive", "correct the layer's options");
+}
+
+std::vector<ParameterSpec> AdditiveAttention::parameters() const {
+  const AdditiveAttentionOptions& o = options_;
+  auto uniform = [](int64_t fan_in) { return Init::uniform(-1 / std::sqrt(double(fan_in)), 1 / std::sqrt(double(fan_in))); };
+  return {{name() + ".linear_q.weight", {o.units, o.query_width}, uniform(o.query_width)},
+          {name() + ".linear_k.weight", {o.units, o.memory_width}, uniform(o.memory_width)},
+          {name() + ".linear_att", {o.units}, uniform(o.units)},
+          {name() + ".normalize_scalar", {1}, Init::constant(1 / std::sqrt(double(o.units)))},
+          {name() + ".normalize_bias", {o.units}, Init::constant(0)}};
+}
+
+Shape AdditiveAttention::output_shape(std::span<const Shape> inputs) const {
+  expect_inputs(*this, inputs, 3);
+  const Shape &queries = inputs[0], &memory = inputs[1], &tokens = inputs[2];
+  expect_rank(*this, queries, 2, "[positions, features]");
+  expect_rank(*this, memory, 2, "[positions, features]");
+  if (queries[1] != options_.query_width || memory[1] != options_.memory_width || tokens != Shape{memory[0]})
+    fail_shape(*this,
+               fmt::format("sample shapes {}, {} and {} of queries, memory and tokens", to_string(queries), to_string(memory),
+                           to_string(tokens)),
+               fmt::format("queries have {} features, the memory {}, and one token per position", options_.query_width,
+                           options_.memory_width),
+               "correct the layer's widths or connect the right inputs");
+  return {queries[0], options_.memory_width};
+}
+
+std::vector<ShardingOption> AdditiveAttention::sharding_options(std::span<const Shape> inputs, int degree) const {
+  std::vector<ShardingOption> options{replicate_option(3, kParameters)};
+  if (degree == 1 || inputs[0][0] % degree != 0) return options;
+  const Placement whole = Placement::replicate(), sum = Placement::partial(), sequence = Placement::shard(1);
+  options.push_back({.name = "sequence", .inputs = {sequence, whole, whole}, .output = sequence,
+                     .input_gradients = {sequence, sum, whole}, .parameters = std::vector<Placement>(kParameters, whole),
+                     .parameter_gradients = std::vector<Placement>(kParameters, sum), .divides_work = true});
+  return options;
+}
+
+double AdditiveAttention::forward_flops(std::span<const Shape> inputs) const {
+  const double queries = double(inputs[0][0]), positions = double(inputs[1][0]), units = double(options_.units);
+  const double projections = queries * double(options_.query_width) * units + positions * double(options_.memory_width) * units;
+  return 2 * (projections + queries * positions * (units + double(options_.memory_width)));
+}
+
+at::Tensor AdditiveAttention::compute(LayerCall&, std::span<const at::Tensor> inputs, std::span<const at::Tensor> p) const {
+  constexpr double kHidden = -1e30;  // of padding; finite, so that a source of padding only gives numbers
+  const at::Tensor &queries = inputs[0], &memory = inputs[1];
+  const at::Tensor q = at::matmul(queries, p[kQueryWeight].t()).unsqueeze(2);                   // [n, t, 1, units]
+  const at::Tensor k = (at::matmul(memory, p[kMemoryWeight].t()) + p[kBias]).unsqueeze(1);      // [n, 1, s, units]
+  const at::Tensor direction = p[kEnergy] * (p[kScale] / p[kEnergy].square().sum().sqrt());
+  const at::Tensor scores = at::matmul(at::tanh(q + k), direction);                             // [n, t, s]
+  const at::Tensor padding = inputs[2].eq(kPadding).unsqueeze(1);
+  return at::matmul(at::softmax(scores.masked_fill(padding, kHidden), -1), memory);
+}
+
+}  // namespace trireme

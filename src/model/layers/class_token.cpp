@@ -1,0 +1,39 @@
+#include "model/layers/class_token.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "model/layers/common.h"
+
+namespace trireme {
+
+Shape ClassToken::output_shape(std::span<const Shape> inputs) const {
+  expect_inputs(*this, inputs, 1);
+  expect_rank(*this, inputs[0], 2, "[positions, features]");
+  if (inputs[0][1] != width_)
+    fail_shape(*this, fmt::format("input sample shape {}", to_string(inputs[0])),
+               fmt::format("its last dim must be the {} features of the token", width_), "change the layer's width");
+  return {inputs[0][0] + 1, width_};
+}
+
+std::vector<ShardingOption> ClassToken::sharding_options(std::span<const Shape>, int degree) const {
+  std::vector<ShardingOption> options{replicate_option(1, 1)};
+  if (degree == 1 || width_ % degree != 0) return options;
+  const std::vector<Placement> features{Placement::shard(2)};
+  options.push_back({.name = "features", .inputs = features, .output = features[0], .input_gradients = features,
+                     .parameters = features, .parameter_gradients = features, .divides_work = true});
+  return options;
+}
+
+at::Tensor ClassToken::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
+  const at::Tensor &input = inputs[0], &token = call.parameter(0);
+  return at::cat({token.to(input.scalar_type()).expand({input.size(0), 1, input.size(2)}), input}, 1);
+}
+
+std::vector<at::Tensor> ClassToken::backward(LayerCall& call, const at::Tensor& output_gradient) const {
+  if (call.wants_gradient(0)) call.add_gradient(0, output_gradient.narrow(1, 0, 1).sum(0, /*keepdim=*/true));
+  if (!call.wants_input_gradient(0)) return {at::Tensor()};
+  return {output_gradient.narrow(1, 1, output_gradient.size(1) - 1).contiguous()};
+}
+
+}  // namespace trireme

@@ -1,0 +1,26 @@
+// MaskedMeanSequence: the mean over the positions of a sequence that are not padding.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/layer.h"
+
+namespace trireme {
+
+/// Inputs: values [n, t, e] and tokens [n, t] (integers); output [n, e], the mean over positions whose token is not kPadding, zeros
+/// where all are. Split by "features", or by "sequence": each worker adds up its positions (it reads all tokens, for their
+/// number), the output is a sum.
+class MaskedMeanSequence : public Layer {
+ public:
+  using Layer::Layer;
+
+  std::string_view kind() const override { return "masked_mean_sequence"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
+  double forward_flops(std::span<const Shape> inputs) const override;
+  at::Tensor forward(LayerCall& call, std::span<const at::Tensor> inputs) const override;
+  std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
+};
+
+}  // namespace trireme

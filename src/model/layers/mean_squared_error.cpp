@@ -1,0 +1,73 @@
+#include "model/layers/mean_squared_error.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "model/layers/common.h"
+
+namespace trireme {
+namespace {
+
+/// Output minus target, and empty tensors of both types.
+enum Saved { kError, kOutputType, kTargetType };
+
+/// The values of a sample, of which this worker has `local`.
+int64_t values_of(const LayerCall& call, int64_t local) {
+  const bool by_value = call.option && call.option->output.is_partial();
+  return by_value ? local * call.tensor_degree : local;
+}
+
+void report_sums(LayerCall& call, const at::Tensor& error, const at::Tensor& target) {
+  const at::Tensor e = error.to(at::kDouble), t = target.to(at::kDouble), squares = e.square().sum(0);
+  call.report("squared_error", squares.sum().item<double>());
+  call.report("absolute_error", e.abs().sum().item<double>());
+  const at::Tensor sums = t.sum(0), target_squares = t.square().sum(0);
+  const int64_t local = e.size(1), first = values_of(call, local) == local ? 0 : local * call.tensor_index;
+  for (int64_t j = 0; j < local; ++j) {
+    call.report(fmt::format("squared_error.{}", first + j), squares.data_ptr<double>()[j]);
+    call.report(fmt::format("target.{}", first + j), sums.data_ptr<double>()[j]);
+    call.report(fmt::format("target_square.{}", first + j), target_squares.data_ptr<double>()[j]);
+  }
+}
+
+}  // namespace
+
+Shape MeanSquaredError::output_shape(std::span<const Shape> inputs) const {
+  expect_inputs(*this, inputs, 2);
+  expect_rank(*this, inputs[0], 1, "[values]");
+  if (inputs[0] != inputs[1])
+    fail_shape(*this, fmt::format("target sample shape {} for outputs {}", to_string(inputs[1]), to_string(inputs[0])),
+               "both must be equal", "give the model as many outputs as the dataset has targets");
+  return {};
+}
+
+std::vector<ShardingOption> MeanSquaredError::sharding_options(std::span<const Shape> inputs, int degree) const {
+  std::vector<ShardingOption> options{replicate_option(2)};
+  if (degree == 1 || inputs[0][0] % degree != 0) return options;
+  const std::vector<Placement> channels(2, Placement::shard(1));
+  options.push_back({.name = "channels", .inputs = channels, .output = Placement::partial(), .input_gradients = channels,
+                     .divides_work = true});
+  return options;
+}
+
+double MeanSquaredError::forward_flops(std::span<const Shape> inputs) const { return 3.0 * double(element_count(inputs[0])); }
+
+at::Tensor MeanSquaredError::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
+  const auto type = inputs[0].scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor target = inputs[1].to(type), error = inputs[0].to(type) - target;
+  call.saved = {error, at::empty({0}, inputs[0].options()), at::empty({0}, inputs[1].options())};
+  report_sums(call, error, target);
+  return error.square().sum(1).mul_(1 / double(values_of(call, error.size(1))));
+}
+
+std::vector<at::Tensor> MeanSquaredError::backward(LayerCall& call, const at::Tensor& output_gradient) const {
+  const at::Tensor& error = call.saved.at(kError);
+  const double factor = 2 / double(values_of(call, error.size(1)));
+  const at::Tensor gradient = at::mul(error, output_gradient.to(error.scalar_type()).unsqueeze(1)).mul_(factor);
+  std::vector<at::Tensor> result(2);
+  if (call.wants_input_gradient(0)) result[0] = gradient.to(call.saved.at(kOutputType).scalar_type());
+  if (call.wants_input_gradient(1)) result[1] = gradient.neg().to(call.saved.at(kTargetType).scalar_type());
+  return result;
+}
+
+}  // namespace trireme

@@ -1,0 +1,138 @@
+#include "model/layers/pixel_cross_entropy.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/layers/common.h"
+#include "model/layers/halo.h"
+
+namespace trireme {
+namespace {
+
+/// Logarithms of probabilities [pixels, classes], labels [pixels], one over the counted pixels per image [n], the logits' shape,
+/// and an empty tensor of their type.
+enum Saved { kLogarithms, kLabels, kShares, kLogitShape, kLogitType };
+
+/// Sums per image and per class; workers that share images add them up.
+enum ImageSum : int64_t { kLoss, kCounted, kCorrect, kImageSums };
+enum ClassSum : int64_t { kIntersection, kPredicted, kLabelled, kClassSums };
+
+struct Sums {
+  Sums(int64_t images, int64_t classes)
+      : all(at::zeros({images * kImageSums + classes * kClassSums}, at::TensorOptions().dtype(at::kDouble))),
+        by_image(all.narrow(0, 0, images * kImageSums).view({images, kImageSums})),
+        by_class(all.narrow(0, images * kImageSums, classes * kClassSums).view({classes, kClassSums})) {}
+
+  at::Tensor all, by_image, by_class;
+};
+
+/// Adds the pixels of all images to the sums.
+template <class T>
+void add_pixels(const at::Tensor& logarithms, const at::Tensor& labels, Sums& sums) {
+  const int64_t images = sums.by_image.size(0), classes = logarithms.size(1), pixels = images == 0 ? 0 : labels.numel() / images;
+  const T* row = logarithms.data_ptr<T>();
+  const int64_t* label = labels.data_ptr<int64_t>();
+  double* of_class = sums.by_class.data_ptr<double>();
+  for (int64_t i = 0; i < images; ++i) {
+    double* of_image = sums.by_image.data_ptr<double>() + i * kImageSums;
+    for (int64_t p = 0; p < pixels; ++p, ++label, row += classes) {
+      if (*label < 0) continue;
+      const int64_t predicted = std::max_element(row, row + classes) - row;
+      const bool is_right = predicted == *label;
+      of_image[kLoss] -= double(row[*label]);
+      of_image[kCounted] += 1;
+      of_image[kCorrect] += is_right;
+      of_class[predicted * kClassSums + kPredicted] += 1;
+      of_class[*label * kClassSums + kLabelled] += 1;
+      of_class[*label * kClassSums + kIntersection] += is_right;
+    }
+  }
+}
+
+void report_classes(LayerCall& call, const at::Tensor& by_class) {
+  const double* sums = by_class.data_ptr<double>();
+  for (int64_t k = 0; k < by_class.size(0); ++k, sums += kClassSums) {
+    call.report(fmt::format("intersection.{}", k), sums[kIntersection]);
+    call.report(fmt::format("union.{}", k), sums[kPredicted] + sums[kLabelled] - sums[kIntersection]);
+  }
+}
+
+/// Subtracts one from the label's column of each row; rows that do not count become zero.
+template <class T>
+void subtract_labels(at::Tensor& probabilities, const at::Tensor& labels) {
+  const int64_t classes = probabilities.size(1);
+  const int64_t* label = labels.data_ptr<int64_t>();
+  T* row = probabilities.data_ptr<T>();
+  for (int64_t p = 0; p < labels.numel(); ++p, row += classes) {
+    if (label[p] < 0) std::fill(row, row + classes, T(0));
+    else row[label[p]] -= T(1);
+  }
+}
+
+}  // namespace
+
+Shape PixelCrossEntropy::output_shape(std::span<const Shape> inputs) const {
+  expect_inputs(*this, inputs, 2);
+  const Shape &logits = inputs[0], &labels = inputs[1];
+  expect_rank(*this, logits, 3, "[classes, height, width]");
+  if (labels != Shape(logits.begin() + 1, logits.end()))
+    fail_shape(*this, fmt::format("label sample shape {} for logits {}", to_string(labels), to_string(logits)),
+               "a label is one number per pixel", "bring masks and logits to one size");
+  return {};
+}
+
+std::vector<ShardingOption> PixelCrossEntropy::sharding_options(std::span<const Shape> inputs, int degree) const {
+  std::vector<ShardingOption> options{replicate_option(2)};
+  if (degree == 1 || inputs[0][1] % degree != 0) return options;
+  ShardingOption height = height_option(2, Placement::replicate(), 0, 0, /*talks=*/true);
+  height.inputs[1] = height.input_gradients[1] = Placement::shard(1);  // labels have no channels
+  options.push_back(std::move(height));
+  return options;
+}
+
+double PixelCrossEntropy::forward_flops(std::span<const Shape> inputs) const {
+  return 4.0 * double(element_count(inputs[0]));  // maximum, difference, exponential, sum
+}
+
+void PixelCrossEntropy::check_labels(const at::Tensor& labels, int64_t classes) const {
+  const int64_t *begin = labels.data_ptr<int64_t>(), *end = begin + labels.numel();
+  const int64_t* wrong = std::find_if(begin, end, [&](int64_t label) { return label >= classes; });
+  if (wrong == end) return;
+  fail_shape(*this, fmt::format("label {}", *wrong),
+             fmt::format("with {} classes labels are 0 to {}, or negative where a pixel does not count", classes, classes - 1),
+             "check the dataset's masks or the model's number of classes");
+}
+
+at::Tensor PixelCrossEntropy::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
+  const at::Tensor logits = in_layout(inputs[0]);
+  const int64_t images = logits.size(0), classes = logits.size(1);
+  const at::Tensor labels = inputs[1].to(at::kLong).contiguous();
+  check_labels(labels, classes);
+  const auto type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor rows = logits.permute({0, 2, 3, 1}).reshape({labels.numel(), classes}).to(type);
+  const at::Tensor logarithms = at::_log_softmax(rows, 1, /*half_to_float=*/false);
+  Sums sums(images, classes);
+  if (type == at::kDouble) add_pixels<double>(logarithms, labels, sums);
+  else add_pixels<float>(logarithms, labels, sums);
+  if (is_split_by_height(call)) call.tensor_group().all_reduce(sums.all);
+  report_classes(call, sums.by_class);
+  const at::Tensor shares = sums.by_image.select(1, kCounted).clamp_min(1).reciprocal_();
+  call.report("correct", at::mul(sums.by_image.select(1, kCorrect), shares).sum().item<double>());
+  call.saved = {logarithms, labels, shares.to(type), saved_shape(logits), at::empty({0}, logits.options())};
+  return at::mul(sums.by_image.select(1, kLoss), shares).to(type);
+}
+
+std::vector<at::Tensor> PixelCrossEntropy::backward(LayerCall& call, const at::Tensor& output_gradient) const {
+  if (!call.wants_input_gradient(0)) return {at::Tensor(), at::Tensor()};
+  const Shape shape = restore_shape(call.saved.at(kLogitShape));
+  at::Tensor gradient = call.saved.at(kLogarithms).exp();
+  if (gradient.scalar_type() == at::kDouble) subtract_labels<double>(gradient, call.saved.at(kLabels));
+  else subtract_labels<float>(gradient, call.saved.at(kLabels));
+  gradient = gradient.view({shape[0], shape[2], shape[3], shape[1]});
+  gradient.mul_(at::mul(output_gradient.to(gradient.scalar_type()), call.saved.at(kShares)).view({shape[0], 1, 1, 1}));
+  return {in_layout(gradient.permute({0, 3, 1, 2}).to(call.saved.at(kLogitType).scalar_type())), at::Tensor()};
+}
+
+}  // namespace trireme

@@ -1,0 +1,212 @@
+#include "model/weights/match.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kNamesShown = 5;
+
+/// What a model wants of a file.
+struct Wanted {
+  std::string name;
+  Shape shape;
+  std::vector<std::string> aliases = {};  ///< a tied parameter's other names
+};
+
+/// "lm_head.weight" for the parameter "wte.weight" of the layer "lm_head".
+std::string own_name(const std::string& layer, const std::string& parameter) {
+  return fmt::format("{}.{}", layer, parameter.substr(parameter.rfind('.') + 1));  // npos + 1 is 0
+}
+
+/// Parameters in order of first use, then buffers.
+std::vector<Wanted> wanted_tensors(const Model& model) {
+  std::map<std::string, std::vector<std::string>> layers;  // of each parameter
+  for (const Node& node : model.nodes())
+    if (node.layer)
+      for (const ParameterSpec& spec : node.layer->parameters()) layers[spec.name].push_back(node.name);
+  std::vector<Wanted> wanted;
+  for (const ParameterSpec& spec : model.parameters()) {
+    Wanted& entry = wanted.emplace_back(Wanted{spec.name, spec.shape});
+    const auto& holders = layers.at(spec.name);
+    for (const std::string& layer : holders) {
+      const std::string own = own_name(layer, spec.name);
+      if (holders.size() > 1 && !layers.contains(own)) entry.aliases.push_back(own);
+    }
+  }
+  for (const Node& node : model.nodes())
+    if (node.layer)
+      for (const BufferSpec& spec : node.layer->buffers()) wanted.push_back({spec.name, spec.shape});
+  return wanted;
+}
+
+int64_t product(const Shape& shape, size_t first, size_t count) {
+  const auto from = shape.begin() + std::ptrdiff_t(first);
+  return std::accumulate(from, from + std::ptrdiff_t(count), int64_t{1}, std::multiplies<>());
+}
+
+/// Whether `merged` is `split` with its leading dims made one: [4 * hidden, in] and [4, hidden, in].
+bool is_leading_merge(const Shape& split, const Shape& merged) {
+  if (merged.empty() || split.size() <= merged.size()) return false;
+  const size_t leading = split.size() - merged.size() + 1;
+  return product(split, 0, leading) == merged[0] && std::equal(split.begin() + std::ptrdiff_t(leading), split.end(), merged.begin() + 1);
+}
+
+bool fits(const Shape& wanted, const Shape& found) {
+  return wanted == found || is_leading_merge(wanted, found) || is_leading_merge(found, wanted);
+}
+
+/// Whether a tensor that no model here asks for is one that a module of PyTorch or Hugging Face makes from its own shape:
+/// batch norm's counter, the positions 0, 1, 2, ..., GPT-2's causal mask [1, 1, positions, positions] and the value behind it.
+bool is_derived(std::string_view name, const at::Tensor& tensor) {
+  const auto ends = [&](std::string_view word) { return name == word || name.ends_with(fmt::format(".{}", word)); };
+  return ends("num_batches_tracked") || ends("position_ids") || (ends("attn.bias") && tensor.dim() == 4) ||
+         (ends("attn.masked_bias") && tensor.dim() == 0);
+}
+
+class Matcher {
+ public:
+  Matcher(const TensorMap& file, const MatchOptions& options, const std::string& source) : options_(options), source_(source) {
+    for (const auto& [name, tensor] : file) {
+      if (name.starts_with(options.prefix))
+        left_.emplace(name.substr(options.prefix.size()), &tensor);
+      else
+        result.unexpected.push_back(name);
+    }
+  }
+
+  void match(const Wanted& wanted) {
+    std::vector<std::pair<std::string, const at::Tensor*>> found;
+    take(wanted.name, &found);
+    for (const std::string& alias : wanted.aliases) take(alias, &found);
+    const auto is_prefix = [&](const std::string& prefix) { return wanted.name.starts_with(prefix); };
+    if (std::any_of(options_.skip.begin(), options_.skip.end(), is_prefix)) {
+      result.skipped.push_back(wanted.name);
+      return;
+    }
+    if (found.empty()) {
+      result.missing.push_back(wanted.name);
+      return;
+    }
+    const at::Tensor& tensor = *found.front().second;
+    const Shape shape = tensor.sizes().vec();
+    for (const auto& [name, copy] : found) check_equal(found.front().first, tensor, name, *copy);
+    if (!at::isFloatingType(tensor.scalar_type()))
+      result.mismatched.push_back({wanted.name, fmt::format("{} {}", at::toString(tensor.scalar_type()), to_string(shape)),
+                                   fmt::format("floating {}", to_string(wanted.shape))});
+    else if (!fits(wanted.shape, shape))
+      result.mismatched.push_back({wanted.name, to_string(shape), to_string(wanted.shape)});
+    else
+      result.tensors.emplace(wanted.name, shape == wanted.shape ? tensor : tensor.reshape(wanted.shape));
+  }
+
+  /// After the last match().
+  void finish() {
+    for (const auto& [name, tensor] : left_)
+      (is_derived(name, *tensor) ? result.derived : result.unexpected).push_back(options_.prefix + name);
+  }
+
+  WeightsMatch result;
+
+ private:
+  void take(const std::string& name, std::vector<std::pair<std::string, const at::Tensor*>>* found) {
+    const auto entry = left_.find(name);
+    if (entry == left_.end()) return;
+    found->emplace_back(name, entry->second);
+    left_.erase(entry);
+  }
+
+  void check_equal(const std::string& first, const at::Tensor& a, const std::string& second, const at::Tensor& b) const {
+    if (&a == &b || (a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && at::equal(a, b))) return;
+    fail_user({.where = source_, .what = fmt::format("tensors \"{}\" and \"{}\" differ", printable(first), printable(second)),
+               .why = "the model has one parameter for both",
+               .next = "use a model that does not tie them, or a file where they are equal"});
+  }
+
+  const MatchOptions& options_;
+  const std::string& source_;
+  std::map<std::string, const at::Tensor*> left_;  ///< by their names without the prefix
+};
+
+std::vector<std::string> describe(const std::vector<Mismatch>& mismatched) {
+  std::vector<std::string> lines;
+  for (const Mismatch& entry : mismatched) lines.push_back(fmt::format("{} is {}, here {}", entry.name, entry.in_file, entry.in_model));
+  return lines;
+}
+
+/// The first of the names with their count, "" for none.
+std::string summary(std::string_view what, const std::vector<std::string>& names) {
+  if (names.empty()) return "";
+  const std::vector<std::string> first(names.begin(), names.begin() + std::ptrdiff_t(std::min(kNamesShown, names.size())));
+  std::vector<std::string> shown;
+  for (const std::string& name : first) shown.push_back(printable(name));
+  return fmt::format("{} {} ({}{})", names.size(), what, join(shown), names.size() > first.size() ? ", ..." : "");
+}
+
+/// "module." where the file's names are the model's behind that; "" where they are not.
+std::string hidden_prefix(const std::vector<Wanted>& wanted, const TensorMap& file) {
+  for (const auto& [name, tensor] : file)
+    for (const Wanted& entry : wanted)
+      if (name.size() > entry.name.size() && name.ends_with(entry.name) && name[name.size() - entry.name.size() - 1] == '.')
+        return name.substr(0, name.size() - entry.name.size());
+  return "";
+}
+
+/// The error of a file that may not be loaded under the rule, if any.
+void check(const WeightsMatch& match, const Model& model, const std::vector<Wanted>& wanted, const TensorMap& file,
+           const MatchOptions& options, const std::string& source) {
+  const bool strict = options.rule == MatchOptions::Rule::strict;
+  const bool nothing = match.tensors.empty() && match.skipped.size() < wanted.size();
+  if (!nothing && (!strict || match.is_complete())) return;
+  std::vector<std::string> faults;
+  for (const std::string& fault : {summary("missing", match.missing), summary("of another shape or dtype", describe(match.mismatched)),
+                                   summary("unexpected", match.unexpected)})
+    if (!fault.empty()) faults.push_back(fault);
+  const std::string prefix = nothing && options.prefix.empty() ? hidden_prefix(wanted, file) : "";
+  std::string next = "use the model that the file is of, or load it in part";
+  if (nothing) next = "check that the file is of this model";
+  if (!prefix.empty()) next = fmt::format("the file's names seem to be the model's behind the prefix \"{}\": say so", printable(prefix));
+  fail_user({.where = source,
+             .what = fmt::format("{} fits model \"{}\"", nothing ? "nothing" : "not everything", model.name()),
+             .why = join(faults),
+             .next = std::move(next)});
+}
+
+}  // namespace
+
+WeightsMatch match_weights(const Model& model, const TensorMap& file, const MatchOptions& options, const std::string& source) {
+  const std::vector<Wanted> wanted = wanted_tensors(model);
+  Matcher matcher(file, options, source);
+  for (const Wanted& entry : wanted) matcher.match(entry);
+  matcher.finish();
+  check(matcher.result, model, wanted, file, options, source);
+  return std::move(matcher.result);
+}
+
+std::string render(const WeightsMatch& match, const Model& model, const std::string& source) {
+  double values = 0;
+  for (const auto& [name, tensor] : match.tensors) values += double(tensor.numel());
+  const size_t all = match.tensors.size() + match.missing.size() + match.mismatched.size() + match.skipped.size();
+  std::string text = fmt::format("{}: {} of {} tensors of model \"{}\" ({} values)\n", source, match.tensors.size(), all, model.name(),
+                                 format_count(values));
+  for (const std::string& line : {summary("left at their initial values, of another shape in the file", describe(match.mismatched)),
+                                  summary("left at their initial values, missing in the file", match.missing),
+                                  summary("left at their initial values, as asked", match.skipped),
+                                  summary("in the file only", match.unexpected),
+                                  summary("in the file and not needed", match.derived)})
+    if (!line.empty()) text += fmt::format("  {}\n", line);
+  return text;
+}
+
+}  // namespace trireme
