@@ -25,6 +25,6 @@ int main() {
   Plan plan = named_plan("data", model, Cluster::uniform(2), experiment.batch, {});
   TrainObserver nobody;
   RunResult result = train(experiment, model, data, plan, nobody, {false});
-  std::printf("%s: accuracy %.3f\n", name_of(result.status), result.test ? result.test->accuracy : 0.0);
+  std::printf("%s: accuracy %.3f\n", name_of(result.status), result.test ? result.test->main()->value : 0.0);
   return result.status == RunStatus::ok ? 0 : 1;
 }

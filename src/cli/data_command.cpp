@@ -107,8 +107,9 @@ int data_list(std::ostream& out, const std::optional<std::filesystem::path>& dat
     const auto folder = find_set(set, searched);
     out << fmt::format("{:<8} {}\n", set.name, set.description);
     out << (folder ? fmt::format("         found in {}\n", folder->string())
-                   : fmt::format("         not found; trireme data get {} downloads {}\n", set.name,
-                                 format_bytes(set.download_bytes())));
+           : set.sources.empty()
+               ? fmt::format("         not found; {}\n", set.advice)
+               : fmt::format("         not found; trireme data get {} downloads {}\n", set.name, format_bytes(set.download_bytes())));
   }
   out << fmt::format("{:<8} {}\n         always there\n", "digits", "digits drawn by trireme, 28x28 grey, 60,000 + 10,000");
   out << fmt::format("{}\n         always there: text of 64 different words written by trireme, 200,000 + 20,000\n", "generated-text");

@@ -44,7 +44,10 @@ void check_magic(const std::filesystem::path& file, const std::vector<uint8_t>& 
 }  // namespace
 
 IdxArray read_idx(const std::filesystem::path& file, int dims) {
-  std::vector<uint8_t> bytes = read_file(file, "trireme data get mnist downloads the set");
+  return parse_idx(read_file(file, "trireme data get mnist downloads the set"), file, dims);
+}
+
+IdxArray parse_idx(std::vector<uint8_t> bytes, const std::filesystem::path& file, int dims) {
   const bool named_gz = file.extension() == ".gz";
   // browsers unpack .gz files and keep the name, so a plain idx file is welcome under either name
   const bool plain_idx = bytes.size() >= 3 && bytes[0] == 0 && bytes[1] == 0 && bytes[2] == 8;

@@ -20,6 +20,9 @@ struct IdxArray {
 /// wrong magic number, more or fewer bytes than the header says.
 IdxArray read_idx(const std::filesystem::path& file, int dims);
 
+/// As read_idx, of the bytes of a file; `file` is what messages call it.
+IdxArray parse_idx(std::vector<uint8_t> bytes, const std::filesystem::path& file, int dims);
+
 /// Grey images and their labels. User errors beyond read_idx's: numbers of images and labels differ, a label that is not
 /// below `classes`, no images.
 Images read_idx_images(const std::filesystem::path& images, const std::filesystem::path& labels, int64_t classes);

@@ -9,11 +9,14 @@
 
 #include "base/error.h"
 #include "data/catalogue.h"
-#include "data/cifar10.h"
 #include "data/generated_digits.h"
 #include "data/generated_text.h"
 #include "data/idx.h"
 #include "data/image_dataset.h"
+#include "data/open_images.h"
+#include "data/open_tables.h"
+#include "data/open_text.h"
+#include "data/source_words.h"
 #include "data/text_stream.h"
 #include "data/words.h"
 
@@ -21,7 +24,6 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kDigitClasses = 10;
-constexpr int64_t kCropPadding = 4;
 
 std::optional<std::filesystem::path> environment_path(const char* name) {
   const char* value = std::getenv(name);
@@ -29,26 +31,9 @@ std::optional<std::filesystem::path> environment_path(const char* name) {
   return std::filesystem::path(value);
 }
 
-/// 20000 -> "20,000"
-std::string with_commas(int64_t n) {
-  std::string digits = std::to_string(n);
-  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), 1, ',');
-  return digits;
-}
-
-/// "", or what part of the whole set is used.
-std::string used_part(int64_t train, int64_t whole_train, int64_t test, int64_t whole_test, const char* unit = "images") {
-  if (train == whole_train && test == whole_test) return "";
-  auto count = [](int64_t n, int64_t whole) {
-    return n == whole ? with_commas(n) : with_commas(n) + " of " + with_commas(whole);
-  };
-  return fmt::format(", {} training {}, {} test {}", count(train, whole_train), unit, count(test, whole_test), unit);
-}
-
-TaskData make_task(Images train, Images test, int64_t classes, const Normalization& normalization,
-                   const CropAndFlip& augmentation) {
+TaskData make_task(Images train, Images test, int64_t classes, const Normalization& normalization) {
   TaskData task;
-  task.train = std::make_shared<ImageDataset>(std::move(train), classes, normalization, augmentation);
+  task.train = std::make_shared<ImageDataset>(std::move(train), classes, normalization);
   task.test = std::make_shared<ImageDataset>(std::move(test), classes, normalization);
   return task;
 }
@@ -75,20 +60,7 @@ TaskData open_mnist(const DataSpec& spec, const KnownSet& set, const std::filesy
   test.keep_first(spec.test_limit);
   std::string source = fmt::format("{}, {}{}", set.title, folder.string(),
                                    used_part(train.count(), whole_train, test.count(), whole_test));
-  TaskData task = make_task(std::move(train), std::move(test), kDigitClasses, {{0.1307}, {0.3081}}, {});
-  task.source = std::move(source);
-  return task;
-}
-
-TaskData open_cifar10(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
-  Images train = read_cifar10_train(folder), test = read_cifar10_test(folder);
-  train.keep_first(spec.train_limit);
-  test.keep_first(spec.test_limit);
-  std::string source = fmt::format("{}, {}{}", set.title, folder.string(),
-                                   used_part(train.count(), kCifarTrain, test.count(), kCifarTest));
-  const Normalization normalization{{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}};
-  const CropAndFlip augmentation = spec.augment ? CropAndFlip{kCropPadding, true} : CropAndFlip{};
-  TaskData task = make_task(std::move(train), std::move(test), kCifarClasses, normalization, augmentation);
+  TaskData task = make_task(std::move(train), std::move(test), kDigitClasses, {{0.1307}, {0.3081}});
   task.source = std::move(source);
   return task;
 }
@@ -98,7 +70,7 @@ TaskData open_digits(const DataSpec& spec, const std::string& reason) {
   Images train = generate_digits(DigitSplit::train, count(spec.train_limit, kDigitTrain), spec.seed);
   Images test = generate_digits(DigitSplit::test, count(spec.test_limit, kDigitTest), spec.seed);
   std::string source = "generated digits" + reason + used_part(train.count(), kDigitTrain, test.count(), kDigitTest);
-  TaskData task = make_task(std::move(train), std::move(test), kDigitClasses, digit_normalization(), {});
+  TaskData task = make_task(std::move(train), std::move(test), kDigitClasses, digit_normalization());
   task.source = std::move(source);
   task.generated = true;
   return task;
@@ -138,7 +110,42 @@ TaskData open_generated_text(const DataSpec& spec) {
 
 TaskData open_found(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
   if (spec.name == "mnist") return open_mnist(spec, set, folder);
-  return spec.name == "ptb" ? open_ptb(spec, set, folder) : open_cifar10(spec, set, folder);
+  if (spec.name == "ptb") return open_ptb(spec, set, folder);
+  if (is_table(spec.name)) return open_table_set(spec, set, folder);
+  return takes_tokenizer(spec.name) ? open_text_set(spec, set, folder) : open_image_set(spec, set, folder);
+}
+
+/// Whether the set is the files that the spec names.
+bool is_files(const std::string& name) {
+  return name == "csv" || name == "tensors" || name == "labelled-text" || name == "parallel-text" || name == "text";
+}
+
+TaskData open_files(const DataSpec& spec) {
+  if (spec.name == "csv") return open_csv(spec);
+  if (spec.name == "tensors") return open_tensors(spec);
+  if (spec.name == "labelled-text") return open_labelled_text(spec);
+  return spec.name == "parallel-text" ? open_parallel_text(spec) : open_plain_text(spec);
+}
+
+void check_files(const DataSpec& spec) {
+  if (is_files(spec.name) && spec.train_files.empty())
+    fail_user({.where = "data.train", .what = "missing", .why = fmt::format("data set \"{}\" is the files that you name", spec.name),
+               .next = "name them: train = [\"file\"]"});
+  if (!is_files(spec.name) && !(spec.train_files.empty() && spec.test_files.empty()))
+    fail_user({.where = "data.train", .what = (spec.train_files.empty() ? spec.test_files : spec.train_files)[0].string(),
+               .why = spec.name + " has its own files", .next = "leave train and test out"});
+}
+
+void check_path(const DataSpec& spec) {
+  const bool generated = spec.name == "digits" || spec.name == "generated-text";
+  std::error_code ignored;
+  if (spec.name == "folder" && !spec.path)
+    fail_user({.where = "data.path", .what = "missing", .why = "data set \"folder\" is where you say it is",
+               .next = "name the folder that holds train/ and val/"});
+  if (spec.path && generated)
+    fail_user({.where = "data.path", .what = spec.path->string(), .why = spec.name + " is generated", .next = "leave it out"});
+  if (spec.path && !std::filesystem::is_directory(*spec.path, ignored))
+    fail_user({.where = "data.path", .what = spec.path->string(), .why = "no such folder", .next = "name the folder of the set"});
 }
 
 void check_spec(const DataSpec& spec) {
@@ -150,9 +157,15 @@ void check_spec(const DataSpec& spec) {
     fail_user({.where = "data.sequence", .what = std::to_string(spec.sequence),
                .why = is_text(spec.name) ? "a sample holds at least one token" : spec.name + " is no text",
                .next = is_text(spec.name) ? "set a positive number" : "leave it out"});
-  if (spec.augment && spec.name != "cifar10")
+  if (spec.augment && !has_augmentation(spec.name))
     fail_user({.where = "data.augment", .what = "true", .why = spec.name + " has no standard augmentation",
                .next = "set augment = false"});
+  check_image_spec(spec);
+  check_text_spec(spec);
+  check_files(spec);
+  if (spec.on_error == OnError::skip && !has_image_files(spec.name) && !is_table(spec.name) && !takes_tokenizer(spec.name))
+    fail_user({.where = "data.on_error", .what = "\"skip\"", .why = spec.name + " is read whole or not at all", .next = "leave it out"});
+  check_path(spec);
   for (auto [key, value] : {std::pair{"data.train_limit", spec.train_limit}, {"data.test_limit", spec.test_limit}})
     if (value < 0)
       fail_user({.where = key, .what = std::to_string(value), .why = "a number of samples is not negative",
@@ -166,11 +179,16 @@ void check_spec(const DataSpec& spec) {
 }  // namespace
 
 const std::vector<std::string>& data_names() {
-  static const std::vector<std::string> names{"mnist", "cifar10", "digits", "ptb", "generated-text"};
+  static const std::vector<std::string> names{"mnist",    "cifar10",       "digits", "ptb",    "generated-text",
+                                              "cifar100", "tiny-imagenet", "folder", "camvid", "coco",
+                                              "california-housing", "adult", "csv", "tensors", "sst2", "multi30k", "labelled-text",
+                                              "parallel-text", "text"};
   return names;
 }
 
-bool is_text(const std::string& name) { return name == "ptb" || name == "generated-text"; }
+bool has_augmentation(const std::string& name) { return name == "cifar10" || name == "cifar100" || has_image_files(name); }
+
+bool is_text(const std::string& name) { return name == "ptb" || name == "generated-text" || takes_tokenizer(name); }
 
 std::filesystem::path cache_folder() {
   if (auto own = environment_path("TRIREME_CACHE")) return *own;
@@ -191,7 +209,10 @@ TaskData open_data(const DataSpec& spec) {
   check_spec(spec);
   if (spec.name == "digits") return open_digits(spec, "");
   if (spec.name == "generated-text") return open_generated_text(spec);
+  if (spec.name == "folder") return open_folder(spec);
+  if (is_files(spec.name)) return open_files(spec);
   const KnownSet& set = known_set(spec.name);
+  if (spec.path) return open_found(spec, set, *spec.path);
   const auto searched = data_search_path(spec.data_dir);
   if (auto folder = find_set(set, searched)) return open_found(spec, set, *folder);
   if (spec.name == "mnist")
@@ -201,7 +222,7 @@ TaskData open_data(const DataSpec& spec) {
   fail_user({.where = set.title,
              .what = "not found",
              .why = fmt::format("searched {}", fmt::join(names, ", ")),
-             .next = fmt::format("download it with: trireme data get {}, or name its folder with --data-dir", set.name)});
+             .next = how_to_get(set)});
 }
 
 }  // namespace trireme

@@ -6,7 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "data/augment.h"
 #include "data/dataset.h"
+#include "data/on_error.h"
+#include "data/table_spec.h"
+#include "data/text_spec.h"
 
 namespace trireme {
 
@@ -14,17 +18,30 @@ namespace trireme {
 struct DataSpec {
   std::string name;                               ///< one of data_names()
   std::optional<std::filesystem::path> data_dir = {};  ///< --data-dir
-  bool augment = false;                           ///< the set's standard augmentation (CIFAR: pad-4 crop and flip)
-  int64_t train_limit = 0;                        ///< first k samples only; 0: all
+  bool augment = false;                           ///< `augmentation`, or else the set's standard one (CIFAR: pad-4 crop and flip)
+  int64_t train_limit = 0;                        ///< first k samples only (folders of classes: as many of each class); 0: all
   int64_t test_limit = 0;
   uint64_t seed = 0;                              ///< of generated data
   int64_t sequence = 0;                           ///< text: tokens per sample; 0: kDefaultSequence
+  std::optional<std::filesystem::path> path = {};      ///< the folder of the set itself, not to be searched for; "folder" needs it
+  ImageSize image_size = {};                      ///< image files: height and width of a sample; 0: the set's own
+  std::optional<Augmentation> augmentation = {};       ///< images: instead of the standard one
+  OnError on_error = OnError::fail;               ///< what becomes of broken image files, rows of tables and lines of text
+  std::vector<std::filesystem::path> train_files = {};  ///< "csv", "tensors", "labelled-text", "parallel-text", "text": the set itself
+  std::vector<std::filesystem::path> test_files = {};
+  TextSpec text = {};                             ///< sentences: how they become tokens
+  TableSpec table = {};                           ///< "csv"
+  TensorSpec tensors = {};                        ///< "tensors"
 };
 
 inline constexpr int64_t kDefaultSequence = 35;  ///< the usual one for Penn Treebank (Zaremba et al., 2014)
 
-/// "mnist", "cifar10", "digits" (generated images), "ptb" (words), "generated-text".
+/// "mnist", "cifar10", "digits" (generated images), "ptb" (words), "generated-text", "cifar100", "tiny-imagenet", "folder" (any folder
+/// of image files per class), "camvid", "coco", "california-housing", "adult", "csv" (any table), "tensors" (any arrays), "sst2", "multi30k",
+/// "labelled-text", "parallel-text", "text" (any files of sentences).
 const std::vector<std::string>& data_names();
+/// Whether a set of this name has a standard augmentation.
+bool has_augmentation(const std::string& name);
 /// Whether a set of this name is text: takes DataSpec::sequence.
 bool is_text(const std::string& name);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -12,8 +13,45 @@ std::vector<int64_t> sample_order(int64_t n, uint64_t seed, int64_t epoch) {
   return random_permutation(n, random_key(seed, "order/epoch/" + std::to_string(epoch)));
 }
 
-BatchSampler::BatchSampler(int64_t n, int64_t batch, uint64_t seed, bool drop_last, SampleOrder order)
-    : n_(n), batch_(batch), seed_(seed), drop_last_(drop_last || order == SampleOrder::stream), order_(order) {
+std::vector<int64_t> bucketed_order(const std::vector<int32_t>& lengths, int64_t batch, uint64_t seed, int64_t epoch) {
+  const auto n = static_cast<int64_t>(lengths.size()), full = n / batch;
+  const std::vector<int64_t> shuffled = sample_order(n, seed, epoch);
+  std::vector<int64_t> sorted = shuffled;
+  for (int64_t first = 0; first < full; first += kPoolBatches)
+    std::stable_sort(sorted.begin() + first * batch, sorted.begin() + std::min(first + kPoolBatches, full) * batch,
+                     [&](int64_t a, int64_t b) { return lengths[static_cast<size_t>(a)] < lengths[static_cast<size_t>(b)]; });
+  std::vector<int64_t> order;
+  order.reserve(sorted.size());
+  for (const int64_t k : random_permutation(full, random_key(seed, "bucket order/epoch/" + std::to_string(epoch))))
+    order.insert(order.end(), sorted.begin() + k * batch, sorted.begin() + (k + 1) * batch);
+  order.insert(order.end(), sorted.begin() + full * batch, sorted.end());
+  return order;
+}
+
+PaddingShare padding_share(const std::vector<int32_t>& lengths, const std::vector<int64_t>& order, int64_t batch) {
+  const auto n = static_cast<int64_t>(order.size());
+  int64_t tokens = 0, own = 0, longest = 0;
+  for (int64_t first = 0; first < n; first += batch) {
+    const int64_t last = std::min(first + batch, n);
+    int64_t here = 0;
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t length = lengths.at(static_cast<size_t>(order[static_cast<size_t>(i)]));
+      tokens += length;
+      here = std::max(here, length);
+    }
+    own += here * (last - first);
+    longest = std::max(longest, here);
+  }
+  const auto share = [tokens](int64_t positions) {
+    return positions == 0 ? 0.0 : 1 - static_cast<double>(tokens) / static_cast<double>(positions);
+  };
+  return {.whole = share(longest * n), .own = share(own)};
+}
+
+BatchSampler::BatchSampler(int64_t n, int64_t batch, uint64_t seed, bool drop_last, SampleOrder order, std::vector<int32_t> lengths)
+    : n_(n), batch_(batch), seed_(seed), drop_last_(drop_last || order == SampleOrder::stream), order_(order),
+      lengths_(std::move(lengths)) {
+  check_internal(order != SampleOrder::bucketed || static_cast<int64_t>(lengths_.size()) == n, "bucketed samples have lengths");
   if (n < 1)
     fail_user({.where = "data", .what = std::to_string(n) + " training samples", .why = "at least one is needed",
                .next = "check the data set and train_limit"});
@@ -40,17 +78,18 @@ std::vector<int64_t> BatchSampler::batch(int64_t epoch, int64_t k) const {
     for (int64_t row = 0; row < batch_; ++row) indices.push_back(row * steps_per_epoch() + k);
     return indices;
   }
-  Order all = shuffled(epoch);
+  Order all = order_of(epoch);
   auto first = all->begin() + k * batch_;
   return {first, first + size};
 }
 
-BatchSampler::Order BatchSampler::shuffled(int64_t epoch) const {
+BatchSampler::Order BatchSampler::order_of(int64_t epoch) const {
   check_internal(epoch >= 0, "epochs count from 0");
   std::lock_guard lock(mutex_);
   Kept& kept = kept_[static_cast<size_t>(epoch % 2)];
   if (kept.epoch != epoch || !kept.order)
-    kept = {epoch, std::make_shared<const std::vector<int64_t>>(sample_order(n_, seed_, epoch))};
+    kept = {epoch, std::make_shared<const std::vector<int64_t>>(
+                       order_ == SampleOrder::bucketed ? bucketed_order(lengths_, batch_, seed_, epoch) : sample_order(n_, seed_, epoch))};
   return kept.order;
 }
 

@@ -21,6 +21,8 @@ class TextStream final : public Dataset {
   Shape sample_shape() const override { return {window_}; }
   Shape target_shape() const override { return {window_}; }
   int64_t classes() const override { return vocabulary_; }
+  LearningTask task() const override { return LearningTask::language; }
+  int64_t vocabulary() const override { return classes(); }
   bool is_stream() const override { return true; }
 
   /// Errors: internal, when an index is out of range.

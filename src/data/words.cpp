@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "data/bytes.h"
+#include "data/utf8.h"
 
 namespace trireme {
 namespace {
@@ -15,6 +16,7 @@ template <class Word>
 void for_each_word(const std::filesystem::path& file, const std::string& next, Word word) {
   const std::vector<uint8_t> bytes = read_file(file, next);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  check_utf8(text, file, next);
   int64_t line_number = 0, words = 0;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());

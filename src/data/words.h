@@ -28,7 +28,7 @@ class Vocabulary {
 };
 
 /// A training text: its words make the vocabulary. Empty lines are left out.
-/// User error when the file is missing, cannot be read or holds no words; `next` is what the message advises.
+/// User error when the file is missing, cannot be read, is not UTF-8 or holds no words; `next` is what the message advises.
 std::vector<int32_t> read_training_text(const std::filesystem::path& file, Vocabulary& vocabulary, const std::string& next);
 
 /// A text in the words of a vocabulary; others are read as <unk>. User errors as above, and, naming line and word, when a word

@@ -77,7 +77,7 @@ Program compile(const Model& model, const Plan& plan, const CompileOptions& opti
   Program program;
   program.training = options.training;
   program.flushes = schedule.flushes;
-  program.keeps_gradients = options.clip_gradients || options.keep_gradients;
+  program.keeps_gradients = options.clip_gradients || options.layer_norms || options.keep_gradients;
   program.optimizer_sharding = plan.optimizer_sharding;
   program.compression = plan.compression;
   program.private_replicas = options.private_replicas || plan.optimizer_sharding != OptimizerSharding::none ||

@@ -11,6 +11,7 @@ namespace trireme {
 struct CompileOptions {
   bool training = true;             ///< false: forward only, for evaluation
   bool clip_gradients = false;
+  bool layer_norms = false;         ///< the optimizer needs norms of every parameter before its update (LARS, LAMB)
   bool keep_gradients = false;      ///< for verification: reduce and update in two passes
   bool segment_per_layer = false;   ///< for profiling: every layer an instruction of its own
   bool mixed_precision = false;     ///< full-precision parameters in buckets of their own

@@ -97,7 +97,8 @@ enum class OpCode {
   release_weights,      ///< bucket `index` (zero3): back to this worker's slice
   reduce_gradients,     ///< bucket `index`: this worker's gradient is complete (of the batch; under zero2 and zero3 of the
                         ///< micro-batch). Shared replicas: others may read it. Private ones: all holders reduce it together
-  clip_gradients,       ///< all buckets reduced, norm taken over the full gradient
+  clip_gradients,       ///< all buckets reduced; norms taken: of the full gradient for clipping, of every parameter and its step for
+                        ///< layer-wise optimizers
   optimizer_step,       ///< bucket `index`: update. Shared replicas: sum (unless clipped) and update this worker's slice in one
                         ///< pass. Private ones: under zero1 and zero2 the holders gather each other's slices
   synchronize_buffers,  ///< evaluation under local batch norm: running statistics of the data axis' first worker
@@ -124,7 +125,7 @@ struct ProgramParameter {
 /// Immutable once compiled; shared by all workers.
 struct Program {
   bool training = true;
-  bool keeps_gradients = false;  ///< reduced gradients stay readable after the step (clipping, verification)
+  bool keeps_gradients = false;  ///< reduced gradients stay readable after the step (norms, verification)
   /// Each holder of a parameter has a copy in its own memory, as separate devices have; false: workers that share memory share
   /// one copy of the weights.
   bool private_replicas = false;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr const char* kNotMeasured = "–";
 constexpr double kMinutesFrom = 600;  ///< seconds
+constexpr double kShownLoading = 0.01;  ///< share of step time: less needs no column
 
 struct Scale {
   const char* unit;
@@ -109,11 +110,33 @@ Value peak_memory(const RunResult& row) {
   return static_cast<double>(peak);
 }
 
-std::string loss_and_accuracy(const std::optional<EvaluationPoint>& point) {
-  if (!point) return "";
-  std::string loss = std::isfinite(point->loss) ? fmt::format("{:.4f}", point->loss) : "not finite";
-  return fmt::format("{} / {}", loss, percent(point->accuracy).append(" %"));
+const EvaluationPoint* first_evaluation(const std::vector<RunResult>& rows) {
+  for (const RunResult& row : rows)
+    if (row.test) return &*row.test;
+  return nullptr;
 }
+
+/// "0.0400 / 98.7 %": the loss and the main metric, where there is one.
+std::string loss_and_metric(const std::optional<EvaluationPoint>& point) {
+  if (!point) return "";
+  std::string text = std::isfinite(point->loss) ? fmt::format("{:.4f}", point->loss) : "not finite";
+  if (const Metric* main = point->main()) text += " / " + metric_text(*main);
+  return text;
+}
+
+/// Names of the metrics of any row's `metrics_of`, in their order.
+std::vector<std::string> names_of(const std::vector<RunResult>& rows,
+                                  const std::function<const std::vector<Metric>*(const RunResult&)>& metrics_of) {
+  std::vector<std::string> names;
+  for (const RunResult& row : rows)
+    if (const std::vector<Metric>* metrics = metrics_of(row))
+      for (const Metric& metric : *metrics)
+        if (std::find(names.begin(), names.end(), metric.name) == names.end()) names.push_back(metric.name);
+  return names;
+}
+
+const std::vector<Metric>* test_metrics(const RunResult& row) { return row.test ? &row.test->metrics : nullptr; }
+const std::vector<Metric>* final_metrics(const RunResult& row) { return &row.final_metrics; }
 
 void add_times(const std::vector<RunResult>& rows, Builder& table) {
   auto median = [](const RunResult& row) { return row.step_seconds ? Value(row.step_seconds->median) : std::nullopt; };
@@ -135,6 +158,10 @@ void add_times(const std::vector<RunResult>& rows, Builder& table) {
     Value busy = mean(row.busy_share);
     return busy ? percent(*busy) : std::string();
   });
+  const auto loads = [](const RunResult& row) { return row.loading_share.value_or(0) > kShownLoading; };
+  if (std::any_of(rows.begin(), rows.end(), loads))
+    table.add("loading", "% of step",
+              [](const RunResult& row) { return row.loading_share ? percent(*row.loading_share) : std::string(); });
 }
 
 void add_costs(Builder& table) {
@@ -150,17 +177,35 @@ void add_costs(Builder& table) {
   table.add_scaled("peak memory", kBytes, peak_memory);
 }
 
-void add_quality(Builder& table) {
-  table.add("test", "loss / accuracy", [](const RunResult& row) { return loss_and_accuracy(row.test); });
-  table.add("test, equal samples", "loss / accuracy",
-            [](const RunResult& row) { return loss_and_accuracy(row.test_at_equal_samples); });
-  table.add("test, equal time", "loss / accuracy",
-            [](const RunResult& row) { return loss_and_accuracy(row.test_at_equal_time); });
+/// A column for each metric of the last evaluation besides the main one and those of single classes, then for the final ones.
+void add_metrics(const std::vector<RunResult>& rows, Builder& table) {
+  for (const auto& metrics_of : {test_metrics, final_metrics}) {
+    const bool of_test = metrics_of == test_metrics;
+    const std::vector<std::string> names = names_of(rows, metrics_of);
+    for (size_t i = of_test ? 1 : 0; i < names.size(); ++i) {
+      const MetricKind kind = kind_of_metric(names[i]);
+      if (kind.is_per_class) continue;
+      table.add(kind.title, of_test ? "test" : "after training", [&](const RunResult& row) {
+        const std::vector<Metric>* metrics = metrics_of(row);
+        const Metric* metric = metrics ? find_metric(*metrics, names[i]) : nullptr;
+        return metric ? metric_text(*metric) : std::string();
+      });
+    }
+  }
+}
+
+void add_quality(const std::vector<RunResult>& rows, Builder& table) {
+  const EvaluationPoint* first = first_evaluation(rows);
+  const std::string unit = first && first->main() ? "loss / " + kind_of_metric(first->main()->name).title : "loss";
+  table.add("test", unit, [](const RunResult& row) { return loss_and_metric(row.test); });
+  table.add("test, equal samples", unit, [](const RunResult& row) { return loss_and_metric(row.test_at_equal_samples); });
+  table.add("test, equal time", unit, [](const RunResult& row) { return loss_and_metric(row.test_at_equal_time); });
+  add_metrics(rows, table);
   table.add("to target", "steps / epochs / s", [](const RunResult& row) -> std::string {
     if (row.to_target)
       return fmt::format("{} / {} / {}", row.to_target->steps, significant(row.to_target->epochs),
                          significant(row.to_target->seconds));
-    return row.target_accuracy && row.status == RunStatus::ok ? "not reached" : "";
+    return row.target && row.status == RunStatus::ok ? "not reached" : "";
   });
 }
 
@@ -192,6 +237,13 @@ std::string what_ran(const ExperimentResult& result) {
   return text;
 }
 
+/// "the target", or "a test accuracy of 98.0 %".
+std::string target_in_words(const RunResult& row) {
+  if (!row.target || !row.test || !row.test->main()) return "the target";
+  const std::string& metric = row.test->main()->name;
+  return fmt::format("a test {} of {}", kind_of_metric(metric).title, metric_text({metric, *row.target}));
+}
+
 }  // namespace
 
 std::string variant_name(const RunResult& row) { return row.name.empty() ? row.strategy : row.name; }
@@ -209,7 +261,7 @@ std::vector<Column> comparison_columns(const ExperimentResult& result) {
   table.add("status", "", [&](const RunResult& row) { return status_cell(row, warnings); }, false);
   add_times(result.rows, table);
   add_costs(table);
-  add_quality(table);
+  add_quality(result.rows, table);
   return table.take();
 }
 
@@ -231,6 +283,23 @@ std::vector<Column> memory_columns(const ExperimentResult& result) {
         columns[i++].cells.push_back(significant(static_cast<double>(bytes) / scale.size));
       columns[i].cells.push_back(significant(static_cast<double>(row.memory[device].peak) / scale.size));
     }
+  return columns;
+}
+
+std::vector<Column> class_columns(const ExperimentResult& result) {
+  std::vector<Column> columns = {{"class", "", true, {}}};
+  std::vector<std::string> names = names_of(result.rows, test_metrics);
+  std::erase_if(names, [](const std::string& name) { return !kind_of_metric(name).is_per_class; });
+  if (names.empty()) return {};
+  for (const std::string& name : names) columns[0].cells.push_back(name.substr(name.find('.') + 1));
+  for (const RunResult& row : result.rows) {
+    if (!row.test) continue;
+    Column& column = columns.emplace_back(Column{fmt::format("{}, {}", variant_name(row), row.devices), "IoU, %", true, {}});
+    for (const std::string& name : names) {
+      const Metric* metric = find_metric(row.test->metrics, name);
+      column.cells.push_back(metric && std::isfinite(metric->value) ? percent(metric->value) : kNotMeasured);
+    }
+  }
   return columns;
 }
 
@@ -263,8 +332,7 @@ std::vector<std::string> summary(const ExperimentResult& result) {
   }
   auto target = [](const RunResult& row) { return fair_time(row, row.to_target ? Value(row.to_target->seconds) : std::nullopt); };
   if (const RunResult* row = best(result, target))
-    sentences.push_back(fmt::format("First at {}% test accuracy: {}, after {}.",
-                                    row->target_accuracy ? percent(*row->target_accuracy) + " " : "the target ", row_name(*row),
+    sentences.push_back(fmt::format("First at {}: {}, after {}.", target_in_words(*row), row_name(*row),
                                     in_unit(*target(*row), scale_for(kTimes, *target(*row)))));
   if (const RunResult* row = best(result, peak_memory); row && result.rows.size() > 1)
     sentences.push_back(fmt::format("Least memory per device: {}, {} at its peak.", row_name(*row),

@@ -23,6 +23,9 @@ constexpr int kNamingColumns = 2;
 /// Memory at the peak, by category: one line per row and device. Names: strategy, devices, device.
 std::vector<Column> memory_columns(const ExperimentResult& result);
 
+/// Metrics of single classes at the last evaluation: one line per class, one column per row that has them. Names: class.
+std::vector<Column> class_columns(const ExperimentResult& result);
+
 /// What belongs below the table: "[1] 4 workers share 2 cores: ..." once for each warning; status cells carry its number.
 std::vector<std::string> footnotes(const ExperimentResult& result);
 

@@ -71,6 +71,20 @@ json schedule_of(json schedule) {
   return schedule;
 }
 
+/// How the chart names and scales metrics: those of the evaluations but for single classes, the main one first.
+json metric_kinds(const ExperimentResult& result) {
+  json kinds = json::array();
+  std::vector<std::string> known;
+  for (const RunResult& row : result.rows)
+    for (const Metric& metric : row.evaluations.empty() ? std::vector<Metric>{} : row.evaluations.front().metrics) {
+      const MetricKind kind = kind_of_metric(metric.name);
+      if (kind.is_per_class || std::find(known.begin(), known.end(), metric.name) != known.end()) continue;
+      known.push_back(metric.name);
+      kinds.push_back({{"name", metric.name}, {"title", kind.title}, {"is_share", kind.is_share}});
+    }
+  return kinds;
+}
+
 /// The rows as run.json has them, with short curves and boxes and with timelines.
 json report_data(const ExperimentResult& result) {
   json data = to_json(result);
@@ -84,6 +98,7 @@ json report_data(const ExperimentResult& result) {
     out["schedule"] = schedule_of(row.schedule);
     out["timeline"] = row.timeline ? timeline_of(*row.timeline) : json(nullptr);
   }
+  data["metrics"] = metric_kinds(result);
   return data;
 }
 
@@ -118,6 +133,12 @@ std::string html_table(const std::vector<Column>& columns, const std::string& ca
   return out + "</tbody></table></div>";
 }
 
+std::string class_table(const ExperimentResult& result) {
+  const std::vector<Column> columns = class_columns(result);
+  if (columns.empty()) return "";
+  return "<details><summary>By class, at the last evaluation</summary>\n" + html_table(columns, "Test set, by class") + "</details>";
+}
+
 std::string fact(const char* name, const std::string& value) {
   return value.empty() ? "" : fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", name, html_escaped(value));
 }
@@ -142,6 +163,7 @@ std::string part(const ExperimentResult& result, std::string_view name) {
   if (name == "summary") return paragraphs(summary(result));
   if (name == "table") return html_table(comparison_columns(result), "Comparison of the strategies");
   if (name == "memory-table") return html_table(memory_columns(result), "Memory of each device at its peak, by category");
+  if (name == "class-table") return class_table(result);
   if (name == "failures") return list_of(failures(result), "Every run ended well.");
   if (name == "warnings") return list_of(footnotes(result), "No warnings.");
   if (name == "data") return embedded_json(report_data(result));

@@ -53,7 +53,12 @@ std::string finished_line(const std::string& name, int name_columns, const RunRe
   std::string text = pad_to(name, name_columns) + "  done";
   if (result.step_seconds) text += fmt::format("  {}/step", format_seconds(result.step_seconds->median));
   if (result.samples_per_second) text += fmt::format("  {} samples/s", format_count(*result.samples_per_second));
-  if (result.test) text += fmt::format("  test accuracy {:.2f} %", 100 * result.test->accuracy);
+  const auto add = [&](const Metric& metric) {
+    constexpr int kDecimals = 2;
+    text += fmt::format("  test {} {}", kind_of_metric(metric.name).title, metric_text(metric, kDecimals));
+  };
+  if (result.test && result.test->main()) add(*result.test->main());
+  for (const Metric& metric : result.final_metrics) add(metric);
   return text;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/json_file.h"
@@ -78,6 +79,7 @@ RunFolder::~RunFolder() = default;
 void RunFolder::update(const ExperimentResult& so_far) { write_file_atomically(path_ / "run.json", running_text(so_far)); }
 
 void RunFolder::finish(const ExperimentResult& result) {
+  if (metrics_ && result.rows.size() == 1) write_final_metrics(result.rows.front());
   bool traced = std::any_of(result.rows.begin(), result.rows.end(), [](const RunResult& r) { return r.timeline.has_value(); });
   if (traced) write_file_atomically(path_ / "trace.json", json_text(trace_json(result)) + "\n");
   write_file_atomically(path_ / "report.html", html_report(result));
@@ -109,17 +111,34 @@ void RunFolder::on_step(const StepReport& report) {
 }
 
 void RunFolder::on_evaluation(const EvaluationPoint& point) {
+  write_metrics({{"kind", "test"},
+                 {"step", point.step},
+                 {"samples", point.samples},
+                 {"epoch", json_number(point.epoch)},
+                 {"seconds", json_number(point.seconds)},
+                 {"loss", json_number(point.loss)}},
+                point.step, point.metrics, point.loss);
+}
+
+void RunFolder::write_final_metrics(const RunResult& row) {
+  if (row.final_metrics.empty() || row.curve.empty()) return;
+  const int64_t step = row.curve.back().step;
+  write_metrics({{"kind", "final"}, {"step", step}}, step, row.final_metrics, std::nullopt);
+}
+
+/// A line of metrics.jsonl that begins with `line`, and a TensorBoard event.
+void RunFolder::write_metrics(json line, int64_t step, const std::vector<Metric>& metrics, std::optional<double> loss) {
   open_metrics();
-  json line = {{"kind", "test"},
-               {"step", point.step},
-               {"samples", point.samples},
-               {"epoch", json_number(point.epoch)},
-               {"seconds", json_number(point.seconds)},
-               {"loss", json_number(point.loss)},
-               {"accuracy", json_number(point.accuracy)}};
+  std::vector<Scalar> scalars;
+  if (loss) scalars.push_back({"test/loss", *loss});
+  std::vector<std::string> tags;
+  tags.reserve(metrics.size());  // scalars look into them
+  for (const Metric& metric : metrics) {
+    line[metric.name] = json_number(metric.value);
+    if (std::isfinite(metric.value)) scalars.push_back({tags.emplace_back("test/" + metric.name), metric.value});
+  }
   metrics_->append(json_text(line) + "\n");
-  const std::array<Scalar, 2> scalars = {{{"test/loss", point.loss}, {"test/accuracy", point.accuracy}}};
-  events_->scalars(point.step, scalars);
+  events_->scalars(step, scalars);
 }
 
 }  // namespace trireme

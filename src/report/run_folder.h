@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -47,6 +49,8 @@ class RunFolder : public TrainObserver {
 
  private:
   void open_metrics();
+  void write_metrics(nlohmann::json line, int64_t step, const std::vector<Metric>& metrics, std::optional<double> loss);
+  void write_final_metrics(const RunResult& row);
 
   std::filesystem::path path_;
   std::unique_ptr<AppendFile> metrics_;   ///< created by the first report: a comparison's own folder has none

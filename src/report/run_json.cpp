@@ -34,16 +34,33 @@ std::optional<double> optional_number(const json& j, const char* key) {
   return has(j, key) ? std::optional(j.at(key).get<double>()) : std::nullopt;
 }
 
+json metrics_json(const std::vector<Metric>& metrics) {
+  json list = json::array();
+  for (const Metric& metric : metrics) list.push_back({{"name", metric.name}, {"value", json_number(metric.value)}});
+  return list;
+}
+
+std::vector<Metric> read_metrics(const json& list) {
+  std::vector<Metric> metrics;
+  for (const json& metric : list) metrics.push_back({metric.at("name").get<std::string>(), number(metric, "value")});
+  return metrics;
+}
+
 json evaluation_json(const EvaluationPoint& e) {
   return {{"step", e.step},
           {"samples", e.samples},
           {"epoch", json_number(e.epoch)},
           {"seconds", json_number(e.seconds)},
           {"loss", json_number(e.loss)},
-          {"accuracy", json_number(e.accuracy)}};
+          {"metrics", metrics_json(e.metrics)}};
 }
 
 json optional_evaluation(const std::optional<EvaluationPoint>& e) { return e ? evaluation_json(*e) : json(nullptr); }
+
+/// Schema 1 knew one metric, the accuracy, and had it beside the loss.
+std::vector<Metric> read_evaluation_metrics(const json& j) {
+  return j.contains("metrics") ? read_metrics(j.at("metrics")) : std::vector<Metric>{{"accuracy", number(j, "accuracy")}};
+}
 
 EvaluationPoint read_evaluation(const json& j) {
   return {.step = j.at("step").get<int64_t>(),
@@ -51,7 +68,7 @@ EvaluationPoint read_evaluation(const json& j) {
           .epoch = number(j, "epoch"),
           .seconds = number(j, "seconds"),
           .loss = number(j, "loss"),
-          .accuracy = number(j, "accuracy")};
+          .metrics = read_evaluation_metrics(j)};
 }
 
 std::optional<EvaluationPoint> read_optional_evaluation(const json& j, const char* key) {
@@ -187,6 +204,7 @@ json measured_json(const RunResult& row) {
   j["scaling_efficiency"] = optional_number(row.scaling_efficiency);
   j["busy_share"] = json::array();
   for (double share : row.busy_share) j["busy_share"].push_back(json_number(share));
+  j["loading_share"] = optional_number(row.loading_share);
   j["communication"] = {{"exposed_share", optional_number(row.exposed_communication)},
                         {"hidden_share", optional_number(row.hidden_communication)},
                         {"bytes_per_step", row.bytes_per_step ? json(*row.bytes_per_step) : json(nullptr)}};
@@ -194,7 +212,8 @@ json measured_json(const RunResult& row) {
   j["test"] = optional_evaluation(row.test);
   j["test_at_equal_samples"] = optional_evaluation(row.test_at_equal_samples);
   j["test_at_equal_time"] = optional_evaluation(row.test_at_equal_time);
-  j["target_accuracy"] = optional_number(row.target_accuracy);
+  j["final_metrics"] = metrics_json(row.final_metrics);
+  j["target"] = optional_number(row.target);
   j["to_target"] = nullptr;
   if (row.to_target)
     j["to_target"] = {{"steps", row.to_target->steps},
@@ -234,6 +253,7 @@ void read_measured(const json& j, RunResult& row) {
   row.samples_per_second = optional_number(j, "samples_per_second");
   row.scaling_efficiency = optional_number(j, "scaling_efficiency");
   for (const json& share : j.at("busy_share")) row.busy_share.push_back(number(share));
+  row.loading_share = optional_number(j, "loading_share");
   const json& communication = j.at("communication");
   row.exposed_communication = optional_number(communication, "exposed_share");
   row.hidden_communication = optional_number(communication, "hidden_share");
@@ -242,7 +262,8 @@ void read_measured(const json& j, RunResult& row) {
   row.test = read_optional_evaluation(j, "test");
   row.test_at_equal_samples = read_optional_evaluation(j, "test_at_equal_samples");
   row.test_at_equal_time = read_optional_evaluation(j, "test_at_equal_time");
-  row.target_accuracy = optional_number(j, "target_accuracy");
+  if (has(j, "final_metrics")) row.final_metrics = read_metrics(j.at("final_metrics"));
+  row.target = optional_number(j, j.contains("target_accuracy") ? "target_accuracy" : "target");  // as schema 1 called it
   if (has(j, "to_target")) {
     const json& t = j.at("to_target");
     row.to_target = ToTarget{.steps = t.at("steps").get<int64_t>(), .epochs = number(t, "epochs"), .seconds = number(t, "seconds")};
@@ -314,8 +335,8 @@ json to_json(const ExperimentResult& result) {
 ExperimentResult from_json(const json& j, const std::string& where) {
   return reading(where, [&] {
     int schema = j.at("schema").get<int>();
-    if (schema != kRunSchema)
-      fail_user({where, fmt::format("schema = {}", schema), fmt::format("this Trireme reads schema {}", kRunSchema),
+    if (schema < kOldestRunSchema || schema > kRunSchema)
+      fail_user({where, fmt::format("schema = {}", schema), fmt::format("this Trireme reads schemas {} to {}", kOldestRunSchema, kRunSchema),
                  "read it with the version that wrote it"});
     ExperimentResult result;
     result.experiment = j.at("experiment").get<std::string>();

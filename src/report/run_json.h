@@ -9,7 +9,8 @@
 
 namespace trireme {
 
-constexpr int kRunSchema = 1;
+constexpr int kRunSchema = 2;
+constexpr int kOldestRunSchema = 1;  ///< that can still be read
 
 /// A number, or null where it is not finite: JSON knows neither NaN nor infinity.
 nlohmann::json json_number(double value);
@@ -21,8 +22,8 @@ std::string json_text(const nlohmann::json& json, int indent = -1);
 /// warning that says so, and null in their place.
 nlohmann::json to_json(const ExperimentResult& result);
 
-/// The inverse of to_json; null losses become NaN. `where` names the source in errors. Throws a user error for another
-/// schema, a missing name or a value of the wrong type. Names it does not know are ignored.
+/// The inverse of to_json; null losses become NaN. `where` names the source in errors. Throws a user error for a schema it cannot
+/// read, a missing name or a value of the wrong type. Names it does not know are ignored.
 ExperimentResult from_json(const nlohmann::json& json, const std::string& where = "run.json");
 
 /// One row with its timeline: what a child process hands to its parent. Nothing is lost except that infinite numbers come

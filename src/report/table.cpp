@@ -107,6 +107,12 @@ std::string comparison_table(const ExperimentResult& result, const TableStyle& s
     append_blocks(memory, kMemoryNamingColumns, style.width, block);
     out += block;
   }
+  if (std::vector<Column> classes = class_columns(result); !classes.empty()) {
+    out += "\ntest set, by class\n";
+    std::string block;
+    append_blocks(classes, 1, style.width, block);
+    out += block;
+  }
   append_paragraphs(failures(result), style.width, out);
   append_paragraphs(footnotes(result), style.width, out);
   return style.utf8 ? out : to_ascii(std::move(out));

@@ -1,8 +1,9 @@
-// Worker: moving activations and gradients between layouts, clipping.
+// Worker: moving activations and gradients between layouts, norms of gradients and of layers.
 #include <ATen/ATen.h>
 
 #include <cmath>
 
+#include "runtime/layerwise.h"
 #include "runtime/worker_state.h"
 
 namespace trireme {
@@ -30,15 +31,24 @@ void Worker::State::move(Prepared& prepared, const Instruction& instruction, Mic
   else batch.values[size_t(move.to)] = std::move(result);
 }
 
-void Worker::State::clip(Prepared& prepared, BatchInFlight& batch) {
+void Worker::State::take_norms(Prepared& prepared, BatchInFlight& batch) {
   double squares = 0;
   for (BucketId id : prepared.trainable) squares += replicas->square_sum(id);
-  if (batch.input.clip_norm <= 0) return;
-  at::Tensor total = at::full({1}, squares, at::kDouble);
-  communicator->all_reduce(total);
-  const double norm = std::sqrt(total.item<double>());
-  constexpr double kGuard = 1e-6;  // as torch.nn.utils.clip_grad_norm_
-  batch.clip_scale = std::min(1.0, batch.input.clip_norm / (norm + kGuard));
+  if (batch.input.clip_norm > 0) {
+    at::Tensor total = at::full({1}, squares, at::kDouble);
+    communicator->all_reduce(total);
+    const double norm = std::sqrt(total.item<double>());
+    constexpr double kGuard = 1e-6;  // as torch.nn.utils.clip_grad_norm_
+    batch.clip_scale = std::min(1.0, batch.input.clip_norm / (norm + kGuard));
+  }
+  if (!options.optimizer.is_layerwise()) return;
+  const auto parameters = int64_t(prepared.program->parameters.size());
+  static_assert(sizeof(SquareSums) == 2 * sizeof(double));
+  at::Tensor totals = at::zeros({parameters, 2}, at::kDouble);
+  const std::span sums(static_cast<SquareSums*>(totals.data_ptr()), size_t(parameters));
+  for (BucketId id : prepared.trainable) replicas->measure(id, batch.clip_scale, sums);
+  communicator->all_reduce(totals);
+  batch.trust = trust_ratios(options.optimizer, *prepared.program, sums);
 }
 
 void Worker::State::synchronize_buffers(Prepared& prepared, OpId id) {

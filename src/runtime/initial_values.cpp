@@ -1,5 +1,8 @@
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
+#include "base/error.h"
 #include "base/random.h"
 #include "runtime/parameter_store.h"
 
@@ -38,7 +41,43 @@ void draw_shard(const Program& program, const ParameterShard& shard, uint64_t se
   ParameterStore::view_of(flat, shard).copy_(values);
 }
 
+/// A shard's values as they lie in its bucket, taken from the full tensor.
+at::Tensor flat_shard(const at::Tensor& full, ParameterShard shard) {
+  shard.offset = 0;
+  at::Tensor part = full, flat = at::empty({shard.size()}, full.options());
+  for (size_t d = 0; d < shard.box.size(); ++d) part = part.narrow(int64_t(d), shard.box[d].begin, shard.box[d].size());
+  ParameterStore::view_of(flat, shard).copy_(part);
+  return flat;
+}
+
+/// What `from`, at `offset` of a bucket, and a piece's tensor `to` have in common.
+void copy_overlap(const at::Tensor& from, int64_t offset, const Range& range, const at::Tensor& to) {
+  const int64_t begin = std::max(offset, range.begin), end = std::min(offset + from.numel(), range.end);
+  if (to.defined() && begin < end) to.narrow(0, begin - range.begin, end - begin).copy_(from.narrow(0, begin - offset, end - begin));
+}
+
 }  // namespace
+
+void give_initial_values(const Program& program, int rank, const TensorMap& values, Replicas& replicas) {
+  for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b) {
+    const Bucket& bucket = program.buckets[size_t(b)];
+    if (!std::binary_search(bucket.holders.begin(), bucket.holders.end(), rank)) continue;
+    const std::vector<ReplicaPiece> pieces = replicas.pieces(b);
+    for (size_t s = 0; s < bucket.shards.size(); ++s) {
+      if (!program.private_replicas && bucket.holders[s % bucket.holders.size()] != rank) continue;
+      const ParameterShard& shard = bucket.shards[s];
+      const ParameterSpec& spec = program.parameters[size_t(shard.parameter)].spec;
+      const auto given = values.find(spec.name);
+      if (given == values.end()) continue;
+      check_internal(given->second.sizes() == at::IntArrayRef(spec.shape), "initial values have the parameters' shapes");
+      const at::Tensor flat = flat_shard(given->second, shard);
+      for (const ReplicaPiece& piece : pieces) {
+        copy_overlap(flat, shard.offset, piece.range, piece.master);
+        copy_overlap(flat, shard.offset, piece.range, piece.compute);
+      }
+    }
+  }
+}
 
 void draw_initial_values(const Program& program, BucketId bucket, uint64_t seed, at::Tensor& flat, const std::vector<int>& shards) {
   const auto& all = program.buckets[size_t(bucket)].shards;

@@ -3,61 +3,37 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/vector_code.h"
+#include "runtime/kernels/update.h"
 
 namespace trireme {
 namespace {
 
+using Kind = OptimizerConfig::Kind;
+
 // Small enough that the gradient sum stays in the first-level cache between summing and updating.
 constexpr int64_t kBlock = 2048;
 
-struct Rates {
-  double lr, momentum, decay, beta1, beta2, epsilon, correction1, correction2;
-  bool nesterov, decoupled;
-};
+constexpr std::array<std::pair<const char*, Kind>, 7> kNames{{{"sgd", Kind::sgd},
+                                                               {"adam", Kind::adam},
+                                                               {"adamw", Kind::adamw},
+                                                               {"adagrad", Kind::adagrad},
+                                                               {"rmsprop", Kind::rmsprop},
+                                                               {"lars", Kind::lars},
+                                                               {"lamb", Kind::lamb}}};
 
 template <class T>
 TRIREME_INLINE void add_into(T* __restrict sum, const T* __restrict x, int64_t n, bool first) {
   if (first) std::memcpy(sum, x, size_t(n) * sizeof(T));
   else
     for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
-}
-
-template <class T>
-TRIREME_INLINE void sgd(T* __restrict w, const T* __restrict g, T* __restrict m, int64_t n, T scale, const Rates& r) {
-  const T lr = T(r.lr), momentum = T(r.momentum), decay = T(r.decay);
-  if (!m) {
-    for (int64_t i = 0; i < n; ++i) w[i] -= lr * (g[i] * scale + decay * w[i]);
-  } else if (r.nesterov) {
-    for (int64_t i = 0; i < n; ++i) {
-      T d = g[i] * scale + decay * w[i];
-      m[i] = momentum * m[i] + d;
-      w[i] -= lr * (d + momentum * m[i]);
-    }
-  } else {
-    for (int64_t i = 0; i < n; ++i) {
-      m[i] = momentum * m[i] + (g[i] * scale + decay * w[i]);
-      w[i] -= lr * m[i];
-    }
-  }
-}
-
-template <class T>
-TRIREME_INLINE void adam(T* __restrict w, const T* __restrict g, T* __restrict m, T* __restrict v, int64_t n, T scale,
-                         const Rates& r) {
-  const T b1 = T(r.beta1), b2 = T(r.beta2), epsilon = T(r.epsilon), size = T(r.lr / r.correction1);
-  const T root = T(std::sqrt(r.correction2)), shrink = r.decoupled ? T(1 - r.lr * r.decay) : T(1);
-  const T decay = r.decoupled ? T(0) : T(r.decay);
-  for (int64_t i = 0; i < n; ++i) {
-    T d = g[i] * scale + decay * w[i];
-    m[i] = b1 * m[i] + (1 - b1) * d;
-    v[i] = b2 * v[i] + (1 - b2) * d * d;
-    w[i] = w[i] * shrink - size * m[i] / (std::sqrt(v[i]) / root + epsilon);
-  }
 }
 
 TRIREME_CLONES void add_float(float* sum, const float* x, int64_t n, bool first) { add_into(sum, x, n, first); }
@@ -67,14 +43,6 @@ TRIREME_CLONES void add_bfloat16(float* __restrict sum, const uint16_t* __restri
     for (int64_t i = 0; i < n; ++i) sum[i] = float_of_bfloat16(x[i]);
   else
     for (int64_t i = 0; i < n; ++i) sum[i] += float_of_bfloat16(x[i]);
-}
-TRIREME_CLONES void sgd_float(float* w, const float* g, float* m, int64_t n, float s, const Rates& r) { sgd(w, g, m, n, s, r); }
-TRIREME_CLONES void sgd_double(double* w, const double* g, double* m, int64_t n, double s, const Rates& r) { sgd(w, g, m, n, s, r); }
-TRIREME_CLONES void adam_float(float* w, const float* g, float* m, float* v, int64_t n, float s, const Rates& r) {
-  adam(w, g, m, v, n, s, r);
-}
-TRIREME_CLONES void adam_double(double* w, const double* g, double* m, double* v, int64_t n, double s, const Rates& r) {
-  adam(w, g, m, v, n, s, r);
 }
 TRIREME_CLONES void narrow_all(uint16_t* __restrict out, const float* __restrict in, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = bfloat16_of_float(in[i]);
@@ -90,33 +58,104 @@ void add_gradient(float* sum, const at::Tensor& gradient, int64_t offset, int64_
 void add_gradient(double* sum, const at::Tensor& gradient, int64_t offset, int64_t count, bool first) {
   add_double(sum, gradient.data_ptr<double>() + offset, count, first);
 }
-void step_block(OptimizerConfig::Kind kind, float* w, const float* g, float* a, float* b, int64_t n, double scale, const Rates& r) {
-  kind == OptimizerConfig::Kind::sgd ? sgd_float(w, g, a, n, float(scale), r) : adam_float(w, g, a, b, n, float(scale), r);
-}
-void step_block(OptimizerConfig::Kind kind, double* w, const double* g, double* a, double* b, int64_t n, double scale,
-                const Rates& r) {
-  kind == OptimizerConfig::Kind::sgd ? sgd_double(w, g, a, n, scale, r) : adam_double(w, g, a, b, n, scale, r);
-}
 void write_compute(uint16_t* out, const float* in, int64_t n) { narrow_all(out, in, n); }
 void write_compute(uint16_t*, const double*, int64_t) { check_internal(false, "a bfloat16 copy belongs to float32 weights"); }
 
+/// State tensors that the kind itself needs.
+int own_state_count(const OptimizerConfig& config) {
+  switch (config.kind) {
+    case Kind::sgd:
+    case Kind::lars: return config.momentum != 0 ? 1 : 0;
+    case Kind::adam:
+    case Kind::adamw:
+    case Kind::lamb: return 2;
+    case Kind::adagrad: return 1;
+    case Kind::rmsprop: return 1 + (config.centered ? 1 : 0) + (config.momentum != 0 ? 1 : 0);
+  }
+  return 0;
+}
+
+kernels::StepRates rates_of(const OptimizerConfig& c, const SliceUpdate& u) {
+  const double steps_before = double(u.step - 1);
+  return {.learning_rate = c.kind == Kind::adagrad ? u.learning_rate / (1 + steps_before * c.rate_decay) : u.learning_rate,
+          .momentum = c.momentum,
+          .decay = u.decays ? c.weight_decay : 0,
+          .epsilon = c.epsilon,
+          .beta1 = c.beta1,
+          .beta2 = c.beta2,
+          .correction1 = 1 - std::pow(c.beta1, double(u.step)),
+          .correction2 = 1 - std::pow(c.beta2, double(u.step)),
+          .alpha = c.alpha,
+          .trust = u.trust};
+}
+
 template <class T>
-void update_typed(const OptimizerConfig& config, const SliceUpdate& u) {
-  const Rates rates{u.learning_rate, config.momentum, config.weight_decay, config.beta1, config.beta2, config.epsilon,
-                    1 - std::pow(config.beta1, double(u.step)), 1 - std::pow(config.beta2, double(u.step)), config.nesterov,
-                    config.kind == OptimizerConfig::Kind::adamw};
+void step_block(const OptimizerConfig& config, const kernels::Block<T>& block, const kernels::StepRates& rates) {
+  switch (config.kind) {
+    case Kind::sgd: return kernels::step_sgd(block, rates, config.nesterov);
+    case Kind::adam: return kernels::step_adam(block, rates, false);
+    case Kind::adamw: return kernels::step_adam(block, rates, true);
+    case Kind::adagrad: return kernels::step_adagrad(block, rates);
+    case Kind::rmsprop: return kernels::step_rmsprop(block, rates, config.centered);
+    case Kind::lars: return kernels::step_lars(block, rates);
+    case Kind::lamb: {
+      alignas(64) T direction[kBlock];
+      kernels::lamb_direction(block, rates, direction);
+      return kernels::step_along(block, rates, direction);
+    }
+  }
+}
+
+template <class T>
+double step_squares(const OptimizerConfig& config, const kernels::Block<T>& block, const kernels::StepRates& rates) {
+  if (config.kind == Kind::lars) return double(block.scale) * double(block.scale) * kernels::square_sum(block.gradient, block.size);
+  kernels::move_moments(block, rates);
+  alignas(64) T direction[kBlock];
+  kernels::lamb_direction(block, rates, direction);
+  return kernels::square_sum(direction, block.size);
+}
+
+/// The slice block by block: `visit(block, first element's index in the slice)`.
+template <class T, class Visit>
+void each_block(const OptimizerConfig& config, const SliceUpdate& u, bool needs_gradient, Visit&& visit) {
   T* master = u.master->data_ptr<T>() + u.slice.begin;
-  auto* compute = u.compute ? static_cast<uint16_t*>(u.compute->data_ptr()) + u.slice.begin : nullptr;
-  T* first_state = u.state.size() > 0 ? u.state[0].data_ptr<T>() : nullptr;
-  T* second_state = u.state.size() > 1 ? u.state[1].data_ptr<T>() : nullptr;
+  std::array<T*, kernels::kMostStates> state = {};
+  for (int k = 0; k < own_state_count(config); ++k) state[size_t(k)] = u.state[size_t(k)].data_ptr<T>() + u.state_offset;
   alignas(64) T sum[kBlock];
   for (int64_t done = 0; done < u.slice.size(); done += kBlock) {
     const int64_t n = std::min(kBlock, u.slice.size() - done);
-    for (size_t c = 0; c < u.gradients.size(); ++c) add_gradient(sum, u.gradients[c], u.gradient_offset + done, n, c == 0);
-    step_block(config.kind, master + done, sum, first_state ? first_state + done : nullptr,
-               second_state ? second_state + done : nullptr, n, u.gradient_scale, rates);
-    if (compute) write_compute(compute + done, master + done, n);
+    for (size_t c = 0; needs_gradient && c < u.gradients.size(); ++c)
+      add_gradient(sum, u.gradients[c], u.gradient_offset + done, n, c == 0);
+    kernels::Block<T> block{master + done, sum, state, n, T(u.gradient_scale)};
+    for (T*& s : block.state)
+      if (s) s += done;
+    visit(block, done);
   }
+}
+
+template <class T>
+void update_typed(const OptimizerConfig& config, const SliceUpdate& u) {
+  const kernels::StepRates rates = rates_of(config, u);
+  auto* compute = u.compute ? static_cast<uint16_t*>(u.compute->data_ptr()) + u.slice.begin : nullptr;
+  T* average = config.ema > 0 ? u.state.back().data_ptr<T>() + u.state_offset : nullptr;
+  const double share = (1 - config.ema) / (1 - std::pow(config.ema, double(u.step)));
+  // lamb has its gradient in the moments already
+  each_block<T>(config, u, config.kind != Kind::lamb, [&](const kernels::Block<T>& block, int64_t done) {
+    step_block(config, block, rates);
+    if (compute) write_compute(compute + done, block.weights, block.size);
+    if (average) kernels::move_average(average + done, block.weights, block.size, share);
+  });
+}
+
+template <class T>
+SquareSums measure_typed(const OptimizerConfig& config, const SliceUpdate& u) {
+  const kernels::StepRates rates = rates_of(config, u);
+  SquareSums sums;
+  each_block<T>(config, u, true, [&](const kernels::Block<T>& block, int64_t) {
+    sums.weights += kernels::square_sum(block.weights, block.size);
+    sums.step += step_squares(config, block, rates);
+  });
+  return sums;
 }
 
 template <class T>
@@ -129,16 +168,33 @@ void sum_typed(std::span<const at::Tensor> gradients, Range slice, T* sum) {
 
 }  // namespace
 
-OptimizerConfig::Kind parse_optimizer(std::string_view text, std::string_view key) {
-  if (text == "sgd") return OptimizerConfig::Kind::sgd;
-  if (text == "adam") return OptimizerConfig::Kind::adam;
-  if (text == "adamw") return OptimizerConfig::Kind::adamw;
-  fail_user({std::string(key), fmt::format("\"{}\"", text), "is not an optimizer", "use sgd, adam or adamw"});
+std::vector<std::string> optimizer_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : kNames) names.emplace_back(entry.first);
+  return names;
 }
 
-int optimizer_state_count(const OptimizerConfig& config) {
-  if (config.kind != OptimizerConfig::Kind::sgd) return 2;
-  return config.momentum != 0 ? 1 : 0;
+Kind parse_optimizer(std::string_view text, std::string_view key) {
+  for (const auto& [name, kind] : kNames)
+    if (text == name) return kind;
+  fail_user({std::string(key), fmt::format("\"{}\"", text), "is not an optimizer", fmt::format("use {}", join(optimizer_names()))});
+}
+
+std::string name_of(Kind kind) {
+  for (const auto& [name, known] : kNames)
+    if (kind == known) return name;
+  return "?";
+}
+
+int optimizer_state_count(const OptimizerConfig& config) { return own_state_count(config) + (config.ema > 0 ? 1 : 0); }
+
+std::vector<at::Tensor> make_optimizer_state(const OptimizerConfig& config, int64_t elements, const at::TensorOptions& options) {
+  std::vector<at::Tensor> state;
+  for (int i = 0; i < optimizer_state_count(config); ++i) {
+    const bool sums_squares = config.kind == Kind::adagrad && i == 0;
+    state.push_back(at::full({elements}, sums_squares ? config.initial_accumulator : 0.0, options));
+  }
+  return state;
 }
 
 void sum_gradients(std::span<const at::Tensor> gradients, Range slice, at::Tensor& sum) {
@@ -150,6 +206,31 @@ void update_slice(const OptimizerConfig& config, const SliceUpdate& update) {
   if (update.slice.empty()) return;
   if (update.master->scalar_type() == at::kDouble) update_typed<double>(config, update);
   else update_typed<float>(config, update);
+}
+
+double sum_of_squares(const at::Tensor& values) {
+  if (values.scalar_type() == at::kDouble) return kernels::square_sum(values.data_ptr<double>(), values.numel());
+  return kernels::square_sum(values.data_ptr<float>(), values.numel());
+}
+
+void exchange_values(at::Tensor& a, at::Tensor& b) {
+  check_internal(a.scalar_type() == b.scalar_type() && a.numel() == b.numel() && a.is_contiguous() && b.is_contiguous(),
+                 "values are exchanged between flat tensors of one kind");
+  auto* first = static_cast<char*>(a.data_ptr());
+  std::swap_ranges(first, first + a.nbytes(), static_cast<char*>(b.data_ptr()));
+}
+
+SquareSums measure_slice(const OptimizerConfig& config, const SliceUpdate& update) {
+  check_internal(config.is_layerwise(), "only layer-wise optimizers measure");
+  if (update.slice.empty()) return {};
+  return update.master->scalar_type() == at::kDouble ? measure_typed<double>(config, update) : measure_typed<float>(config, update);
+}
+
+double trust_ratio(const OptimizerConfig& config, const SquareSums& sums) {
+  const double weights = std::sqrt(sums.weights), step = std::sqrt(sums.step);
+  if (weights == 0 || step == 0) return 1;
+  if (config.kind == Kind::lars) return config.trust * weights / (step + config.weight_decay * weights);
+  return weights / step;
 }
 
 }  // namespace trireme

@@ -1,10 +1,12 @@
-// Optimizers as one pass over a slice of a flat bucket: sum the workers' gradients, update the state, write the weights.
+// Optimizers as one pass over a slice of a flat bucket: sum the workers' gradients, update the state, write the weights. What each
+// kind computes, and from where, is in docs/optimizers.md.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,20 +15,36 @@
 namespace trireme {
 
 struct OptimizerConfig {
-  enum class Kind { sgd, adam, adamw };
+  enum class Kind { sgd, adam, adamw, adagrad, rmsprop, lars, lamb };
   Kind kind = Kind::sgd;
   double learning_rate = 0.01;
-  double momentum = 0;      ///< sgd
+  double momentum = 0;      ///< sgd, rmsprop, lars
   bool nesterov = false;    ///< sgd
-  double weight_decay = 0;  ///< sgd, adam: added to the gradient (L2); adamw: decoupled
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double weight_decay = 0;  ///< added to the gradient (L2); adamw: taken from the weights; lamb: part of what is scaled by layer
+  double beta1 = 0.9, beta2 = 0.999;  ///< adam, adamw, lamb: shares of the moments that stay
+  double epsilon = 1e-8;              ///< all that divide by a root
+  double alpha = 0.99;                ///< rmsprop: share of the averages that stays
+  bool centered = false;              ///< rmsprop: divides by the deviation from the average gradient
+  double rate_decay = 0;              ///< adagrad: step t goes at rate / (1 + (t - 1) rate_decay)
+  double initial_accumulator = 0;     ///< adagrad: what the sum of squares begins with
+  double trust = 1e-3;                ///< lars: the paper's eta
+  double ema = 0;                     ///< share of the averaged weights that stays; 0: none are kept
+
+  /// Whether steps are scaled parameter by parameter, by norms of the full tensors.
+  bool is_layerwise() const { return kind == Kind::lars || kind == Kind::lamb; }
 };
 
 /// Errors (user): names the accepted words.
 OptimizerConfig::Kind parse_optimizer(std::string_view text, std::string_view key);
+std::string name_of(OptimizerConfig::Kind kind);
+/// Of all kinds.
+std::vector<std::string> optimizer_names();
 
-/// State tensors per element: SGD 0 or 1 (momentum), Adam 2 (moments).
+/// State tensors per element: SGD and LARS 0 or 1 (momentum), Adam, AdamW and LAMB 2 (moments), Adagrad 1, RMSprop 1 to 3; one
+/// more, the last, for averaged weights.
 int optimizer_state_count(const OptimizerConfig& config);
+/// As many tensors as that, as they are before the first update.
+std::vector<at::Tensor> make_optimizer_state(const OptimizerConfig& config, int64_t elements, const at::TensorOptions& options);
 
 /// sum[i] = gradients[0][i] + gradients[1][i] + ... over `slice` of flat tensors, in order. Gradients may be bfloat16 where `sum`
 /// is float. `sum` has slice.size() elements.
@@ -34,18 +52,42 @@ void sum_gradients(std::span<const at::Tensor> gradients, Range slice, at::Tenso
 
 /// What one update works on. All tensors flat; `master` float or double.
 struct SliceUpdate {
-  Range slice;                            ///< of the bucket
-  std::span<const at::Tensor> gradients;  ///< whole buckets, summed in order (one already reduced is fine)
+  Range slice;                            ///< of `master` and `compute`
+  std::span<const at::Tensor> gradients;  ///< summed in order (one already reduced is fine)
   int64_t gradient_offset = 0;            ///< index in `gradients` of the slice's first element
   double gradient_scale = 1;              ///< from clipping
-  at::Tensor* master = nullptr;           ///< whole bucket
-  at::Tensor* compute = nullptr;          ///< whole bucket in bfloat16, or null: written from the new master values
-  std::span<at::Tensor> state;            ///< slice.size() elements each
+  at::Tensor* master = nullptr;
+  at::Tensor* compute = nullptr;          ///< like `master`, in bfloat16, or null: written from the new master values
+  std::span<at::Tensor> state;            ///< from make_optimizer_state
+  int64_t state_offset = 0;               ///< index in `state` of the slice's first element
   double learning_rate = 0;               ///< of this step
   int64_t step = 1;                       ///< 1-based, for Adam's bias correction
+  double trust = 1;                       ///< layer-wise kinds: trust_ratio
+  bool decays = true;                     ///< whether weight_decay applies
 };
 
-/// The formulas are PyTorch's (torch.optim.SGD, Adam, AdamW). Sums and state in the master's type.
+/// PyTorch's formulas where it has the kind (torch.optim.SGD, Adam, AdamW, Adagrad, RMSprop), else the papers'. Sums and state in
+/// the master's type. Averaged weights take the new ones in with the share (1 - ema) / (1 - ema^step), so that all shares add up to 1
+/// at any step.
 void update_slice(const OptimizerConfig& config, const SliceUpdate& update);
+
+/// Of a flat float or double tensor, in double.
+double sum_of_squares(const at::Tensor& values);
+
+/// Swaps the values of two flat tensors of one dtype and size.
+void exchange_values(at::Tensor& a, at::Tensor& b);
+
+/// Sums of squares over a part of a parameter.
+struct SquareSums {
+  double weights = 0;
+  double step = 0;  ///< lars: of the scaled gradient; lamb: of what would be subtracted at rate and trust 1
+};
+
+/// What a layer-wise kind must know of a slice before update_slice. lamb: also takes the gradient into the moments, which update_slice
+/// then leaves as they are: exactly once per step.
+SquareSums measure_slice(const OptimizerConfig& config, const SliceUpdate& update);
+
+/// The factor of a parameter's step. `sums`: over the full parameter.
+double trust_ratio(const OptimizerConfig& config, const SquareSums& sums);
 
 }  // namespace trireme

@@ -113,6 +113,8 @@ at::Tensor ParameterStore::full_parameter(int parameter) const { return assemble
 
 at::Tensor ParameterStore::full_gradient(int parameter) const { return assemble(parameter, &ReplicaPiece::reduced); }
 
+at::Tensor ParameterStore::full_average(int parameter) const { return assemble(parameter, &ReplicaPiece::average); }
+
 void ParameterStore::set_parameter(int parameter, const at::Tensor& full) {
   for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b)
     for (const ParameterShard& shard : program_.buckets[size_t(b)].shards) {

@@ -21,6 +21,7 @@ namespace trireme {
 ///  - `gradients[c]`: written by contributor c between `done` of the batch before and its `ready`; then read by all holders until
 ///    `done`;
 ///  - `reduced`: written by each holder in its own slice during clip_gradients.
+/// To exchange weights and averages each holder writes to its own slice of the newest slot, between barriers.
 /// `ready` and `done` count announcements over all batches: holders * batches.
 struct BucketStore {
   std::vector<at::Tensor> master;     ///< float32 (float64 under fp64); by slot, or one where `compute` is a narrower copy
@@ -53,6 +54,8 @@ class ParameterStore {
   /// undefined gradient where the program keeps none or the parameter is frozen.
   at::Tensor full_parameter(int parameter) const;
   at::Tensor full_gradient(int parameter) const;
+  /// Averaged weights (OptimizerConfig::ema); undefined where none are kept, before the first update, and of frozen parameters.
+  at::Tensor full_average(int parameter) const;
   /// Sets a parameter everywhere from a full tensor; only while no step is running.
   void set_parameter(int parameter, const at::Tensor& full);
 

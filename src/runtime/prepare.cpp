@@ -49,6 +49,12 @@ void Worker::State::bind(const Program& program, OpId id, OpBinding& binding) {
     MemoryScope scope(MemoryCategory::buffers);
     Box box = Layout{op.mesh, Placement::replicate(), op.option.buffers[i]}.box_of(rank, specs[i].shape);
     it->second.push_back(at::full(shape_of(box), specs[i].initial, at::TensorOptions().dtype(master_type(precision))));
+    if (options.initial_values)
+      if (const auto given = options.initial_values->find(specs[i].name); given != options.initial_values->end()) {
+        at::Tensor part = given->second;
+        for (size_t d = 0; d < box.size(); ++d) part = part.narrow(int64_t(d), box[d].begin, box[d].size());
+        it->second.back().copy_(part);
+      }
   }
   binding.buffers = it->second;
 }

@@ -9,13 +9,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "runtime/layerwise.h"
 
 namespace trireme {
-namespace {
-
-constexpr int64_t kBlock = 1 << 12;  // elements widened at a time
-
-}  // namespace
 
 bool ReplicaSetting::contributes() const {
   const std::vector<int>& ranks = bucket().contributors;
@@ -28,27 +24,24 @@ at::TensorOptions ReplicaSetting::master() const { return at::TensorOptions().dt
 
 at::TensorOptions ReplicaSetting::compute() const { return narrow() ? at::TensorOptions().dtype(at::kBFloat16) : master(); }
 
-double sum_of_squares(const at::Tensor& values) {
-  double sum = 0;
-  for (int64_t done = 0; done < values.numel(); done += kBlock) {  // a wide copy of everything would need twice its memory
-    const at::Tensor wide = values.narrow(0, done, std::min(kBlock, values.numel() - done)).to(at::kDouble);
-    sum += wide.dot(wide).item<double>();
-  }
-  return sum;
-}
-
 void BucketReplica::allocate_state(int64_t elements) {
   if (setting_.frozen()) return;
   MemoryScope scope(MemoryCategory::optimizer);
-  for (int i = 0; i < optimizer_state_count(setting_.optimizer); ++i)
-    state_.push_back(at::zeros({elements}, setting_.master()));
+  state_ = make_optimizer_state(setting_.optimizer, elements, setting_.master());
 }
 
-void BucketReplica::step(at::Tensor master, at::Tensor* compute, const at::Tensor& gradient, double learning_rate,
-                         double scale) {
-  update_slice(setting_.optimizer, {.slice = {0, master.numel()}, .gradients = {&gradient, 1}, .gradient_scale = scale,
-                                    .master = &master, .compute = compute, .state = state_, .learning_rate = learning_rate,
-                                    .step = ++updates_});
+void BucketReplica::step(int64_t begin, at::Tensor master, at::Tensor* compute, const at::Tensor& gradient, double learning_rate,
+                         double scale, std::span<const double> trust) {
+  const SliceUpdate work{.slice = {0, master.numel()}, .gradients = {&gradient, 1}, .gradient_scale = scale, .master = &master,
+                         .compute = compute, .state = state_, .learning_rate = learning_rate, .step = ++updates_};
+  update_part(setting_.optimizer, setting_.program, setting_.bucket(), begin, work, trust);
+}
+
+void BucketReplica::measure_part_of(int64_t begin, Range part, at::Tensor master, const at::Tensor& gradient, double scale,
+                                    std::span<SquareSums> sums) {
+  const SliceUpdate work{.slice = part, .gradients = {&gradient, 1}, .gradient_offset = part.begin, .gradient_scale = scale,
+                         .master = &master, .state = state_, .state_offset = part.begin, .step = updates_ + 1};
+  measure_part(setting_.optimizer, setting_.program, setting_.bucket(), begin + part.begin, work, sums);
 }
 
 void BucketReplica::clear_unwritten(const bool* written, at::Tensor& flat) const {
@@ -121,12 +114,14 @@ class PrivateReplicas final : public Replicas {
   at::Tensor gradient(BucketId bucket) override { return replica(bucket).gradient(); }
   void reduce(BucketId bucket, bool last) override { replica(bucket).reduce(written_[size_t(bucket)].get(), last); }
   double square_sum(BucketId bucket) override { return replica(bucket).square_sum(); }
-  void update(BucketId bucket, double learning_rate, double scale) override {
+  void measure(BucketId bucket, double scale, std::span<SquareSums> sums) override { replica(bucket).measure(scale, sums); }
+  void update(BucketId bucket, double learning_rate, double scale, std::span<const double> trust) override {
     BucketReplica& mine = replica(bucket);
     const double before = mine.exchange_seconds();
-    mine.update(learning_rate, scale);
+    mine.update(learning_rate, scale, trust);
     counts_.exchange_seconds += mine.exchange_seconds() - before;
   }
+  void exchange_average(BucketId bucket) override { replica(bucket).exchange_average(); }
   void settle() override {}
   std::vector<ReplicaPiece> pieces(BucketId bucket) override {
     return replicas_[size_t(bucket)] ? replicas_[size_t(bucket)]->pieces() : std::vector<ReplicaPiece>{};

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -49,15 +50,22 @@ class BucketReplica {
   /// `written`: by shard; all false afterwards, unless the contribution stays where it is for more to be added.
   virtual void reduce(bool* written, bool last) = 0;
   virtual double square_sum() = 0;
-  virtual void update(double learning_rate, double scale) = 0;
+  virtual void measure(double scale, std::span<SquareSums> sums) = 0;
+  virtual void update(double learning_rate, double scale, std::span<const double> trust) = 0;
+  virtual void exchange_average() = 0;
   virtual std::vector<ReplicaPiece> pieces() = 0;
 
   double exchange_seconds() const { return exchange_seconds_; }
 
  protected:
   void allocate_state(int64_t elements);
-  /// One optimizer step on tensors of one size. `compute`: as in SliceUpdate, or null.
-  void step(at::Tensor master, at::Tensor* compute, const at::Tensor& gradient, double learning_rate, double scale);
+  /// The next optimizer step on tensors of one size, which lie at element `begin` of the bucket. `compute`: as in SliceUpdate, or null.
+  void step(int64_t begin, at::Tensor master, at::Tensor* compute, const at::Tensor& gradient, double learning_rate, double scale,
+            std::span<const double> trust);
+  /// What the next step's layer-wise optimizer must know of `part` of such tensors, added to `sums`.
+  void measure_part_of(int64_t begin, Range part, at::Tensor master, const at::Tensor& gradient, double scale,
+                       std::span<SquareSums> sums);
+  bool has_average() const { return setting_.optimizer.ema > 0 && updates_ > 0; }
   /// Zeroes what no layer has written since the last reduction, and the gaps between shards.
   void clear_unwritten(const bool* written, at::Tensor& flat) const;
   void reset(bool* written) const;
@@ -92,8 +100,5 @@ class WeightRing {
 
 std::unique_ptr<BucketReplica> whole_replica(const ReplicaSetting& setting);
 std::unique_ptr<BucketReplica> zero_replica(const ReplicaSetting& setting);
-
-/// Sum of squares in double.
-double sum_of_squares(const at::Tensor& values);
 
 }  // namespace trireme

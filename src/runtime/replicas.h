@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "comm/local/local_world.h"
+#include "model/weights/tensor_map.h"
 #include "program/program.h"
 #include "runtime/optimizer.h"
 #include "runtime/precision.h"
@@ -16,11 +18,12 @@ namespace trireme {
 
 class ParameterStore;
 
-/// A stretch of a flat bucket in some worker's memory. All tensors have range.size() elements; `compute` is `master` itself
-/// where they have one dtype; `reduced` is undefined where the program does not keep gradients.
+/// A stretch of a flat bucket in some worker's memory. Tensors have range.size() elements; those that the worker does not hold here
+/// are undefined: `reduced` where the program keeps no gradients, `average` where there is none (yet), `master` and `compute` where
+/// the piece says something else. `compute` is `master` itself where they have one dtype.
 struct ReplicaPiece {
   Range range;
-  at::Tensor master, compute, reduced;
+  at::Tensor master, compute, reduced, average;
 };
 
 /// What agreeing took, over all steps so far, besides what the communicator counts.
@@ -62,8 +65,17 @@ class Replicas {
   /// For clipping: sums the gradient if need be and returns the sum of squares over this worker's part; the parts of all workers
   /// cover every parameter once.
   virtual double square_sum(BucketId bucket) = 0;
-  /// OpCode::optimizer_step of the next batch. `scale` multiplies the gradient.
-  virtual void update(BucketId bucket, double learning_rate, double scale) = 0;
+  /// For layer-wise optimizers, after square_sum and once before each update: adds what measure_slice gives over this worker's part,
+  /// by parameter of the program. `scale` multiplies the gradient.
+  virtual void measure(BucketId bucket, double scale, std::span<SquareSums> sums) = 0;
+  /// OpCode::optimizer_step of the next batch. `scale` as above; `trust`: trust_ratios of a layer-wise optimizer.
+  virtual void update(BucketId bucket, double learning_rate, double scale, std::span<const double> trust = {}) = 0;
+
+  // -- averaged weights (OptimizerConfig::ema)
+
+  /// Exchanges the newest weights with their averages where there have been updates: weights() then gives averages. Once more: back.
+  /// All holders together, for the same buckets in the same order; between barriers and with all updates settled.
+  virtual void exchange_average(BucketId bucket) = 0;
 
   /// Waits until all updates that this worker has asked for are written everywhere it can see.
   virtual void settle() = 0;
@@ -91,5 +103,9 @@ std::unique_ptr<Replicas> private_replicas(int rank, const Program& program, Pre
 /// Fills the shards of `bucket` in a flat tensor of the master dtype with their initial values: element i of the full parameter
 /// depends on (seed, name, i) only. `shards`: which; empty: all.
 void draw_initial_values(const Program& program, BucketId bucket, uint64_t seed, at::Tensor& flat, const std::vector<int>& shards = {});
+
+/// Writes full tensors, by parameter name, in place of what the replicas of `rank` hold; parameters without one stay. Of shared replicas
+/// each shard is written by one worker. After initialize() of all workers, between barriers.
+void give_initial_values(const Program& program, int rank, const TensorMap& values, Replicas& replicas);
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "runtime/layerwise.h"
 #include "runtime/parameter_store.h"
 
 namespace trireme {
@@ -79,32 +80,31 @@ class SharedReplicas final : public Replicas {
     if (slice.empty()) return 0;
     at::Tensor sum = store_.bucket(b).reduced.narrow(0, slice.begin, slice.size());
     sum_gradients(store_.bucket(b).gradients, slice, sum);
-    return sum.square().sum(at::kDouble).item<double>();
+    return sum_of_squares(sum);
   }
 
-  void update(BucketId b, double learning_rate, double scale) override {
+  void measure(BucketId b, double scale, std::span<SquareSums> sums) override {
+    check_internal(program_.keeps_gradients, "layer-wise optimizers measure the gradient that has been summed");
+    SliceUpdate work = work_on(b, own(b).version + 1, scale);
+    work.master = &master(b, own(b).version);
+    measure_part(optimizer_, program_, bucket(b), work.slice.begin, work, sums);
+  }
+
+  void update(BucketId b, double learning_rate, double scale, std::span<const double> trust) override {
     await_gradients(b);
     const auto begin = std::chrono::steady_clock::now();
     BucketStore& shared = store_.bucket(b);
-    Own& mine = own(b);
-    const int64_t version = ++mine.version;
-    const size_t slot = size_t(version % bucket(b).versions);
-    SliceUpdate work;
-    work.slice = bucket(b).slice_of(rank_);
-    at::Tensor& master = shared.master[shared.master.size() == 1 ? 0 : slot];
+    const int64_t version = ++own(b).version;
+    SliceUpdate work = work_on(b, version, scale);
+    at::Tensor& newest = master(b, version);
     if (shared.master.size() > 1)
-      master.narrow(0, work.slice.begin, work.slice.size())
-          .copy_(shared.master[size_t((version - 1) % bucket(b).versions)].narrow(0, work.slice.begin, work.slice.size()));
-    work.gradients = program_.keeps_gradients ? std::span<const at::Tensor>(&shared.reduced, 1)
-                                              : std::span<const at::Tensor>(shared.gradients);
-    work.gradient_offset = work.slice.begin;
-    work.gradient_scale = scale;
-    work.master = &master;
-    work.compute = shared.compute[slot].is_same(master) ? nullptr : &shared.compute[slot];
-    work.state = optimizer_state(b);
+      newest.narrow(0, work.slice.begin, work.slice.size())
+          .copy_(master(b, version - 1).narrow(0, work.slice.begin, work.slice.size()));
+    at::Tensor& compute = shared.compute[slot(b, version)];
+    work.master = &newest;
+    work.compute = compute.is_same(newest) ? nullptr : &compute;
     work.learning_rate = learning_rate;
-    work.step = version;
-    update_slice(optimizer_, work);
+    update_part(optimizer_, program_, bucket(b), work.slice.begin, work, trust);
     world_.advance(shared.done);
     count(b, work, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
@@ -114,10 +114,24 @@ class SharedReplicas final : public Replicas {
       if (std::binary_search(bucket(b).holders.begin(), bucket(b).holders.end(), rank_)) await_weights(b, own(b).version);
   }
 
+  void exchange_average(BucketId b) override {
+    Own& mine = own(b);
+    const Range slice = bucket(b).slice_of(rank_);
+    if (optimizer_.ema == 0 || mine.version == 0 || slice.empty()) return;
+    at::Tensor weights = master(b, mine.version).narrow(0, slice.begin, slice.size());
+    exchange_values(weights, mine.state.back());
+    at::Tensor& compute = store_.bucket(b).compute[slot(b, mine.version)];
+    if (!compute.is_same(master(b, mine.version))) compute.narrow(0, slice.begin, slice.size()).copy_(weights);
+  }
+
   std::vector<ReplicaPiece> pieces(BucketId b) override {
     BucketStore& shared = store_.bucket(b);
-    const size_t slot = size_t(own(b).version % bucket(b).versions);
-    return {{{0, bucket(b).elements}, shared.master[shared.master.size() == 1 ? 0 : slot], shared.compute[slot], shared.reduced}};
+    const Own& mine = own(b);
+    std::vector<ReplicaPiece> pieces{
+        {{0, bucket(b).elements}, master(b, mine.version), shared.compute[slot(b, mine.version)], shared.reduced, {}}};
+    const Range slice = bucket(b).slice_of(rank_);
+    if (optimizer_.ema > 0 && mine.version > 0 && !slice.empty()) pieces.push_back({slice, {}, {}, {}, mine.state.back()});
+    return pieces;
   }
 
  private:
@@ -133,6 +147,25 @@ class SharedReplicas final : public Replicas {
   const Bucket& bucket(BucketId b) const { return program_.buckets[size_t(b)]; }
   Own& own(BucketId b) { return own_[size_t(b)]; }
   int64_t holders(BucketId b) const { return int64_t(bucket(b).holders.size()); }
+  size_t slot(BucketId b, int64_t version) const { return size_t(version % bucket(b).versions); }
+  at::Tensor& master(BucketId b, int64_t version) {
+    std::vector<at::Tensor>& slots = store_.bucket(b).master;
+    return slots[slots.size() == 1 ? 0 : slot(b, version)];
+  }
+
+  /// The update that makes `version`, but for the weights and the rate.
+  SliceUpdate work_on(BucketId b, int64_t version, double scale) {
+    BucketStore& shared = store_.bucket(b);
+    SliceUpdate work;
+    work.slice = bucket(b).slice_of(rank_);
+    work.gradients = program_.keeps_gradients ? std::span<const at::Tensor>(&shared.reduced, 1)
+                                              : std::span<const at::Tensor>(shared.gradients);
+    work.gradient_offset = work.slice.begin;
+    work.gradient_scale = scale;
+    work.state = optimizer_state(b);
+    work.step = version;
+    return work;
+  }
 
   void await_gradients(BucketId b) {
     counts_.wait_seconds += world_.wait_for(store_.bucket(b).ready, holders(b) * (own(b).version + 1));
@@ -142,8 +175,7 @@ class SharedReplicas final : public Replicas {
     auto& tensors = own(b).state;
     if (!tensors.empty()) return tensors;
     MemoryScope scope(MemoryCategory::optimizer);
-    for (int i = 0; i < optimizer_state_count(optimizer_); ++i)
-      tensors.push_back(at::zeros({bucket(b).slice_of(rank_).size()}, store_.bucket(b).master[0].options()));
+    tensors = make_optimizer_state(optimizer_, bucket(b).slice_of(rank_).size(), store_.bucket(b).master[0].options());
     return tensors;
   }
 

@@ -23,7 +23,9 @@ class WholeReplica final : public BucketReplica {
   at::Tensor gradient() override;
   void reduce(bool* written, bool last) override;
   double square_sum() override;
-  void update(double learning_rate, double scale) override;
+  void measure(double scale, std::span<SquareSums> sums) override;
+  void update(double learning_rate, double scale, std::span<const double> trust) override;
+  void exchange_average() override;
   std::vector<ReplicaPiece> pieces() override;
 
  private:
@@ -83,18 +85,36 @@ double WholeReplica::square_sum() {
   return sum_of_squares(reduced_.narrow(0, part.begin, part.size()));
 }
 
-void WholeReplica::update(double learning_rate, double scale) {
+void WholeReplica::measure(double scale, std::span<SquareSums> sums) {
+  check_internal(pending_, "norms are taken of a reduced gradient");
+  const Range part = setting_.bucket().slice_of(setting_.rank);
+  measure_part_of(0, part, weights_.master(), reduced_, scale, sums);
+  if (setting_.optimizer.kind != OptimizerConfig::Kind::lamb) return;
+  std::vector<SquareSums> uncounted(sums.size());  // other holders count them; this one moves its own copy of the moments
+  measure_part_of(0, {0, part.begin}, weights_.master(), reduced_, scale, uncounted);
+  measure_part_of(0, {part.end, setting_.bucket().elements}, weights_.master(), reduced_, scale, uncounted);
+}
+
+void WholeReplica::update(double learning_rate, double scale, std::span<const double> trust) {
   check_internal(pending_, "an update uses a reduced gradient");
   weights_.advance();
-  step(weights_.master(), weights_.narrow() ? &weights_.newest() : nullptr, reduced_, learning_rate, scale);
+  step(0, weights_.master(), weights_.narrow() ? &weights_.newest() : nullptr, reduced_, learning_rate, scale, trust);
   pending_ = false;
   if (!flat_.defined() && !setting_.program.keeps_gradients) reduced_.reset();
+}
+
+void WholeReplica::exchange_average() {
+  if (!has_average()) return;
+  at::Tensor master = weights_.master();
+  exchange_values(master, state_.back());
+  if (weights_.narrow()) weights_.newest().copy_(master);
 }
 
 std::vector<ReplicaPiece> WholeReplica::pieces() {
   const at::Tensor reduced = setting_.program.keeps_gradients ? reduced_ : at::Tensor();
   const at::Tensor compute = weights_.newest();
-  return {{{0, setting_.bucket().elements}, weights_.narrow() ? weights_.master() : compute, compute, reduced}};
+  return {{{0, setting_.bucket().elements}, weights_.narrow() ? weights_.master() : compute, compute, reduced,
+           has_average() ? state_.back() : at::Tensor()}};
 }
 
 }  // namespace

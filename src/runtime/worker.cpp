@@ -90,8 +90,8 @@ void Worker::State::execute(Prepared& prepared, const Instruction& i, BatchInFli
     case OpCode::reduce_gradients:
       if (prepared.program->optimizer_sharding >= OptimizerSharding::zero2) prepared.drop_views(i.index, true);
       return replicas->reduce(i.index, i.last);
-    case OpCode::clip_gradients: return clip(prepared, batch);
-    case OpCode::optimizer_step: return replicas->update(i.index, batch.input.learning_rate, batch.clip_scale);
+    case OpCode::clip_gradients: return take_norms(prepared, batch);
+    case OpCode::optimizer_step: return replicas->update(i.index, batch.input.learning_rate, batch.clip_scale, batch.trust);
     case OpCode::synchronize_buffers: return synchronize_buffers(prepared, i.index);
   }
 }
@@ -171,7 +171,12 @@ void Worker::State::begin(const Program* training_program, const Program* evalua
   if (evaluation_program) prepare(*evaluation_program, evaluation);
   training_context = {training_program, replicas.get(), &outcome.metrics};
   evaluation_context = {evaluation_program, replicas.get(), &outcome.metrics};
+  check_internal(!training_program || !options.optimizer.is_layerwise() || training_program->keeps_gradients,
+                 "a program for a layer-wise optimizer takes norms");
   replicas->initialize(options.seed);
+  communicator->barrier();
+  if (!options.initial_values) return;
+  give_initial_values(training_program ? *training_program : *evaluation_program, rank, *options.initial_values, *replicas);
   communicator->barrier();
 }
 
@@ -182,9 +187,12 @@ Worker::~Worker() {
 StepOutcome Worker::train(const StepInput& input) {
   check_internal(state_->training.program != nullptr, "a worker runs only programs that it was given");
   c10::InferenceMode inference;
+  state_->show_average(false);
   state_->is_training = true;
   state_->begin_batch(state_->training, input, state_->batches);
-  return state_->run_list(state_->training, state_->batches++, input.trace);
+  StepOutcome step = state_->run_list(state_->training, state_->batches++, input.trace);
+  state_->average_buffers();
+  return step;
 }
 
 StepOutcome Worker::drain() {
@@ -209,12 +217,17 @@ StepOutcome Worker::evaluate(const StepInput& input) {
   check_internal(state_->evaluation.program != nullptr, "a worker runs only programs that it was given");
   check_internal(state_->in_flight.empty(), "the pipeline is empty when a worker evaluates");
   c10::InferenceMode inference;
+  state_->show_average(true);
   state_->is_training = false;
   state_->begin_batch(state_->evaluation, input, state_->batches);
   return state_->run_list(state_->evaluation, state_->batches, input.trace);
 }
 
-void Worker::settle() { state_->replicas->settle(); }
+void Worker::settle(bool averaged) {
+  c10::InferenceMode inference;
+  state_->show_average(averaged);
+  state_->replicas->settle();
+}
 
 void Worker::barrier() { state_->communicator->barrier(); }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/local/local_world.h"
+#include "model/weights/tensor_map.h"
 #include "program/program.h"
 #include "runtime/optimizer.h"
 #include "runtime/parameter_store.h"
@@ -49,6 +50,9 @@ struct WorkerOptions {
   uint64_t seed = 0;
   BatchNormScope batch_norm = BatchNormScope::local;
   OptimizerConfig optimizer = {};
+  /// Full parameters and buffers by name that training begins with in place of drawn ones (an imported model's, a file of weights');
+  /// null: none. In the model's shapes, of any floating dtype; workers only read it.
+  std::shared_ptr<const TensorMap> initial_values = {};
 };
 
 /// Belongs to one thread, which must be inside a DeviceScope of `rank`. Workers of one world share `store`.
@@ -70,10 +74,13 @@ class Worker {
   /// Schedules without flush leave batches in the pipeline: works them off, so that every batch is in the weights. All workers
   /// together, before evaluate, settle and the end; does nothing under schedules that flush.
   StepOutcome drain();
-  /// Forward only, with running statistics.
+  /// Forward only, with running statistics. Where the optimizer averages weights (OptimizerConfig::ema) with the averages, and with
+  /// averages of the running statistics in the same shares; all workers together then.
   StepOutcome evaluate(const StepInput& input);
-  /// Waits until every holder has written the weights of the last step: after it, and a barrier, the store may be read whole.
-  void settle();
+  /// Waits until every holder has written the weights of the last step: after it, and a barrier, the store may be read whole. All
+  /// workers together. `averaged`: where the optimizer averages weights the averages lie in the weights' place, and those of running
+  /// statistics in theirs, as for an evaluation; else the raw ones.
+  void settle(bool averaged = false);
   void barrier();
   Replicas& replicas();
 

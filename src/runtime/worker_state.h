@@ -1,5 +1,5 @@
-// Internals of Worker, split over worker.cpp (instruction loop), prepare.cpp (set-up), compute.cpp (layers) and exchange.cpp
-// (moves, updates).
+// Internals of Worker, split over worker.cpp (instruction loop), prepare.cpp (set-up), compute.cpp (layers), exchange.cpp (moves,
+// norms) and average.cpp (averaged weights).
 #pragma once
 
 #include <deque>
@@ -48,6 +48,7 @@ struct BatchInFlight {
   int64_t number = 0;  ///< of the run: version `number + 1` of the weights has its gradient in it
   StepInput input;
   double clip_scale = 1;
+  std::vector<double> trust;  ///< by parameter, of a layer-wise optimizer
   std::vector<MicroBatch> micro_batches;
 };
 
@@ -92,9 +93,13 @@ struct Worker::State {
 
   // exchange.cpp
   void move(Prepared& prepared, const Instruction& instruction, MicroBatch& batch);
-  void clip(Prepared& prepared, BatchInFlight& batch);
+  void take_norms(Prepared& prepared, BatchInFlight& batch);
   void synchronize_buffers(Prepared& prepared, OpId id);
   void await_weights(const Prepared& prepared, SegmentId segment);
+
+  // average.cpp
+  void average_buffers();
+  void show_average(bool shown);
 
   int rank;
   const Model& model;
@@ -108,6 +113,9 @@ struct Worker::State {
   Prepared training, evaluation;
   std::map<NodeId, std::vector<at::Tensor>> buffers;  ///< running statistics, shared by both programs
   CallContext training_context, evaluation_context;
+
+  std::map<NodeId, std::vector<at::Tensor>> averaged_buffers;  ///< with ema: like weights, with the same shares
+  bool shows_average = false;  ///< weights and buffers have changed places with their averages
 
   int64_t batches = 0;      ///< fed to the training program so far
   int64_t first_batch = 0;  ///< fed first after the pipeline was last empty

@@ -116,7 +116,9 @@ class ZeroReplica final : public BucketReplica {
   at::Tensor gradient() override;
   void reduce(bool* written, bool last) override;
   double square_sum() override;
-  void update(double learning_rate, double scale) override;
+  void measure(double scale, std::span<SquareSums> sums) override;
+  void update(double learning_rate, double scale, std::span<const double> trust) override;
+  void exchange_average() override;
   std::vector<ReplicaPiece> pieces() override;
 
  private:
@@ -250,6 +252,11 @@ double ZeroReplica::square_sum() {
   return sum_of_squares(reduced_);
 }
 
+void ZeroReplica::measure(double scale, std::span<SquareSums> sums) {
+  check_internal(pending_, "norms are taken of a reduced gradient");
+  measure_part_of(own().begin, {0, own().size()}, sliced_ ? sliced_->master() : whole_->master(), reduced_, scale, sums);
+}
+
 void ZeroReplica::gather_updated() {
   const double waited = setting_.group->count().wait_seconds;
   const Clock::time_point start = Clock::now();
@@ -260,25 +267,39 @@ void ZeroReplica::gather_updated() {
   exchange_seconds_ += seconds - (setting_.group->count().wait_seconds - waited);
 }
 
-void ZeroReplica::update(double learning_rate, double scale) {
+void ZeroReplica::update(double learning_rate, double scale, std::span<const double> trust) {
   check_internal(pending_, "an update uses a reduced gradient");
   check_internal(!sliced_ || sliced_->at_rest(), "divided weights are released before they are updated");
   pending_ = false;
   if (sliced_) {
-    step(sliced_->master(), sliced_->narrow() ? &sliced_->compute() : nullptr, reduced_, learning_rate, scale);
+    step(own().begin, sliced_->master(), sliced_->narrow() ? &sliced_->compute() : nullptr, reduced_, learning_rate, scale, trust);
     return;
   }
   whole_->advance();
   at::Tensor compute = own_part(whole_->newest());
-  step(whole_->master(), whole_->narrow() ? &compute : nullptr, reduced_, learning_rate, scale);
+  step(own().begin, whole_->master(), whole_->narrow() ? &compute : nullptr, reduced_, learning_rate, scale, trust);
   gather_updated();
   const bool lies_apart = !divides_gradients() && !flat_.defined();
   if (lies_apart && !setting_.program.keeps_gradients) reduced_.reset();
 }
 
+void ZeroReplica::exchange_average() {
+  if (!has_average()) return;
+  check_internal(!sliced_ || sliced_->at_rest(), "divided weights are released before they are exchanged");
+  at::Tensor master = sliced_ ? sliced_->master() : whole_->master();
+  exchange_values(master, state_.back());
+  if (sliced_) {
+    if (sliced_->narrow()) sliced_->compute().copy_(master);
+    return;
+  }
+  if (whole_->narrow()) own_part(whole_->newest()).copy_(master);
+  gather_updated();
+}
+
 std::vector<ReplicaPiece> ZeroReplica::pieces() {
   const at::Tensor reduced = setting_.program.keeps_gradients ? reduced_ : at::Tensor();
-  if (sliced_) return {{own(), sliced_->master(), sliced_->compute(), reduced}};
+  const at::Tensor average = has_average() ? state_.back() : at::Tensor();
+  if (sliced_) return {{own(), sliced_->master(), sliced_->compute(), reduced, average}};
   const at::Tensor& weights = whole_->newest();
   std::vector<ReplicaPiece> pieces;
   for (const Range& range : {Range{0, own().begin}, own(), Range{own().end, weights.numel()}}) {
@@ -286,7 +307,7 @@ std::vector<ReplicaPiece> ZeroReplica::pieces() {
     const at::Tensor compute = weights.narrow(0, range.begin, range.size());
     const bool mine = range == own();
     const at::Tensor master = !whole_->narrow() ? compute : mine ? whole_->master() : at::Tensor();
-    pieces.push_back({range, master, compute, mine ? reduced : at::Tensor()});
+    pieces.push_back({range, master, compute, mine ? reduced : at::Tensor(), mine ? average : at::Tensor()});
   }
   return pieces;
 }

@@ -7,12 +7,11 @@
 
 namespace trireme {
 
-Batch batch_from(std::shared_ptr<const Dataset> set, std::vector<int64_t> indices, const Draw& draw) {
-  const auto samples = int64_t(indices.size());
+Batch batch_from(PlannedBatch plan) {
+  const auto samples = int64_t(plan.indices.size());
   // shared: a batch is copied to every worker
-  auto shared = std::make_shared<const std::vector<int64_t>>(std::move(indices));
-  auto load = [set = std::move(set), shared, draw](Range range) {
-    Samples s = set->get(std::span(*shared).subspan(size_t(range.begin), size_t(range.size())), draw);
+  auto load = [plan = std::make_shared<const PlannedBatch>(std::move(plan))](Range range) {
+    Samples s = plan->set->get(std::span(plan->indices).subspan(size_t(range.begin), size_t(range.size())), plan->draw);
     return std::vector<at::Tensor>{s.data, s.target};
   };
   return {samples, load};
@@ -38,10 +37,9 @@ std::vector<std::vector<int64_t>> evaluation_batches(const Experiment& experimen
   return batches;
 }
 
-Batch training_batch(const Experiment& experiment, const TaskData& data, const BatchSampler& sampler, int64_t step) {
+PlannedBatch training_batch(const Experiment& experiment, const TaskData& data, const BatchSampler& sampler, int64_t step) {
   const int64_t epoch = step / sampler.steps_per_epoch();
-  return batch_from(data.train, sampler.batch(epoch, step % sampler.steps_per_epoch()),
-                    {experiment.seed, epoch, experiment.data.augment});
+  return {data.train, sampler.batch(epoch, step % sampler.steps_per_epoch()), {experiment.seed, epoch, experiment.data.augment}};
 }
 
 }  // namespace trireme

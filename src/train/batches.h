@@ -7,11 +7,12 @@
 #include "data/sampler.h"
 #include "runtime/worker.h"
 #include "train/experiment.h"
+#include "train/loader.h"
 
 namespace trireme {
 
-/// The samples `indices` of a set, in this order. The batch keeps what it needs alive; its load is safe from many threads.
-Batch batch_from(std::shared_ptr<const Dataset> set, std::vector<int64_t> indices, const Draw& draw);
+/// The planned samples, loaded by whoever asks for them. The batch keeps what it needs alive; its load is safe from many threads.
+Batch batch_from(PlannedBatch plan);
 
 /// The order of training: shuffled, or for a stream row by row.
 BatchSampler training_sampler(const Experiment& experiment, const TaskData& data);
@@ -20,6 +21,6 @@ BatchSampler training_sampler(const Experiment& experiment, const TaskData& data
 std::vector<std::vector<int64_t>> evaluation_batches(const Experiment& experiment, const TaskData& data);
 
 /// The global batch of 0-based training step `step`: keyed by seed and epoch, never by plan.
-Batch training_batch(const Experiment& experiment, const TaskData& data, const BatchSampler& sampler, int64_t step);
+PlannedBatch training_batch(const Experiment& experiment, const TaskData& data, const BatchSampler& sampler, int64_t step);
 
 }  // namespace trireme

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numbers>
 
 #include "base/config.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "train/metrics.h"
+#include "train/read_data.h"
+#include "train/read_optimizer.h"
 
 namespace trireme {
 namespace {
@@ -56,11 +58,13 @@ void read_training(const ConfigTable& file, Experiment& e) {
   e.batch = file.get_int("batch", 128, 1);
   e.length = file.get_length("length", e.length);
   e.evaluate_every = file.get_length("evaluate_every", e.evaluate_every);
-  if (file.has("target_accuracy")) {
-    e.target_accuracy = file.get_double("target_accuracy", 0);
-    if (*e.target_accuracy <= 0 || *e.target_accuracy > 1)
-      file.fail("target_accuracy", "is a share of correct answers, between 0 and 1", "write 0.98 for 98 %");
+  if (file.has("target_accuracy")) file.fail("target_accuracy", "is called target", "write target = 0.98: it is of the task's main metric");
+  if (file.has("target")) {
+    e.target = file.get_double("target", 0);
+    if (!std::isfinite(*e.target)) file.fail("target", "must be finite", "write 0.98 for an accuracy of 98 %");
   }
+  e.label_smoothing = file.get_double("label_smoothing", 0, 0);
+  if (!(e.label_smoothing < 1)) file.fail("label_smoothing", "is a share of the target, below 1", "0.1 is usual");
   e.precision = parse_precision(file.get_choice("precision", "fp32", {"fp32", "bf16", "fp64"}), file.where("precision"));
   const std::string batch_norm = file.get_choice("batch_norm", "local", {"local", "global", "deferred"});
   e.batch_norm = batch_norm == "global"     ? BatchNormScope::global
@@ -80,35 +84,11 @@ void read_training(const ConfigTable& file, Experiment& e) {
   e.micro_batches = int(micro_batches);
 }
 
-void read_optimizer(const ConfigTable& table, Experiment& e) {
-  OptimizerConfig& o = e.optimizer;
-  o.kind = parse_optimizer(table.get_choice("kind", "sgd", {"sgd", "adam", "adamw"}), table.where("kind"));
-  const bool sgd = o.kind == OptimizerConfig::Kind::sgd;
-  o.learning_rate = table.get_double("learning_rate", sgd ? 0.05 : 1e-3, 0);
-  if (!std::isfinite(o.learning_rate)) table.fail("learning_rate", "must be finite", "0.1 is a usual start for sgd, 0.001 for adam");
-  if (sgd) {
-    o.momentum = table.get_double("momentum", 0.9, 0);
-    o.nesterov = table.get_bool("nesterov", false);
-    if (o.nesterov && o.momentum == 0) table.fail("nesterov", "needs momentum", "set momentum or drop nesterov");
-  } else {
-    o.beta1 = table.get_double("beta1", 0.9, 0);
-    o.beta2 = table.get_double("beta2", 0.999, 0);
-    o.epsilon = table.get_double("epsilon", 1e-8, 0);
-    for (const auto& [key, beta] : {std::pair{"beta1", o.beta1}, std::pair{"beta2", o.beta2}})
-      if (beta >= 1) table.fail(key, "must be below 1", "0.9 and 0.999 are usual");
-  }
-  o.weight_decay = table.get_double("weight_decay", 0, 0);
-  e.clip_norm = table.get_double("clip_norm", 0, 0);
-  e.schedule.kind = table.get_choice("schedule", "constant", {"constant", "cosine"}) == "cosine"
-                        ? LearningRateSchedule::Kind::cosine
-                        : LearningRateSchedule::Kind::constant;
-  e.schedule.warmup = table.get_length("warmup", e.schedule.warmup);
-}
-
 /// Names are checked here, where file and line are known.
 void read_model(const ConfigTable& model, Experiment& e) {
   model.require_string("name");
   e.model_name = model.get_choice("name", "", model_names());
+  e.model_where = model.where("name");
   const auto known = model_options(e.model_name);
   ConfigTable options = model.table("options");
   for (const auto& option : known) options.has(option.first);  // so that --set model.width is told where width belongs
@@ -122,16 +102,17 @@ void read_model(const ConfigTable& model, Experiment& e) {
   }
 }
 
-void read_data(const ConfigTable& data, Experiment& e) {
-  data.require_string("name");
-  e.data.name = data.get_choice("name", "", data_names());
-  e.data.augment = data.get_bool("augment", false);
-  if (e.data.augment && e.data.name != "cifar10")
-    data.fail("augment", e.data.name + " has no standard augmentation", "set augment = false");
-  e.data.sequence = data.get_int("sequence", 0, 0);
-  if (e.data.sequence > 0 && !is_text(e.data.name)) data.fail("sequence", e.data.name + " is no text", "leave it out");
-  e.data.train_limit = data.get_int("train_limit", 0, 0);
-  e.data.test_limit = data.get_int("test_limit", 0, 0);
+void read_loading(const ConfigTable& data, Experiment& e) {
+  if (!data.has("workers")) return;
+  e.loading_threads = int(data.get_int("workers", 0, 0));
+  if (*e.loading_threads > kMaxThreads)
+    data.fail("workers", fmt::format("{} threads", *e.loading_threads), fmt::format("use 0 to {}", kMaxThreads));
+}
+
+void read_translation(const ConfigTable& table, Experiment& e) {
+  e.beam = table.get_int("beam", e.beam, 1);
+  e.length_penalty = table.get_double("length_penalty", e.length_penalty, 0);
+  if (!std::isfinite(e.length_penalty)) table.fail("length_penalty", "must be finite", "0.6 is usual; 0 favours short sentences");
 }
 
 }  // namespace
@@ -144,11 +125,13 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   read_training(file, e);
   read_devices(file, e);
   read_model(file.table("model"), e);
-  read_data(file.table("data"), e);
-  if (reads_tokens(e.model_name) != is_text(e.data.name))
-    file.fail("model.name", fmt::format("data set {} holds {}", e.data.name, is_text(e.data.name) ? "text" : "no text"),
-              is_text(e.data.name) ? "choose a language model" : "choose another data set, for example generated-text");
-  read_optimizer(file.table("optimizer"), e);
+  e.data = read_data(file.table("data"), path.parent_path());
+  read_loading(file.table("data"), e);
+  read_translation(file.table("translation"), e);
+  const OptimizerSettings settings = read_optimizer(file.table("optimizer"));
+  e.optimizer = settings.optimizer;
+  e.schedule = settings.schedule;
+  e.clip_norm = settings.clip_norm;
   file.finish();
 
   if (overrides.seed) e.seed = *overrides.seed;
@@ -192,27 +175,60 @@ Cluster cluster_of(const Experiment& experiment, int devices) {
 }
 
 CompileOptions compile_options(const Experiment& experiment, bool training) {
-  return {.training = training, .clip_gradients = experiment.clip_norm > 0,
+  return {.training = training, .clip_gradients = experiment.clip_norm > 0, .layer_norms = experiment.optimizer.is_layerwise(),
           .mixed_precision = experiment.precision == Precision::bf16, .batch_norm = experiment.batch_norm,
           .private_replicas = experiment.private_replicas, .frozen = experiment.frozen};
 }
 
-Model build_model(const Experiment& experiment, const TaskData& data) {
-  return make_model({experiment.model_name, data.train->sample_shape(), data.train->classes(), experiment.model_options});
+namespace {
+
+[[noreturn]] void fail_model(const Experiment& e, const Dataset& set, bool tokens) {
+  const std::vector<std::string> fitting = models_for(set.task(), tokens);
+  const bool does_task = does(e.model_name, set.task(), !tokens);
+  fail_user({.where = e.model_where.empty() ? e.file.string() : e.model_where,
+             .what = e.model_name,
+             .why = does_task ? fmt::format("it reads {}, data set {} holds {}", tokens ? "numbers" : "token ids", e.data.name,
+                                            tokens ? "token ids" : "numbers")
+                              : fmt::format("it is not for {}, which data set {} is for", name_of(set.task()), e.data.name),
+             .next = fitting.empty() ? "choose another data set" : fmt::format("models that fit: {}", join(fitting))});
 }
 
-int64_t steps_of(const Length& length, int64_t steps_per_epoch) {
-  double steps = length.unit == Length::Unit::steps ? length.count : length.count * double(steps_per_epoch);
-  return std::max<int64_t>(1, std::llround(steps));
+void check_target(const Experiment& e, LearningTask task) {
+  if (!e.target) return;
+  const std::string metric = main_metric(task);
+  if (!kind_of_metric(metric).is_share || (*e.target > 0 && *e.target <= 1)) return;
+  fail_user({.where = fmt::format("{}: target", e.file.string()),
+             .what = fmt::format("{:g}", *e.target),
+             .why = fmt::format("the {} of {} is a share, between 0 and 1", kind_of_metric(metric).title, name_of(task)),
+             .next = "write 0.98 for 98 %"});
+}
+
+void check_beam(const Experiment& e, LearningTask task) {
+  if (e.beam == 1 || task == LearningTask::translation) return;
+  fail_user({.where = fmt::format("{}: translation.beam", e.file.string()),
+             .what = fmt::format("{}", e.beam),
+             .why = fmt::format("data set {} is for {}", e.data.name, name_of(task)),
+             .next = "leave it out"});
+}
+
+}  // namespace
+
+Model build_model(const Experiment& experiment, const TaskData& data) {
+  const Dataset& set = *data.train;
+  const bool tokens = set.vocabulary() > 0;
+  if (!does(experiment.model_name, set.task(), tokens)) fail_model(experiment, set, tokens);
+  check_target(experiment, set.task());
+  check_beam(experiment, set.task());
+  return make_model({experiment.model_name, set.sample_shape(), set.classes(), experiment.model_options, set.task(), set.target_shape(),
+                     set.vocabulary(), experiment.label_smoothing});
+}
+
+int loading_threads_of(const Experiment& experiment, const Dataset& set) {
+  return experiment.loading_threads.value_or(set.decodes() ? 1 : 0);
 }
 
 double learning_rate_at(const Experiment& e, int64_t step, int64_t total, int64_t steps_per_epoch) {
-  const double rate = e.optimizer.learning_rate;
-  const int64_t warmup = e.schedule.warmup.count > 0 ? steps_of(e.schedule.warmup, steps_per_epoch) : 0;
-  if (step < warmup) return rate * double(step + 1) / double(warmup);
-  if (e.schedule.kind == LearningRateSchedule::Kind::constant) return rate;
-  const double progress = double(step - warmup) / double(std::max<int64_t>(1, total - warmup));
-  return rate * 0.5 * (1 + std::cos(std::numbers::pi * progress));
+  return scheduled_rate(e.schedule, e.optimizer.learning_rate, e.batch, step, total, steps_per_epoch);
 }
 
 }  // namespace trireme

@@ -13,15 +13,10 @@
 #include "program/compile.h"
 #include "runtime/optimizer.h"
 #include "runtime/precision.h"
+#include "train/learning_rate.h"
 #include "zoo/zoo.h"
 
 namespace trireme {
-
-struct LearningRateSchedule {
-  enum class Kind { constant, cosine };
-  Kind kind = Kind::constant;
-  Length warmup{0, Length::Unit::steps};  ///< linear from 0
-};
 
 struct Experiment {
   std::string name;
@@ -30,7 +25,8 @@ struct Experiment {
   int64_t batch = 128;                         ///< global batch
   Length length{1, Length::Unit::epochs};
   Length evaluate_every{1, Length::Unit::epochs};
-  std::optional<double> target_accuracy;
+  std::optional<double> target;                ///< of the task's main metric (train/metrics.h): an accuracy, a perplexity, an RMSE
+  double label_smoothing = 0;                  ///< see ModelSpec
   Precision precision = Precision::fp32;
   BatchNormScope batch_norm = BatchNormScope::local;
   std::vector<std::string> strategies;         ///< as written: "hybrid" not yet expanded
@@ -44,8 +40,12 @@ struct Experiment {
   std::vector<std::string> frozen;             ///< parameters that are not trained: "conv1.weight", or "layer1.*" for all that begin so
   int micro_batches = 0;                       ///< 0: chosen by the plan
   std::string model_name;
+  std::string model_where;                     ///< where the file names it, for messages; may be empty
   std::map<std::string, double> model_options;
   DataSpec data;
+  std::optional<int> loading_threads;          ///< data.workers; not set: what the data set suggests, see loading_threads_of
+  int64_t beam = 1;                            ///< sentences kept while the test set is translated for BLEU; 1: greedy
+  double length_penalty = 0.6;                 ///< see BeamOptions (train/beam_search.h)
   OptimizerConfig optimizer;
   LearningRateSchedule schedule;
   double clip_norm = 0;                        ///< 0: no clipping
@@ -74,11 +74,12 @@ std::vector<int> threads_of(const Experiment& experiment, int devices);
 /// What the experiment says about the programs that its plans compile to, for training or for evaluation.
 CompileOptions compile_options(const Experiment& experiment, bool training);
 
-/// Model for the experiment's data.
+/// Model for the experiment's data. Errors (user): a model that does not do what the data are for, with those that do; a target, label
+/// smoothing or beam that the task has no use for.
 Model build_model(const Experiment& experiment, const TaskData& data);
 
-/// Steps of a length, at least 1.
-int64_t steps_of(const Length& length, int64_t steps_per_epoch);
+/// Threads that load samples ahead of training: data.workers, else 1 where the set decodes its samples, 0 where they lie in memory.
+int loading_threads_of(const Experiment& experiment, const Dataset& set);
 
 /// Learning rate of 0-based `step` of `total`.
 double learning_rate_at(const Experiment& experiment, int64_t step, int64_t total, int64_t steps_per_epoch);

@@ -12,11 +12,11 @@ double LedgerEntry::loss_sum() const {
   return sum;
 }
 
-double LedgerEntry::metric(const std::string& name) const {
-  double sum = 0;
+std::map<std::string, double> LedgerEntry::metrics() const {
+  std::map<std::string, double> sums;
   for (const StepOutcome& o : outcomes)
-    if (auto it = o.metrics.find(name); it != o.metrics.end()) sum += it->second;
-  return sum;
+    for (const auto& [name, value] : o.metrics) sums[name] += value;
+  return sums;
 }
 
 double LedgerEntry::begin() const {
@@ -31,16 +31,18 @@ double LedgerEntry::end() const {
   return greatest;
 }
 
-void Ledger::post(int rank, int64_t step, bool evaluation, StepOutcome outcome) {
+void Ledger::post(int rank, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds) {
   std::lock_guard lock(mutex_);
   auto [it, fresh] = drafts_.try_emplace({step, evaluation});
   if (fresh) {
     it->second.entry.evaluation = evaluation;
     it->second.entry.step = step;
     it->second.entry.outcomes.resize(size_t(ranks_));
+    it->second.entry.load_seconds.resize(size_t(ranks_));
     order_.push_back({step, evaluation});
   }
   it->second.entry.outcomes[size_t(rank)] = std::move(outcome);
+  it->second.entry.load_seconds[size_t(rank)] = load_seconds;
   if (++it->second.posted == ranks_) changed_.notify_all();
 }
 

@@ -16,8 +16,9 @@ struct LedgerEntry {
   bool evaluation = false;
   int64_t step = 0;                    ///< steps done
   std::vector<StepOutcome> outcomes;   ///< by rank
+  std::vector<double> load_seconds = {};  ///< by rank: loading samples or waiting for them (part of compute_seconds)
   double loss_sum() const;             ///< added in rank order: reproducible
-  double metric(const std::string& name) const;
+  std::map<std::string, double> metrics() const;  ///< likewise
   double begin() const;                ///< earliest
   double end() const;                  ///< latest
 };
@@ -26,7 +27,7 @@ struct LedgerEntry {
 class Ledger {
  public:
   explicit Ledger(int ranks) : ranks_(ranks) {}
-  void post(int rank, int64_t step, bool evaluation, StepOutcome outcome);
+  void post(int rank, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds = 0);
   /// No more posts: readers get what is complete, then nothing.
   void close();
   /// The next complete entry; nullopt at the end. Waits at most `seconds`, then `timed_out` is set.

@@ -17,6 +17,7 @@ Snapshot take(const Program& program, const ParameterStore& store) {
     snapshot.names.push_back(program.parameters[size_t(p)].spec.name);
     snapshot.parameters.push_back(store.full_parameter(p));
     snapshot.gradients.push_back(store.full_gradient(p));
+    snapshot.averages.push_back(store.full_average(p));
   }
   return snapshot;
 }
@@ -25,7 +26,9 @@ Snapshot take(const Program& program, const ParameterStore& store) {
 
 std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan, const std::function<Batch(int64_t step)>& batch_of,
                                    const LockstepOptions& options) {
-  Program program = compile(model, plan, {.clip_gradients = options.clip_norm > 0, .keep_gradients = !options.one_pass,
+  Program program = compile(model, plan, {.clip_gradients = options.clip_norm > 0,
+                                          .layer_norms = options.worker.optimizer.is_layerwise(),
+                                          .keep_gradients = !options.one_pass,
                                           .mixed_precision = options.precision == Precision::bf16,
                                           .batch_norm = options.worker.batch_norm,
                                           .private_replicas = options.private_replicas, .frozen = options.frozen});

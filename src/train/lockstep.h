@@ -16,6 +16,7 @@ struct Snapshot {
   std::vector<std::string> names;        ///< of parameters
   std::vector<at::Tensor> parameters;    ///< full, after the step
   std::vector<at::Tensor> gradients;     ///< full, reduced, before clipping
+  std::vector<at::Tensor> averages;      ///< full averaged weights, after the step; undefined where none are kept
 };
 
 struct LockstepOptions {

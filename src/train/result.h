@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "runtime/timeline.h"
+#include "train/metrics.h"
 
 namespace trireme {
 
@@ -31,8 +32,10 @@ struct EvaluationPoint {
   int64_t samples = 0;
   double epoch = 0;
   double seconds = 0;  ///< training time so far, evaluation excluded
-  double loss = 0;
-  double accuracy = 0;
+  double loss = 0;     ///< mean over the test set
+  std::vector<Metric> metrics = {};  ///< of the task, the main one first; none where the model's loss reports none
+
+  const Metric* main() const { return metrics.empty() ? nullptr : &metrics.front(); }
 };
 
 struct ToTarget {
@@ -56,6 +59,7 @@ struct RunResult {
   std::optional<double> samples_per_second;
   std::optional<double> scaling_efficiency;        ///< throughput / (devices x single's throughput); compare fills it in
   std::vector<double> busy_share;                  ///< per device: share of step time spent computing
+  std::optional<double> loading_share;             ///< of step time: loading samples or waiting for them, mean over devices
   std::optional<double> exposed_communication;     ///< share of step time, mean over devices
   std::optional<double> hidden_communication;
   std::optional<int64_t> bytes_per_step;           ///< sent, mean per device
@@ -63,7 +67,8 @@ struct RunResult {
   std::optional<EvaluationPoint> test;             ///< the last evaluation
   std::optional<EvaluationPoint> test_at_equal_samples;  ///< at the samples every ok row reached; compare fills it in
   std::optional<EvaluationPoint> test_at_equal_time;     ///< last evaluation within the shortest ok row's time; compare fills it in
-  std::optional<double> target_accuracy;
+  std::vector<Metric> final_metrics;               ///< of the trained weights, from whole outputs: AUC, BLEU (train/final_metrics.h)
+  std::optional<double> target;                    ///< of the main metric
   std::optional<ToTarget> to_target;
   std::vector<CurvePoint> curve;
   std::vector<EvaluationPoint> evaluations;

@@ -20,9 +20,10 @@ double quantile(std::vector<double> values, double q) {
 
 int64_t warmup_steps(int64_t total_steps) { return std::min(kWarmupSteps, total_steps / kWarmupShare); }
 
-Summary::Summary(const Experiment& experiment, int devices, int64_t train_samples, int64_t test_samples, int64_t total_steps)
-    : experiment_(experiment), devices_(devices), train_samples_(train_samples), test_samples_(test_samples), total_steps_(total_steps),
-      compute_(size_t(devices)), exposed_(size_t(devices)), hidden_(size_t(devices)) {}
+Summary::Summary(const Experiment& experiment, const Goal& goal, int devices, int64_t train_samples, int64_t test_samples,
+                 int64_t total_steps)
+    : experiment_(experiment), goal_(goal), devices_(devices), train_samples_(train_samples), test_samples_(test_samples),
+      total_steps_(total_steps), compute_(size_t(devices)), load_(size_t(devices)), exposed_(size_t(devices)), hidden_(size_t(devices)) {}
 
 CurvePoint Summary::add_step(const LedgerEntry& entry, int64_t samples) {
   const double begin = last_end_ < 0 ? entry.begin() : last_end_;
@@ -35,7 +36,9 @@ CurvePoint Summary::add_step(const LedgerEntry& entry, int64_t samples) {
     measured_seconds_ += step_seconds;
     measured_samples_ += samples;
     for (size_t d = 0; d < size_t(devices_); ++d) {
-      compute_[d] += entry.outcomes[d].compute_seconds;
+      const double load = d < entry.load_seconds.size() ? entry.load_seconds[d] : 0;
+      compute_[d] += std::max(0.0, entry.outcomes[d].compute_seconds - load);
+      load_[d] += load;
       exposed_[d] += entry.outcomes[d].exposed_seconds;
       hidden_[d] += entry.outcomes[d].hidden_seconds;
       bytes_ += entry.outcomes[d].bytes_sent;
@@ -56,9 +59,13 @@ CurvePoint Summary::add_step(const LedgerEntry& entry, int64_t samples) {
 
 EvaluationPoint Summary::add_evaluation(const LedgerEntry& entry) {
   last_end_ = -1;
-  const auto n = double(test_samples_);
-  evaluations_.push_back({entry.step, samples_, double(samples_) / double(train_samples_), seconds_, entry.loss_sum() / n,
-                          entry.metric("correct") / n});
+  const double loss = entry.loss_sum();
+  evaluations_.push_back({.step = entry.step,
+                          .samples = samples_,
+                          .epoch = double(samples_) / double(train_samples_),
+                          .seconds = seconds_,
+                          .loss = loss / double(test_samples_),
+                          .metrics = evaluation_metrics(goal_.task, {entry.metrics(), loss, test_samples_, goal_.classes})});
   return evaluations_.back();
 }
 
@@ -66,27 +73,28 @@ void Summary::write(RunResult& result) const {
   result.curve = curve_;
   result.evaluations = evaluations_;
   result.timeline = timeline_;
-  result.target_accuracy = experiment_.target_accuracy;
+  result.target = experiment_.target;
   if (!evaluations_.empty()) result.test = evaluations_.back();
-  if (experiment_.target_accuracy)
-    for (const EvaluationPoint& point : evaluations_)
-      if (point.accuracy >= *experiment_.target_accuracy) {
-        result.to_target = ToTarget{point.step, point.epoch, point.seconds};
-        break;
-      }
+  for (const EvaluationPoint& point : evaluations_)
+    if (experiment_.target && point.main() && reaches(*point.main(), *experiment_.target)) {
+      result.to_target = ToTarget{point.step, point.epoch, point.seconds};
+      break;
+    }
   const auto skipped = size_t(warmup_steps(total_steps_));
   if (steps_.size() <= skipped || measured_seconds_ <= 0) return;
   const std::vector<double> steps(steps_.begin() + std::ptrdiff_t(skipped), steps_.end());
   result.step_seconds = StepSeconds{quantile(steps, 0.5), quantile(steps, 0.1), quantile(steps, 0.9)};
   result.samples_per_second = double(measured_samples_) / measured_seconds_;
   result.epoch_seconds = double(train_samples_) / *result.samples_per_second;
-  double exposed = 0, hidden = 0;
+  double loading = 0, exposed = 0, hidden = 0;
   result.busy_share.clear();
   for (size_t d = 0; d < size_t(devices_); ++d) {
     result.busy_share.push_back(std::min(1.0, compute_[d] / measured_seconds_));
+    loading += load_[d] / measured_seconds_ / devices_;
     exposed += exposed_[d] / measured_seconds_ / devices_;
     hidden += hidden_[d] / measured_seconds_ / devices_;
   }
+  result.loading_share = std::min(1.0, loading);
   result.exposed_communication = std::min(1.0, exposed);
   result.hidden_communication = std::min(1.0, hidden);
   result.bytes_per_step = bytes_ / devices_ / int64_t(steps.size());

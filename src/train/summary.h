@@ -10,7 +10,13 @@ namespace trireme {
 /// Accumulates entries in order. Not thread-safe.
 class Summary {
  public:
-  Summary(const Experiment& experiment, int devices, int64_t train_samples, int64_t test_samples, int64_t total_steps);
+  /// What decides the metrics of evaluations.
+  struct Goal {
+    LearningTask task = LearningTask::classification;
+    int64_t classes = 0;
+  };
+
+  Summary(const Experiment& experiment, const Goal& goal, int devices, int64_t train_samples, int64_t test_samples, int64_t total_steps);
 
   /// The curve point of a training step of `samples`.
   CurvePoint add_step(const LedgerEntry& entry, int64_t samples);
@@ -23,13 +29,14 @@ class Summary {
 
  private:
   const Experiment& experiment_;
+  Goal goal_;
   int devices_;
   int64_t train_samples_, test_samples_, total_steps_;
   int64_t samples_ = 0;
   double seconds_ = 0;          // training only
   double last_end_ = -1;        // of the previous step; -1 after an evaluation and at the start
   std::vector<double> steps_;   // seconds of each
-  std::vector<double> compute_, exposed_, hidden_;  // sums per device, after warm-up
+  std::vector<double> compute_, load_, exposed_, hidden_;  // sums per device, after warm-up
   double measured_seconds_ = 0;
   int64_t measured_samples_ = 0;
   int64_t bytes_ = 0;

@@ -20,9 +20,12 @@
 #include "program/schedules/schedule.h"
 #include "runtime/crew.h"
 #include "train/batches.h"
+#include "train/final_metrics.h"
 #include "train/ledger.h"
+#include "train/loader.h"
 #include "train/picture.h"
 #include "train/summary.h"
+#include "train/trained_weights.h"
 #include "train/verify.h"
 
 namespace trireme {
@@ -30,6 +33,7 @@ namespace {
 
 constexpr double kPollSeconds = 0.05;
 constexpr double kPatienceSeconds = 1;   // after an interrupt, for workers to finish the layer they are in
+constexpr double kFinalSeconds = 10;     // for final metrics beyond the time limit: a comparison waits little longer
 constexpr int64_t kTracedStep = 10;  // or the last one of a shorter run
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -50,20 +54,35 @@ struct Run {
   LocalWorld world;
   std::vector<MemoryUse> memory;  ///< by rank, when the rank was through
   std::exception_ptr error;       ///< of the first worker that failed; read after the ledger is closed
+  TrainedWeights weights;         ///< gathered where final metrics need them
+  int64_t next_step = 0;          ///< of next_batch
+  size_t next_test;               ///< of next_batch
+  Loader loader;                  ///< last: its threads end first
 
   Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& p)
       : experiment(e), model(m), data(d), plan(p), training(compile(model, plan, compile_options(experiment, true))),
         evaluation(compile(model, plan, compile_options(experiment, false))),
         sampler(training_sampler(experiment, data)), test_batches(evaluation_batches(experiment, data)), steps(steps_of(e.length, sampler.steps_per_epoch())),
         evaluate_every(steps_of(e.evaluate_every, sampler.steps_per_epoch())), ledger(p.devices), world(p.devices),
-        memory(size_t(p.devices)) {}
+        memory(size_t(p.devices)), weights(training, model), next_test(test_batches.size()),
+        loader([this] { return next_batch(); }, {.threads = loading_threads_of(experiment, *data.train), .readers = p.devices},
+               [this] { return world.abort_reason(); }) {}
 
   int64_t samples_in(int64_t step) const { return sampler.batch_size_at(step % sampler.steps_per_epoch()); }
   bool evaluates_after(int64_t step) const { return (step + 1) % evaluate_every == 0 || step + 1 == steps; }
 
-  StepInput training_input(int64_t step) {
+  /// The batches of the run in the order in which every worker takes them: each step's, and after steps with an evaluation the test
+  /// set's.
+  std::optional<PlannedBatch> next_batch() {
+    if (next_test < test_batches.size()) return PlannedBatch{data.test, test_batches[next_test++]};
+    if (next_step == steps) return std::nullopt;
+    if (evaluates_after(next_step)) next_test = 0;
+    return training_batch(experiment, data, sampler, next_step++);
+  }
+
+  StepInput training_input(int rank, int64_t step) {
     return {.step = step,
-            .batch = training_batch(experiment, data, sampler, step),
+            .batch = loader.take(rank),
             .learning_rate = learning_rate_at(experiment, step, steps, sampler.steps_per_epoch()),
             .clip_norm = experiment.clip_norm,
             .trace = step == std::min(kTracedStep, steps - 1),
@@ -76,11 +95,11 @@ struct Run {
     return sum;
   }
 
-  StepOutcome evaluate(Worker& worker) {
+  StepOutcome evaluate(int rank, Worker& worker) {
     StepOutcome sum;
     for (size_t k = 0; k < test_batches.size(); ++k) {
       const bool anew = k == 0 || !data.test->is_stream();
-      StepOutcome part = worker.evaluate({.batch = batch_from(data.test, test_batches[k], Draw{}), .starts_stream = anew});
+      StepOutcome part = worker.evaluate({.batch = loader.take(rank), .starts_stream = anew});
       // nothing else holds a first stage back: its activations would pile up in front of the second
       if (plan.stages.size() > 1) worker.barrier();
       sum.loss_sum += part.loss_sum;
@@ -93,13 +112,15 @@ struct Run {
     Worker worker(rank, model, &training, &evaluation, store, world,
                   {.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer});
     for (int64_t step = 0; step < steps && gate.enter(step); ++step) {
-      StepInput input = training_input(step);
-      ledger.post(rank, step + 1, false, worker.train(input));
+      StepOutcome outcome = worker.train(training_input(rank, step));
+      ledger.post(rank, step + 1, false, std::move(outcome), loader.take_load_seconds(rank));
       if (!evaluates_after(step)) continue;
       worker.drain();
-      ledger.post(rank, step + 1, true, evaluate(worker));
+      ledger.post(rank, step + 1, true, evaluate(rank, worker));
+      loader.take_load_seconds(rank);  // an evaluation is no part of training time
     }
     worker.drain();
+    if (has_final_metrics(data)) weights.gather(rank, worker, store);
     memory[size_t(rank)] = memory_use(rank);
   }
 
@@ -195,6 +216,23 @@ void describe_ending(const Ending& ending, const std::exception_ptr& error, cons
   }
 }
 
+/// What is measured of the trained weights after training, within a few seconds of the time limit where there is one.
+void add_final_metrics(const Run& run, double started, const std::atomic<bool>& interrupted, RunResult& result) {
+  if (run.weights.tensors().empty()) return;
+  const double limit = run.experiment.time_limit;
+  bool too_late = false;
+  const auto stop = [&] {
+    too_late = too_late || (limit > 0 && now() - started > limit + kFinalSeconds);
+    return too_late || interrupted;
+  };
+  try {
+    result.final_metrics = final_metrics(run.experiment, run.model, run.data, run.weights.tensors(), stop);
+  } catch (const std::exception& error) {
+    result.warnings.push_back("metrics that are taken after training are missing: " + first_line(error));
+  }
+  if (too_late) result.warnings.emplace_back("time_limit left no time for the metrics that are taken after training");
+}
+
 void add_warnings(const Plan& plan, const Model& model, const Experiment& experiment, RunResult& result) {
   const int cores = inspect_machine(false).cores;
   const auto threads = threads_of(experiment, plan.devices);
@@ -241,8 +279,10 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
     set_memory_limit(d, experiment.device_memory);
     reset_memory_peak(d);
   }
-  Summary summary(run->experiment, plan.devices, run->sampler.samples_per_epoch(), run->test_samples(), run->steps);
+  Summary summary(run->experiment, {data.train->task(), data.train->classes()}, plan.devices, run->sampler.samples_per_epoch(),
+                  run->test_samples(), run->steps);
   Ending ending;
+  const double started = now();
   std::thread crew([run] { run->work_all(); });
   try {
     coordinate(*run, summary, observer, interrupted, ending);
@@ -251,6 +291,7 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
     crew.join();
     throw;
   }
+  run->loader.stop();
   if (ending.abandoned) crew.detach();
   else crew.join();
   for (int d = 0; d < plan.devices; ++d) {
@@ -260,6 +301,7 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   }
   summary.write(result);
   describe_ending(ending, ending.abandoned ? nullptr : run->error, experiment, run->steps, result);
+  if (result.status == RunStatus::ok || result.status == RunStatus::timed_out) add_final_metrics(*run, started, interrupted, result);
   return result;
 }
 

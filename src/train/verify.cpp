@@ -64,7 +64,7 @@ VerifyResult verify(const Experiment& experiment, const Model& model, const Task
                                 plan.micro_batches);
   }
   const BatchSampler sampler = training_sampler(experiment, data);
-  auto batch_of = [&](int64_t step) { return training_batch(experiment, data, sampler, step); };
+  auto batch_of = [&](int64_t step) { return batch_from(training_batch(experiment, data, sampler, step)); };
   LockstepOptions options{.steps = steps, .precision = experiment.precision,
                           .worker = {.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer},
                           .clip_norm = experiment.clip_norm, .frozen = experiment.frozen,

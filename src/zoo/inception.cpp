@@ -11,8 +11,8 @@
 #include "model/layers/linear.h"
 #include "model/layers/max_pool2d.h"
 #include "model/layers/relu.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "zoo/builders.h"
+#include "zoo/loss.h"
 
 namespace trireme {
 namespace {
@@ -27,9 +27,9 @@ struct InceptionChannels {
 
 class InceptionBuilder {
  public:
-  InceptionBuilder(const ModelSpec& spec, bool batch_norm) : batch_norm_(batch_norm), b_(spec.name) {
+  InceptionBuilder(const ModelSpec& spec, bool batch_norm) : spec_(spec), batch_norm_(batch_norm), b_(spec.name) {
     end_ = b_.input("data", spec.sample_shape);
-    target_ = b_.input("target", {});
+    target_ = b_.input("target", spec.target_shape);
   }
 
   void conv(const std::string& name, int64_t out, int64_t kernel) { end_ = conv_from(end_, name, out, kernel); }
@@ -44,11 +44,10 @@ class InceptionBuilder {
     end_ = b_.layer<Concat>({one, three, five, pool}, name + ".concat");
   }
 
-  Model finish(int64_t classes) {
+  Model finish() {
     end_ = b_.layer<GlobalAvgPool>({end_}, "avgpool");
-    NodeId logits = b_.layer<Linear>({end_}, "fc", channels(end_), classes);
-    NodeId loss = b_.layer<SoftmaxCrossEntropy>({logits, target_}, "loss");
-    return b_.finish(logits, loss);
+    NodeId logits = b_.layer<Linear>({end_}, "fc", channels(end_), spec_.classes);
+    return finish_with_loss(b_, logits, target_, spec_);
   }
 
  private:
@@ -67,6 +66,7 @@ class InceptionBuilder {
     return b_.layer<MaxPool2d>({input}, name, MaxPool2dOptions{.kernel = 3, .stride = stride, .padding = 1});
   }
 
+  const ModelSpec& spec_;
   bool batch_norm_;
   ModelBuilder b_;
   NodeId end_, target_;
@@ -86,7 +86,7 @@ Model make_inception(const ModelSpec& spec, const ModelOptions& options) {
   net.block("inception3a", {.one = w, .reduce3 = w * 3 / 2, .three = 2 * w, .reduce5 = w / 4, .five = w / 2, .pool = w / 2});
   net.shrink("maxpool3");
   net.block("inception3b", {.one = 2 * w, .reduce3 = 2 * w, .three = 3 * w, .reduce5 = w / 2, .five = w * 3 / 2, .pool = w});
-  return net.finish(spec.classes);
+  return net.finish();
 }
 
 }  // namespace trireme

@@ -7,8 +7,8 @@
 #include "model/layers/embedding.h"
 #include "model/layers/linear.h"
 #include "model/layers/lstm.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "zoo/builders.h"
+#include "zoo/loss.h"
 
 namespace trireme {
 namespace {
@@ -39,8 +39,7 @@ Model make_lstm_lm(const ModelSpec& spec, const ModelOptions& options) {
     drop(fmt::format("drop.{}", i));
   }
   const NodeId logits = b.layer<Linear>({end}, "decoder", width, spec.classes);
-  const NodeId loss = b.layer<SoftmaxCrossEntropy>({logits, target}, "loss");
-  return b.finish(logits, loss);
+  return finish_with_loss(b, logits, target, spec);
 }
 
 }  // namespace trireme

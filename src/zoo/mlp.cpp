@@ -6,8 +6,8 @@
 #include "model/layers/flatten.h"
 #include "model/layers/linear.h"
 #include "model/layers/relu.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "zoo/builders.h"
+#include "zoo/loss.h"
 
 namespace trireme {
 namespace {
@@ -15,9 +15,9 @@ namespace {
 /// A chain under construction: inputs, the flattened data and the running end.
 class Chain {
  public:
-  explicit Chain(const ModelSpec& spec) : classes_(spec.classes), builder_(spec.name) {
+  explicit Chain(const ModelSpec& spec) : spec_(spec), builder_(spec.name) {
     end_ = builder_.input("data", spec.sample_shape);
-    target_ = builder_.input("target", {});
+    target_ = builder_.input("target", spec.target_shape);
     if (spec.sample_shape.size() != 1) end_ = builder_.layer<Flatten>({end_}, "flatten");
   }
 
@@ -31,13 +31,12 @@ class Chain {
 
   /// Ends in a linear layer `name` of the classes and the loss.
   Model finish(const std::string& name) {
-    linear(name, classes_);
-    NodeId loss = builder_.layer<SoftmaxCrossEntropy>({end_, target_}, "loss");
-    return builder_.finish(end_, loss);
+    linear(name, spec_.classes);
+    return finish_with_loss(builder_, end_, target_, spec_);
   }
 
  private:
-  int64_t classes_;
+  const ModelSpec& spec_;
   ModelBuilder builder_;
   NodeId end_, target_;
 };

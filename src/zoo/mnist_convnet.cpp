@@ -4,15 +4,15 @@
 #include "model/layers/linear.h"
 #include "model/layers/max_pool2d.h"
 #include "model/layers/relu.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "zoo/builders.h"
+#include "zoo/loss.h"
 
 namespace trireme {
 
 Model make_mnist_convnet(const ModelSpec& spec, const ModelOptions&) {
   ModelBuilder b(spec.name);
   NodeId x = b.input("data", spec.sample_shape);
-  NodeId target = b.input("target", {});
+  NodeId target = b.input("target", spec.target_shape);
   int64_t channels = spec.sample_shape.empty() ? 1 : spec.sample_shape[0];
   x = b.layer<Conv2d>({x}, "conv1", Conv2dOptions{.in = channels, .out = 16, .kernel = 5});
   x = b.layer<Relu>({x}, "relu1");
@@ -24,8 +24,7 @@ Model make_mnist_convnet(const ModelSpec& spec, const ModelOptions&) {
   x = b.layer<Linear>({x}, "fc1", b.shape(x)[0], 128);
   x = b.layer<Relu>({x}, "relu3");
   NodeId logits = b.layer<Linear>({x}, "fc2", 128, spec.classes);
-  NodeId loss = b.layer<SoftmaxCrossEntropy>({logits, target}, "loss");
-  return b.finish(logits, loss);
+  return finish_with_loss(b, logits, target, spec);
 }
 
 }  // namespace trireme

@@ -1,99 +1,111 @@
-// ResNet-18 (He et al., "Deep Residual Learning for Image Recognition", 2015), named as torchvision names it. Norm, residual
-// addition and ReLU are one layer. Without batch norm the convolutions stand alone, and additions and ReLUs are layers.
+// ResNets (He et al., "Deep Residual Learning for Image Recognition", 2015) and ResNeXt-50 (Xie et al., "Aggregated Residual
+// Transformations for Deep Neural Networks", 2017), named as torchvision names them. Norm, residual addition and ReLU are one
+// layer. Without batch norm the convolutions stand alone, and additions and ReLUs are layers.
 #include <fmt/format.h>
 
+#include <vector>
+
+#include "base/error.h"
 #include "model/layers/add.h"
-#include "model/layers/batch_norm.h"
-#include "model/layers/conv2d.h"
 #include "model/layers/global_avg_pool.h"
-#include "model/layers/linear.h"
-#include "model/layers/max_pool2d.h"
-#include "model/layers/relu.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "zoo/builders.h"
+#include "zoo/image_builder.h"
 
 namespace trireme {
 namespace {
 
+constexpr int64_t kExpansion = 4;          // channels of a bottleneck block's output over its inner ones
+constexpr int64_t kWidthOfBaseWidth = 64;  // channels at which a group has the base width
+
 class ResNetBuilder {
  public:
-  ResNetBuilder(const ModelSpec& spec, bool batch_norm) : batch_norm_(batch_norm), b_(spec.name) {
-    end_ = b_.input("data", spec.sample_shape);
-    target_ = b_.input("target", {});
-  }
+  ResNetBuilder(const ModelSpec& spec, bool batch_norm) : batch_norm_(batch_norm), net_(spec), end_(net_.data()) {}
 
-  void conv(const std::string& name, int64_t out, int64_t kernel, int64_t stride) {
-    end_ = conv_from(end_, name, out, kernel, stride);
-  }
-  void norm_relu() { end_ = norm(end_, "bn1", "relu", {.relu = true}); }
-  void max_pool(const std::string& name) {
-    end_ = b_.layer<MaxPool2d>({end_}, name, MaxPool2dOptions{.kernel = 3, .stride = 2, .padding = 1});
+  /// The paper's stem for ImageNet, or for small images one 3x3 convolution.
+  void stem(int64_t width, bool small_images) {
+    end_ = norm(conv(end_, "conv1", width, small_images ? 3 : 7, small_images ? 1 : 2), "bn1", "relu", {.relu = true});
+    if (!small_images) end_ = net_.max_pool(end_, "maxpool", {.kernel = 3, .stride = 2, .padding = 1});
   }
 
   /// torchvision's BasicBlock.
-  void block(const std::string& name, int64_t out, int64_t stride) {
-    NodeId input = end_, shortcut = input;
-    NodeId x = norm(conv_from(input, name + ".conv1", out, 3, stride), name + ".bn1", name + ".relu1", {.relu = true});
-    x = conv_from(x, name + ".conv2", out, 3, 1);
-    if (stride != 1 || channels(input) != out)
-      shortcut = norm(conv_from(input, name + ".downsample.0", out, 1, stride), name + ".downsample.1", "", {});
-    if (batch_norm_)
-      end_ = b_.layer<BatchNorm>({x, shortcut}, name + ".bn2", out, BatchNormOptions{.relu = true, .residual = true});
-    else
-      end_ = b_.layer<Add>({x, shortcut}, name + ".add", /*relu=*/true);
+  void basic_block(const std::string& name, int64_t out, int64_t stride) {
+    const NodeId input = end_;
+    NodeId x = norm(conv(input, name + ".conv1", out, 3, stride), name + ".bn1", name + ".relu1", {.relu = true});
+    x = conv(x, name + ".conv2", out, 3, 1);
+    join(x, shortcut(input, name, out, stride), name, "bn2");
   }
 
-  Model finish(int64_t classes) {
-    end_ = b_.layer<GlobalAvgPool>({end_}, "avgpool");
-    NodeId logits = b_.layer<Linear>({end_}, "fc", channels(end_), classes);
-    NodeId loss = b_.layer<SoftmaxCrossEntropy>({logits, target_}, "loss");
-    return b_.finish(logits, loss);
+  /// torchvision's Bottleneck; with groups it is ResNeXt's.
+  void bottleneck(const std::string& name, int64_t width, int64_t stride, int64_t groups, int64_t group_width) {
+    const NodeId input = end_;
+    const int64_t inner = width * group_width / kWidthOfBaseWidth * groups, out = width * kExpansion;
+    NodeId x = norm(conv(input, name + ".conv1", inner, 1, 1), name + ".bn1", name + ".relu1", {.relu = true});
+    x = norm(conv(x, name + ".conv2", inner, 3, stride, groups), name + ".bn2", name + ".relu2", {.relu = true});
+    x = conv(x, name + ".conv3", out, 1, 1);
+    join(x, shortcut(input, name, out, stride), name, "bn3");
+  }
+
+  Model finish() {
+    end_ = net_.builder().layer<GlobalAvgPool>({end_}, "avgpool");
+    return net_.finish(net_.linear(end_, "fc", net_.spec().classes));
   }
 
  private:
-  int64_t channels(NodeId id) const { return b_.shape(id).empty() ? 1 : b_.shape(id)[0]; }
-
-  NodeId conv_from(NodeId input, const std::string& name, int64_t out, int64_t kernel, int64_t stride) {
-    return b_.layer<Conv2d>({input}, name, Conv2dOptions{.in = channels(input), .out = out, .kernel = kernel,
-                                                         .stride = stride, .padding = kernel / 2, .bias = false,
-                                                         .he_fan_out = true});
+  NodeId conv(NodeId input, const std::string& name, int64_t out, int64_t kernel, int64_t stride, int64_t groups = 1) {
+    return net_.conv(input, name, {.out = out, .kernel = kernel, .stride = stride, .padding = kernel / 2, .groups = groups,
+                                   .bias = false, .he_fan_out = true});
   }
   /// The norm layer `name`, or without batch norm the ReLU `relu` where there is to be one.
   NodeId norm(NodeId input, const std::string& name, const std::string& relu, BatchNormOptions options) {
-    if (batch_norm_) return b_.layer<BatchNorm>({input}, name, channels(input), options);
-    return options.relu ? b_.layer<Relu>({input}, relu) : input;
+    if (batch_norm_) return net_.norm(input, name, options);
+    return options.relu ? net_.relu(input, relu) : input;
+  }
+  NodeId shortcut(NodeId input, const std::string& name, int64_t out, int64_t stride) {
+    if (stride == 1 && net_.channels(input) == out) return input;
+    return norm(conv(input, name + ".downsample.0", out, 1, stride), name + ".downsample.1", "", {});
+  }
+  /// The end of a block, whose last norm is `norm`. The shortcut's layers come before it, as torchvision's do.
+  void join(NodeId x, NodeId shortcut, const std::string& name, const std::string& norm) {
+    ModelBuilder& b = net_.builder();
+    end_ = batch_norm_ ? b.layer<BatchNorm>({x, shortcut}, name + "." + norm, net_.channels(x), BatchNormOptions{.relu = true, .residual = true})
+                       : b.layer<Add>({x, shortcut}, name + ".add", /*relu=*/true);
   }
 
   bool batch_norm_;
-  ModelBuilder b_;
-  NodeId end_, target_;
+  ImageBuilder net_;
+  NodeId end_;
 };
 
-Model finish_resnet18(ResNetBuilder& net, int64_t width, int64_t classes) {
-  constexpr int kGroups = 4, kBlocks = 2;
-  for (int group = 0; group < kGroups; ++group)
-    for (int i = 0; i < kBlocks; ++i)
-      net.block(fmt::format("layer{}.{}", group + 1, i), width << group, group > 0 && i == 0 ? 2 : 1);
-  return net.finish(classes);
+struct ResNetShape {
+  std::vector<int> blocks;  ///< of the four groups
+  bool bottleneck;
+};
+
+const std::map<int, ResNetShape>& shapes() {
+  static const std::map<int, ResNetShape> all{{18, {{2, 2, 2, 2}, false}}, {34, {{3, 4, 6, 3}, false}},
+                                              {50, {{3, 4, 6, 3}, true}},  {101, {{3, 4, 23, 3}, true}}};
+  return all;
 }
 
 }  // namespace
 
-Model make_cifar_resnet18(const ModelSpec& spec, const ModelOptions& options) {
-  int64_t width = int64_t(options.at("width"));
+Model make_resnet(const ModelSpec& spec, const ModelOptions& options, const ResNetKind& kind) {
+  const auto width = int64_t(options.at("width"));
+  const ResNetShape& shape = shapes().at(kind.depth);
+  if (width * kind.group_width % kWidthOfBaseWidth != 0)
+    fail_user({.where = fmt::format("model \"{}\"", spec.name), .what = fmt::format("option \"width\" = {}", width),
+               .why = fmt::format("a group would have {} / {} channels", width * kind.group_width, kWidthOfBaseWidth),
+               .next = fmt::format("use a multiple of {}", kWidthOfBaseWidth / kind.group_width)});
   ResNetBuilder net(spec, options.at("batch_norm") != 0);
-  net.conv("conv1", width, 3, 1);
-  net.norm_relu();
-  return finish_resnet18(net, width, spec.classes);
-}
-
-Model make_resnet18(const ModelSpec& spec, const ModelOptions& options) {
-  int64_t width = int64_t(options.at("width"));
-  ResNetBuilder net(spec, options.at("batch_norm") != 0);
-  net.conv("conv1", width, 7, 2);
-  net.norm_relu();
-  net.max_pool("maxpool");
-  return finish_resnet18(net, width, spec.classes);
+  net.stem(width, kind.small_images);
+  for (int group = 0; group < int(shape.blocks.size()); ++group)
+    for (int i = 0; i < shape.blocks[size_t(group)]; ++i) {
+      const std::string name = fmt::format("layer{}.{}", group + 1, i);
+      const int64_t stride = group > 0 && i == 0 ? 2 : 1;
+      if (shape.bottleneck) net.bottleneck(name, width << group, stride, kind.groups, kind.group_width);
+      else net.basic_block(name, width << group, stride);
+    }
+  return net.finish();
 }
 
 }  // namespace trireme

@@ -19,8 +19,8 @@
 #include "model/layers/linear.h"
 #include "model/layers/mean_sequence.h"
 #include "model/layers/position_embedding.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "zoo/builders.h"
+#include "zoo/loss.h"
 
 namespace trireme {
 namespace {
@@ -120,8 +120,7 @@ Model make_transformer_lm(const ModelSpec& spec, const ModelOptions& options) {
   x = transformer.blocks(transformer.dropout(x, "drop"), "ln_f");
   const NodeId logits = b.layer<Linear>({x}, "lm_head", o.width, spec.classes,
                                         LinearOptions{.bias = false, .weight_name = tied ? "wte.weight" : "", .deviation = kDeviation});
-  const NodeId loss = b.layer<SoftmaxCrossEntropy>({logits, target}, "loss");
-  return b.finish(logits, loss);
+  return finish_with_loss(b, logits, target, spec);
 }
 
 Model make_transformer_classifier(const ModelSpec& spec, const ModelOptions& options) {
@@ -129,14 +128,13 @@ Model make_transformer_classifier(const ModelSpec& spec, const ModelOptions& opt
   ModelBuilder b(spec.name);
   TransformerBuilder transformer(b, o);
   NodeId x = b.input("data", spec.sample_shape);
-  const NodeId target = b.input("target", {});
+  const NodeId target = b.input("target", spec.target_shape);
   x = embed(b, spec, x, o.width, int64_t(options.at("patch")));
   x = b.layer<PositionEmbedding>({x}, "wpe", b.shape(x)[0], o.width, kDeviation);
   x = transformer.blocks(transformer.dropout(x, "drop"), "ln_f");
   x = b.layer<MeanSequence>({x}, "pool");
   const NodeId logits = b.layer<Linear>({x}, "head", o.width, spec.classes);
-  const NodeId loss = b.layer<SoftmaxCrossEntropy>({logits, target}, "loss");
-  return b.finish(logits, loss);
+  return finish_with_loss(b, logits, target, spec);
 }
 
 }  // namespace trireme

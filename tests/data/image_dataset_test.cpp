@@ -97,6 +97,51 @@ TEST(ImageDataset, AugmentedImagesAreCropsAndFlipsOfThePaddedOnes) {
   }
 }
 
+/// Oracle: the two samples apart, and the shares that the targets tell.
+TEST(ImageDataset, MixesSamplesAndTargetsAlike) {
+  const Images images = random_images(40, 3, 8, 8, 6);
+  const ImageDataset mixed(images, 10, kCifar, {.padding = 1, .flip = true, .mixup = 1}), plain(images, 10, kCifar, {.padding = 1, .flip = true});
+  std::vector<int64_t> all(40);
+  std::iota(all.begin(), all.end(), 0);
+  const Draw draw{.seed = 3, .epoch = 2, .augment = true};
+  const Samples samples = mixed.get(all, draw), apart = plain.get(all, draw);
+  ASSERT_EQ(samples.target.sizes(), (std::vector<int64_t>{40, 10}));
+  ASSERT_EQ(samples.target.dtype(), at::kFloat);
+  EXPECT_TRUE(at::allclose(samples.target.sum(1), at::ones({40})));
+  int64_t changed = 0;
+  for (int64_t i = 0; i < 40; ++i) {
+    const Mix mix = draw_mix(1, augmentation_random(3, 2), i, 40);
+    const at::Tensor expected = mix.own * apart.data[i] + (1 - mix.own) * apart.data[mix.partner];
+    EXPECT_TRUE(at::allclose(samples.data[i], expected, 1e-5, 1e-5)) << i;
+    at::Tensor shares = at::zeros({10});
+    shares[i % 10] += mix.own;
+    shares[mix.partner % 10] += 1 - mix.own;
+    EXPECT_TRUE(at::allclose(samples.target[i], shares, 1e-5, 1e-6)) << i;
+    changed += mix.partner != i;
+  }
+  EXPECT_GT(changed, 30);
+  const Samples some = mixed.get(std::vector<int64_t>{17, 3}, draw);
+  EXPECT_TRUE(at::equal(some.data[0], samples.data[17])) << "whatever else is in the batch";
+  EXPECT_TRUE(at::equal(some.target[1], samples.target[3]));
+  const Samples evaluated = mixed.get(all, {});
+  EXPECT_EQ(evaluated.target.dtype(), at::kLong);
+  EXPECT_TRUE(at::equal(evaluated.data, plain.get(all, {}).data));
+}
+
+TEST(ImageDataset, CutsASquareOut) {
+  const ImageDataset set(random_images(30, 3, 16, 16, 7), 10, kCifar, {.cutout = 6});
+  std::vector<int64_t> all(30);
+  std::iota(all.begin(), all.end(), 0);
+  const at::Tensor plain = set.get(all, {}).data, cut = set.get(all, {.seed = 1, .epoch = 0, .augment = true}).data;
+  for (int64_t i = 0; i < 30; ++i) {
+    const Rectangle hole = draw_view({.cutout = 6}, augmentation_random(1, 0), i, {16, 16}, {16, 16}, Fit::crop).cut;
+    at::Tensor expected = plain[i].clone();
+    expected.slice(1, hole.y, hole.y + hole.height).slice(2, hole.x, hole.x + hole.width).zero_();
+    EXPECT_TRUE(at::equal(cut[i], expected));
+    EXPECT_GE(hole.size().area(), 9);
+  }
+}
+
 TEST(ImageDataset, RefusesAnIndexOutside) {
   ImageDataset set(random_images(3, 1, 2, 2, 4), 10, {{0}, {1}});
   for (int64_t index : {-1, 3}) error_of([&] { set.get(std::vector<int64_t>{index}, {}); }, Blame::run);

@@ -1,6 +1,6 @@
 #include <string>
 
-#include "data/cifar10.h"
+#include "data/cifar.h"
 #include "data/idx.h"
 #include "support.h"
 
@@ -133,7 +133,7 @@ TEST(CifarReader, InterleavesChannelsAndJoinsTheFilesThatAreThere) {
   TemporaryFolder folder;
   write_file(folder / "data_batch_2.bin", cifar_record(3));
   write_file(folder / "data_batch_5.bin", cifar_record(4) + cifar_record(9));
-  Images images = read_cifar10_train(folder.path());
+  Images images = read_cifar_train(folder.path(), kCifar10);
   EXPECT_THAT(images.labels, ElementsAre(3, 4, 9));
   ASSERT_EQ(images.pixels.size(), 3u * 3072);
   for (int64_t p : {0, 1, 500, 1023})
@@ -142,15 +142,33 @@ TEST(CifarReader, InterleavesChannelsAndJoinsTheFilesThatAreThere) {
 
 TEST(CifarReader, RefusesDamagedFiles) {
   TemporaryFolder folder;
-  EXPECT_THAT(error_of([&] { read_cifar10_train(folder.path()); }),
+  EXPECT_THAT(error_of([&] { read_cifar_train(folder.path(), kCifar10); }),
               AllOf(HasSubstr("no training images"), HasSubstr("trireme data get cifar10")));
-  EXPECT_THAT(error_of([&] { read_cifar10_test(folder.path()); }), AllOf(HasSubstr("test_batch.bin"), HasSubstr("no such file")));
+  EXPECT_THAT(error_of([&] { read_cifar_test(folder.path(), kCifar10); }), AllOf(HasSubstr("test_batch.bin"), HasSubstr("no such file")));
   write_file(folder / "test_batch.bin", cifar_record(1).substr(0, 3000));
-  EXPECT_THAT(error_of([&] { read_cifar10_test(folder.path()); }), AllOf(HasSubstr("3000 bytes"), HasSubstr("3073")));
+  EXPECT_THAT(error_of([&] { read_cifar_test(folder.path(), kCifar10); }), AllOf(HasSubstr("3000 bytes"), HasSubstr("3073")));
   write_file(folder / "test_batch.bin", "");
-  EXPECT_THAT(error_of([&] { read_cifar10_test(folder.path()); }), HasSubstr("0 bytes"));
+  EXPECT_THAT(error_of([&] { read_cifar_test(folder.path(), kCifar10); }), HasSubstr("0 bytes"));
   write_file(folder / "test_batch.bin", cifar_record(1) + cifar_record(10));
-  EXPECT_THAT(error_of([&] { read_cifar10_test(folder.path()); }), HasSubstr("label 10 of record 1"));
+  EXPECT_THAT(error_of([&] { read_cifar_test(folder.path(), kCifar10); }), HasSubstr("label 10 of record 1"));
+}
+
+TEST(CifarReader, ReadsTheFinerOfTwoLabels) {
+  TemporaryFolder folder;
+  write_file(folder / "train.bin", '\x13' + cifar_record(99) + '\0' + cifar_record(0));
+  write_file(folder / "test.bin", std::string(1, '\7') + cifar_record(50));
+  const Images train = read_cifar_train(folder.path(), kCifar100), test = read_cifar_test(folder.path(), kCifar100);
+  EXPECT_THAT(train.labels, ElementsAre(99, 0));
+  EXPECT_THAT(test.labels, ElementsAre(50));
+  for (int64_t p : {0, 777, 1023})
+    for (int64_t c : {0, 1, 2}) EXPECT_EQ(train.pixels[static_cast<size_t>(3072 + 3 * p + c)], c * 64 + p % 61);
+  auto message = [&](const std::string& bytes) {
+    write_file(folder / "test.bin", bytes);
+    return error_of([&] { read_cifar_test(folder.path(), kCifar100); });
+  };
+  EXPECT_THAT(message(cifar_record(1)), AllOf(HasSubstr("3073 bytes"), HasSubstr("3074"), HasSubstr("data get cifar100")));
+  EXPECT_THAT(message('\x13' + cifar_record(1) + '\x14' + cifar_record(1)), HasSubstr("coarse label 20 of record 1 (byte 3074): coarse labels are 0 to 19"));
+  EXPECT_THAT(message('\x13' + cifar_record(100)), HasSubstr("label 100 of record 0 (byte 1): labels are 0 to 99"));
 }
 
 }  // namespace

@@ -94,6 +94,9 @@ TEST(Words, RefusesFilesWithoutAny) {
   write_file(folder / "empty.txt", " \n\n");
   EXPECT_THAT(error_of([&] { read_training_text(folder / "empty.txt", vocabulary, "advice"); }), HasSubstr("no words"));
   EXPECT_THAT(error_of([&] { read_training_text(folder / "none.txt", vocabulary, "advice"); }), HasSubstr("no such file"));
+  write_file(folder / "latin.txt", "one\ncaf\xe9\n");
+  EXPECT_THAT(error_of([&] { read_training_text(folder / "latin.txt", vocabulary, "advice"); }),
+              AllOf(HasSubstr("latin.txt:2:4: byte 0xe9 at position 7"), HasSubstr("not UTF-8")));
 }
 
 TEST(GeneratedText, DependsOnSeedAndSplitAndIsAPrefixOfALongerOne) {

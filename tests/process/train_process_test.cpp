@@ -167,6 +167,7 @@ class Buckets {
         place.copy_(ParameterStore::view_of(values_[b], shard));
       }
     }
+    snapshot.averages.resize(snapshot.names.size());
     return snapshot;
   }
 

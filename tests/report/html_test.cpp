@@ -77,6 +77,18 @@ TEST(Html, CarriesTimelinesAndShortCurves) {
   EXPECT_EQ(data.at("seed"), "18446744073709551615");
 }
 
+TEST(Html, KnowsTheMetricsOfTheTask) {
+  const nlohmann::json accuracy = data_of(html_report(sample_result())).at("metrics");
+  EXPECT_EQ(accuracy, nlohmann::json::parse(R"([{"name": "accuracy", "title": "accuracy", "is_share": true}])"));
+  const std::string html = html_report(testing::segmentation_sample());
+  const nlohmann::json data = data_of(html);
+  ASSERT_EQ(data.at("metrics").size(), 2u) << "single classes are in the table";
+  EXPECT_EQ(data.at("metrics").at(0).at("title"), "mean IoU");
+  EXPECT_EQ(data.at("rows").at(0).at("evaluations").at(0).at("metrics").at(2).at("name"), "iou.0");
+  EXPECT_NE(html.find("Test set, by class"), std::string::npos);
+  EXPECT_EQ(html_report(sample_result()).find("Test set, by class"), std::string::npos);
+}
+
 TEST(Html, HasAColourForEveryKindOfEvent) {
   const std::string html = html_report(sample_result());
   const size_t begin = html.find("KIND_COLOURS = {");
@@ -98,12 +110,12 @@ TEST(Html, CarriesSchedulesAsListsOfBoxes) {
 
 TEST(Html, StandsWithoutRows) { EXPECT_NE(html_report({}).find("Not measured"), std::string::npos); }
 
-/// For looking at: TRIREME_SAMPLE_REPORT=FILE writes the sample's report there.
+/// For looking at: TRIREME_SAMPLE_REPORT=FILE writes the sample's report there, with TRIREME_SAMPLE_SEGMENTATION=1 the other one's.
 TEST(Html, WritesTheSampleWhereAsked) {
   const char* path = std::getenv("TRIREME_SAMPLE_REPORT");
   if (!path) GTEST_SKIP() << "TRIREME_SAMPLE_REPORT names no file";
   std::ofstream out(path);
-  out << html_report(sample_result());
+  out << html_report(std::getenv("TRIREME_SAMPLE_SEGMENTATION") ? testing::segmentation_sample() : sample_result());
   EXPECT_TRUE(out.good());
 }
 

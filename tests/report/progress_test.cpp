@@ -70,6 +70,18 @@ TEST(Progress, KeepsFinishedStrategiesAboveRunningOnes) {
   EXPECT_LT(finished, running);
 }
 
+TEST(Progress, EndsWithTheMetricsOfTheTask) {
+  Screen screen;
+  Progress progress(screen.options(false));
+  RunResult result = testing::sample_result().rows[1];
+  progress.end("data", result);
+  EXPECT_NE(screen.text.find("test accuracy 98.88 %\n"), std::string::npos) << screen.text;
+  result.test->metrics = {{"perplexity", 24.25}, {"accuracy", 0.3}};
+  result.final_metrics = {{"bleu", 5.5}};
+  progress.end("data", result);
+  EXPECT_NE(screen.text.find("test perplexity 24.25  test BLEU 5.50\n"), std::string::npos) << screen.text;
+}
+
 TEST(Progress, LogsPlainLinesNowAndThen) {
   Screen screen;
   Progress progress(screen.options(false));

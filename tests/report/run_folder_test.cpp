@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <fstream>
 #include <limits>
 
@@ -35,7 +36,7 @@ TEST(RunFolder, HoldsEveryFileInTheEnd) {
   EXPECT_EQ(json::parse(read_text(folder.path() / "run.json")).at("status"), "running");
   folder.write_plan("{\"plan\": 1}\n");
   folder.on_step(report_at(1));
-  folder.on_evaluation({1, 128, 0.1, 0.01, 0.5, 0.9});
+  folder.on_evaluation({1, 128, 0.1, 0.01, 0.5, {{"accuracy", 0.9}}});
   ExperimentResult result = sample_result();
   folder.update(result);
   EXPECT_EQ(json::parse(read_text(folder.path() / "run.json")).at("status"), "running");
@@ -50,6 +51,29 @@ TEST(RunFolder, HoldsEveryFileInTheEnd) {
     (entry.path().filename().string().starts_with("events.out.tfevents.") ? events : others)++;
   EXPECT_EQ(events, 1);
   EXPECT_EQ(others, 5) << "run, plan, trace, report, metrics; no temporary files";
+}
+
+TEST(RunFolder, WritesEveryMetric) {
+  TemporaryFolder root;
+  RunFolder folder(root.path() / "run");
+  folder.on_step(report_at(1));
+  folder.on_evaluation({1, 128, 0.1, 0.01, 0.5, {{"perplexity", 42.5}, {"accuracy", 0.25}, {"r2", std::nan("")}}});
+  ExperimentResult result = sample_result();
+  result.rows = {result.rows[0]};
+  result.rows[0].final_metrics = {{"bleu", 5.5}};
+  folder.finish(result);
+  std::ifstream metrics(folder.path() / "metrics.jsonl");
+  std::vector<json> lines;
+  for (std::string line; std::getline(metrics, line);) lines.push_back(json::parse(line));
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[1], json::parse(R"({"kind": "test", "step": 1, "samples": 128, "epoch": 0.1, "seconds": 0.01, "loss": 0.5,
+                                      "perplexity": 42.5, "accuracy": 0.25, "r2": null})"));
+  EXPECT_EQ(lines[2], json::parse(R"({"kind": "final", "step": 400, "bleu": 5.5})"));
+  std::string events;
+  for (const auto& entry : fs::directory_iterator(folder.path()))
+    if (entry.path().filename().string().starts_with("events.out")) events = read_text(entry.path());
+  for (const char* tag : {"test/loss", "test/perplexity", "test/accuracy", "test/bleu"}) EXPECT_NE(events.find(tag), std::string::npos) << tag;
+  EXPECT_EQ(events.find("test/r2"), std::string::npos) << "there is none";
 }
 
 TEST(RunFolder, IsReadableAfterAKill) {

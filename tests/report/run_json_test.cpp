@@ -16,7 +16,7 @@ using testing::sample_result;
 
 TEST(RunJson, HoldsTheNamesThatScriptsRelyOn) {
   json j = json::parse(json_text(to_json(sample_result())));
-  EXPECT_EQ(j.at("schema"), 1);
+  EXPECT_EQ(j.at("schema"), 2);
   EXPECT_EQ(j.at("experiment"), "mnist");
   const json& row = j.at("rows").at(1);
   EXPECT_EQ(row.at("strategy"), "data");
@@ -38,7 +38,10 @@ TEST(RunJson, HoldsTheNamesThatScriptsRelyOn) {
   for (const char* name : {"weights", "gradients", "optimizer", "activations", "buffers"}) sum += memory.at(name).get<int64_t>();
   EXPECT_EQ(memory.at("peak"), sum) << "the split is the one at the peak";
   EXPECT_TRUE(row.at("test").at("loss").is_number());
-  EXPECT_TRUE(row.at("test").at("accuracy").is_number());
+  EXPECT_EQ(row.at("test").at("metrics").at(0).at("name"), "accuracy");
+  EXPECT_TRUE(row.at("test").at("metrics").at(0).at("value").is_number());
+  EXPECT_EQ(row.at("target"), 0.98);
+  EXPECT_DOUBLE_EQ(row.at("loading_share"), 0.004);
   EXPECT_EQ(row.at("to_target").at("steps"), 300);
   EXPECT_TRUE(row.at("to_target").at("epochs").is_number());
   EXPECT_TRUE(row.at("to_target").at("seconds").is_number());
@@ -72,7 +75,9 @@ TEST(RunJson, RowsComeBackWhole) {
     EXPECT_EQ(back.memory[0].current, row.memory[0].current);
     EXPECT_EQ(back.memory[0].at_peak, row.memory[0].at_peak);
     EXPECT_EQ(back.test_at_equal_time->step, 300);
-    EXPECT_EQ(back.target_accuracy, 0.98);
+    EXPECT_EQ(back.target, 0.98);
+    EXPECT_EQ(back.test->metrics, row.test->metrics);
+    EXPECT_EQ(back.loading_share, row.loading_share);
   }
 }
 
@@ -83,6 +88,43 @@ TEST(RunJson, ExperimentsComeBackWhole) {
   EXPECT_EQ(back.seed, 18446744073709551615u);
   EXPECT_EQ(back.machine, result.machine);
   EXPECT_EQ(back.rows[3].warnings, result.rows[3].warnings);
+}
+
+TEST(RunJson, MetricsKeepTheirOrderAndMayBeUndefined) {
+  RunResult row = sample_result().rows[0];
+  row.test->metrics = {{"mean_iou", 0.4}, {"pixel_accuracy", 0.8}, {"iou.0", 0.5}, {"iou.10", std::nan("")}, {"iou.2", 0.3}};
+  row.final_metrics = {{"bleu", 5.5}};
+  const json j = json::parse(json_text(row_to_json(row)));
+  EXPECT_TRUE(j.at("test").at("metrics").at(3).at("value").is_null());
+  const RunResult back = row_from_json(j);
+  ASSERT_EQ(back.test->metrics.size(), 5u);
+  EXPECT_EQ(back.test->metrics[4], row.test->metrics[4]);
+  EXPECT_EQ(back.test->metrics[3].name, "iou.10");
+  EXPECT_TRUE(std::isnan(back.test->metrics[3].value));
+  EXPECT_EQ(back.final_metrics, row.final_metrics);
+}
+
+/// Schema 1 had one metric and a target of its own name.
+TEST(RunJson, ReadsTheSchemaBefore) {
+  json j = to_json(sample_result());
+  j["schema"] = 1;
+  const auto as_before = [](json& evaluation) {
+    if (evaluation.is_null()) return;
+    evaluation["accuracy"] = evaluation.at("metrics").at(0).at("value");
+    evaluation.erase("metrics");
+  };
+  for (json& row : j["rows"]) {
+    for (const char* key : {"test", "test_at_equal_samples", "test_at_equal_time"}) as_before(row.at(key));
+    for (json& evaluation : row.at("evaluations")) as_before(evaluation);
+    row["target_accuracy"] = row.at("target");
+    for (const char* key : {"target", "final_metrics", "loading_share"}) row.erase(key);
+  }
+  const ExperimentResult back = from_json(j);
+  EXPECT_EQ(back.rows[1].test->metrics, sample_result().rows[1].test->metrics);
+  EXPECT_EQ(back.rows[1].evaluations[0].main()->value, sample_result().rows[1].evaluations[0].main()->value);
+  EXPECT_EQ(back.rows[1].target, 0.98);
+  EXPECT_FALSE(back.rows[1].loading_share);
+  EXPECT_EQ(to_json(back).at("schema"), 2);
 }
 
 TEST(RunJson, SchedulesComeBackWholeAndMayBeAbsent) {
@@ -157,8 +199,11 @@ TEST(RunJson, NamesTheSourceOfWhatItCannotRead) {
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("old/run.json"), std::string::npos);
     EXPECT_NE(std::string(e.what()).find("99"), std::string::npos);
+    EXPECT_NE(std::string(e.what()).find("schemas 1 to 2"), std::string::npos);
   }
-  j["schema"] = 1;
+  j["schema"] = 0;
+  EXPECT_THROW(from_json(j), Error);
+  j["schema"] = 2;
   j["rows"][0]["status"] = "splendid";
   EXPECT_THROW(from_json(j), Error);
   j["rows"][0]["status"] = "ok";

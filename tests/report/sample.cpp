@@ -42,6 +42,7 @@ RunResult ok_row(const char* strategy, const char* plan, int devices, double ste
   row.samples_per_second = 128 / step;
   row.scaling_efficiency = 0.0212 / step / devices;
   row.busy_share.assign(devices, devices == 1 ? 0.985 : 0.87);
+  row.loading_share = 0.004;
   row.exposed_communication = devices == 1 ? 0.0 : 0.081;
   row.hidden_communication = devices == 1 ? 0.0 : 0.104;
   row.bytes_per_step = devices == 1 ? 0 : 4811304;
@@ -52,10 +53,11 @@ RunResult ok_row(const char* strategy, const char* plan, int devices, double ste
   for (int s = 1; s <= kSteps; ++s)
     row.curve.push_back({s, 128 * s, s * step, 2.3 * std::exp(-s / 60.0) + 0.05 + 0.02 * std::sin(s * 1.7)});
   for (int s = 100; s <= kSteps; s += 100)
-    row.evaluations.push_back({s, 128 * s, s / 469.0, s * step, 0.3 * std::exp(-s / 150.0) + 0.04, 0.99 - 0.1 * std::exp(-s / 90.0)});
+    row.evaluations.push_back({s, 128 * s, s / 469.0, s * step, 0.3 * std::exp(-s / 150.0) + 0.04,
+                               {{"accuracy", 0.99 - 0.1 * std::exp(-s / 90.0)}}});
   row.test = row.test_at_equal_samples = row.evaluations.back();
   row.test_at_equal_time = row.evaluations[2];
-  row.target_accuracy = 0.98;
+  row.target = 0.98;
   row.to_target = ToTarget{300, 300 / 469.0, 300 * step};
   row.timeline = sample_timeline(devices, step);
   return row;
@@ -109,6 +111,24 @@ ExperimentResult sample_result() {
   late.status = RunStatus::timed_out;
   late.reason = "no step in 60 s; raise --time-limit";
   result.rows.push_back(late);
+  return result;
+}
+
+ExperimentResult segmentation_sample() {
+  ExperimentResult result = sample_result();
+  result.experiment = "camvid";
+  result.data_source = "CamVid";
+  for (RunResult& row : result.rows) {
+    row.target = 0.3;
+    row.loading_share = 0.123;
+    const auto change = [](EvaluationPoint& e) {
+      const double iou = e.main()->value - 0.5;
+      e.metrics = {{"mean_iou", iou}, {"pixel_accuracy", iou + 0.3}, {"iou.0", iou + 0.1}, {"iou.1", std::nan("")}, {"iou.2", iou - 0.1}};
+    };
+    for (EvaluationPoint& e : row.evaluations) change(e);
+    for (auto* e : {&row.test, &row.test_at_equal_samples, &row.test_at_equal_time})
+      if (*e) change(**e);
+  }
   return result;
 }
 

@@ -8,6 +8,8 @@
 namespace trireme::testing {
 
 ExperimentResult sample_result();
+/// The same of a segmentation: several metrics, of three classes too, and a share of time for loading that is worth showing.
+ExperimentResult segmentation_sample();
 
 /// A fresh folder below the system's temporary one, removed with everything in it at the end.
 class TemporaryFolder {

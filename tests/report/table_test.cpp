@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
+#include "report/columns.h"
 #include "report/width.h"
 #include "sample.h"
 
@@ -11,6 +13,7 @@ namespace trireme {
 namespace {
 
 using ::trireme::testing::sample_result;
+using ::trireme::testing::segmentation_sample;
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream in(text);
@@ -53,6 +56,36 @@ TEST(Table, TellsWhyRowsFailedAndWhatToMind) {
   EXPECT_NE(text.find("tensor on 2 devices: timed out: no step in 60 s; raise --time-limit"), std::string::npos) << text;
   EXPECT_NE(text.find("ok [1]"), std::string::npos);
   EXPECT_NE(text.find("[1] 4 workers share 2 cores"), std::string::npos);
+}
+
+TEST(Table, OfAClassificationShowsAccuracies) {
+  const std::string text = comparison_table(sample_result(), {.width = 1000});
+  EXPECT_NE(text.find("loss / accuracy"), std::string::npos) << text;
+  EXPECT_NE(text.find("0.0608 / 98.9 %"), std::string::npos) << text;
+  EXPECT_EQ(text.find("loading"), std::string::npos) << "0.4 % of a step are not worth a column";
+  EXPECT_EQ(text.find("by class"), std::string::npos);
+}
+
+TEST(Table, ShowsTheMetricsOfTheTask) {
+  ExperimentResult result = segmentation_sample();
+  result.rows[0].final_metrics = {{"bleu", 12.345}};
+  const std::vector<std::string> lines = lines_of(comparison_table(result, {.width = 1000}));
+  for (const char* title : {"pixel accuracy", "BLEU", "loading"}) EXPECT_NE(lines[0].find(title), std::string::npos) << title;
+  EXPECT_NE(lines[1].find("loss / mean IoU"), std::string::npos) << lines[1];
+  EXPECT_NE(lines[3].find("0.0608 / 48.9 %"), std::string::npos) << lines[3];
+  EXPECT_NE(lines[3].find("78.9 %"), std::string::npos) << lines[3];
+  EXPECT_NE(lines[3].find("12.3"), std::string::npos) << lines[3];
+  EXPECT_EQ(lines[0].find("IoU of class"), std::string::npos) << "classes have a table of their own";
+  const auto begin = std::find(lines.begin(), lines.end(), "test set, by class");
+  ASSERT_NE(begin, lines.end());
+  EXPECT_TRUE(begin[1].starts_with("class  single, 1  data, 2")) << begin[1];
+  EXPECT_TRUE(begin[4].starts_with("    0       58.9     58.9")) << begin[4];
+  EXPECT_TRUE(begin[5].starts_with("    1          –        –")) << begin[5];
+}
+
+TEST(Table, NamesWhoFirstReachedTheTarget) {
+  EXPECT_NE(summary(sample_result())[2].find("First at a test accuracy of 98.0 %: data on 2 devices"), std::string::npos);
+  EXPECT_NE(summary(segmentation_sample())[2].find("First at a test mean IoU of 30.0 %"), std::string::npos);
 }
 
 TEST(Table, IsPlainAsciiWhereAsked) {

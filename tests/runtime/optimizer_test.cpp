@@ -1,4 +1,4 @@
-// One-pass updates against PyTorch's formulas written element by element in double.
+// One-pass updates against PyTorch's formulas, and those of papers, written element by element in double.
 #include "runtime/optimizer.h"
 
 #include <ATen/ATen.h>
@@ -20,28 +20,90 @@ at::Tensor draw(int64_t n, uint64_t key, at::ScalarType type) {
   return t.to(type);
 }
 
-/// torch.optim.SGD, Adam and AdamW (documentation of PyTorch 1.13), one element at a time.
+double norm(const std::vector<double>& values) {
+  double squares = 0;
+  for (double value : values) squares += value * value;
+  return std::sqrt(squares);
+}
+
+/// One parameter, element by element. torch.optim.SGD, Adam, AdamW, Adagrad and RMSprop: documentation of PyTorch 1.13. LARS: You,
+/// Gitman, Ginsburg 2017, equation 6 and algorithm 1. LAMB: You et al. 2019, algorithm 2, phi(x) = x.
 struct Reference {
   OptimizerConfig c;
-  std::vector<double> w, a, b;
+  std::vector<double> w, a, b, m;
+  std::vector<std::vector<double>> history = {};  ///< weights after each step
 
-  void step(const std::vector<double>& gradient, double scale, double lr, int64_t t) {
-    for (size_t i = 0; i < w.size(); ++i) {
-      double g = gradient[i] * scale;
-      if (c.kind == Kind::adamw) w[i] -= lr * c.weight_decay * w[i];
-      else g += c.weight_decay * w[i];
-      if (c.kind == Kind::sgd) {
-        if (c.momentum != 0) {
-          a[i] = t == 1 ? g : c.momentum * a[i] + g;
-          g = c.nesterov ? g + c.momentum * a[i] : a[i];
+  void step(std::vector<double> g, double lr, int64_t t) {
+    const double local = c.kind == Kind::lars ? lars_rate(g) : 1;
+    for (size_t i = 0; i < w.size(); ++i)
+      if (c.kind != Kind::adamw && c.kind != Kind::lamb) g[i] += c.weight_decay * w[i];
+    switch (c.kind) {
+      case Kind::sgd: sgd(g, lr, t); break;
+      case Kind::adam:
+      case Kind::adamw:
+      case Kind::lamb: adam(g, lr, t); break;
+      case Kind::adagrad:
+        for (size_t i = 0; i < w.size(); ++i) {
+          a[i] += g[i] * g[i];
+          w[i] -= lr / (1 + double(t - 1) * c.rate_decay) * g[i] / (std::sqrt(a[i]) + c.epsilon);
         }
-        w[i] -= lr * g;
-        continue;
-      }
-      a[i] = c.beta1 * a[i] + (1 - c.beta1) * g;
-      b[i] = c.beta2 * b[i] + (1 - c.beta2) * g * g;
-      const double m = a[i] / (1 - std::pow(c.beta1, double(t))), v = b[i] / (1 - std::pow(c.beta2, double(t)));
-      w[i] -= lr * m / (std::sqrt(v) + c.epsilon);
+        break;
+      case Kind::rmsprop: rmsprop(g, lr); break;
+      case Kind::lars:
+        for (size_t i = 0; i < w.size(); ++i) {
+          m[i] = c.momentum * m[i] + lr * local * g[i];
+          w[i] -= m[i];
+        }
+        break;
+    }
+    history.push_back(w);
+  }
+
+  /// Of the weights after all steps so far, the newest counting most: each share is ema times the next one's.
+  std::vector<double> average() const {
+    std::vector<double> sum(w.size());
+    double shares = 0;
+    for (size_t t = 0; t < history.size(); ++t) {
+      const double share = std::pow(c.ema, double(history.size() - 1 - t));
+      shares += share;
+      for (size_t i = 0; i < w.size(); ++i) sum[i] += share * history[t][i];
+    }
+    for (double& value : sum) value /= shares;
+    return sum;
+  }
+
+ private:
+  double lars_rate(const std::vector<double>& g) const { return c.trust * norm(w) / (norm(g) + c.weight_decay * norm(w)); }
+
+  void sgd(const std::vector<double>& g, double lr, int64_t t) {
+    for (size_t i = 0; i < w.size(); ++i) {
+      m[i] = t == 1 ? g[i] : c.momentum * m[i] + g[i];
+      w[i] -= lr * (c.nesterov ? g[i] + c.momentum * m[i] : m[i]);
+    }
+  }
+
+  void adam(const std::vector<double>& g, double lr, int64_t t) {
+    std::vector<double> r(w.size());
+    for (size_t i = 0; i < w.size(); ++i) {
+      a[i] = c.beta1 * a[i] + (1 - c.beta1) * g[i];
+      b[i] = c.beta2 * b[i] + (1 - c.beta2) * g[i] * g[i];
+      r[i] = a[i] / (1 - std::pow(c.beta1, double(t))) / (std::sqrt(b[i] / (1 - std::pow(c.beta2, double(t)))) + c.epsilon);
+      if (c.kind == Kind::lamb) r[i] += c.weight_decay * w[i];
+    }
+    const double ratio = c.kind == Kind::lamb ? norm(w) / norm(r) : 1;
+    for (size_t i = 0; i < w.size(); ++i) {
+      if (c.kind == Kind::adamw) w[i] -= lr * c.weight_decay * w[i];
+      w[i] -= lr * ratio * r[i];
+    }
+  }
+
+  void rmsprop(const std::vector<double>& g, double lr) {
+    for (size_t i = 0; i < w.size(); ++i) {
+      a[i] = c.alpha * a[i] + (1 - c.alpha) * g[i] * g[i];
+      b[i] = c.alpha * b[i] + (1 - c.alpha) * g[i];
+      const double step = g[i] / (std::sqrt(a[i] - (c.centered ? b[i] * b[i] : 0)) + c.epsilon);
+      m[i] = c.momentum * m[i] + step;
+      w[i] -= lr * m[i];
     }
   }
 };
@@ -54,30 +116,51 @@ std::vector<OptimizerConfig> configs() {
   all[4].kind = Kind::adam;
   all[5].kind = Kind::adam, all[5].weight_decay = 0.1, all[5].beta1 = 0.8, all[5].beta2 = 0.95, all[5].epsilon = 1e-3;
   all[6].kind = Kind::adamw, all[6].weight_decay = 0.1;
+  all.push_back({.kind = Kind::adagrad, .epsilon = 1e-10});
+  all.push_back({.kind = Kind::adagrad, .weight_decay = 0.1, .rate_decay = 0.2, .initial_accumulator = 0.3});
+  all.push_back({.kind = Kind::rmsprop});
+  all.push_back({.kind = Kind::rmsprop, .momentum = 0.9, .weight_decay = 0.1, .epsilon = 1e-3, .alpha = 0.9});
+  all.push_back({.kind = Kind::rmsprop, .epsilon = 1e-3, .alpha = 0.8, .centered = true});
+  all.push_back({.kind = Kind::rmsprop, .momentum = 0.5, .weight_decay = 0.01, .epsilon = 1e-3, .alpha = 0.9, .centered = true});
+  all.push_back({.kind = Kind::lars, .momentum = 0.9, .weight_decay = 0.05, .trust = 0.02});
+  all.push_back({.kind = Kind::lars, .trust = 0.1});
+  all.push_back({.kind = Kind::lamb, .epsilon = 1e-6});
+  all.push_back({.kind = Kind::lamb, .weight_decay = 0.1, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3});
+  const size_t without = all.size();
+  for (size_t i = 0; i < without; ++i) {
+    all.push_back(all[i]);
+    all.back().ema = 0.6;
+  }
   return all;
 }
+
+/// The state's tensors lie in longer ones, as parts of a bucket's do.
+constexpr int64_t kStateOffset = 3;
 
 /// Several steps on one slice of a flat buffer, the gradient in `contributors` summands.
 void check(const OptimizerConfig& config, Range slice, int contributors, at::ScalarType type, double tolerance) {
   const int64_t length = slice.end + 5;
+  const auto n = size_t(slice.size());
   at::Tensor master = draw(length, 1, type);
   const at::Tensor before = master.clone();
-  std::vector<at::Tensor> state;
-  for (int i = 0; i < optimizer_state_count(config); ++i) state.push_back(at::zeros({slice.size()}, type));
-  Reference reference{config, {}, std::vector<double>(size_t(slice.size())), std::vector<double>(size_t(slice.size()))};
+  std::vector<at::Tensor> state = make_optimizer_state(config, kStateOffset + slice.size() + 1, before.options());
+  ASSERT_EQ(int(state.size()), optimizer_state_count(config));
+  Reference reference{config, {}, std::vector<double>(n, config.initial_accumulator), std::vector<double>(n), std::vector<double>(n)};
   for (int64_t i = slice.begin; i < slice.end; ++i) reference.w.push_back(master[i].item<double>());
   for (int64_t step = 1; step <= 4; ++step) {
+    const double lr = 0.1 / double(step), scale = step == 2 ? 0.5 : 1;
     std::vector<at::Tensor> gradients;
-    std::vector<double> sum(size_t(slice.size()));
+    std::vector<double> sum(n);
     for (int c = 0; c < contributors; ++c) {
       gradients.push_back(draw(length, uint64_t(100 * step + c), type));
       at::Tensor wide = gradients.back().to(at::kDouble);
-      for (int64_t i = slice.begin; i < slice.end; ++i) sum[size_t(i - slice.begin)] += wide.data_ptr<double>()[i];
+      for (int64_t i = slice.begin; i < slice.end; ++i) sum[size_t(i - slice.begin)] += scale * wide.data_ptr<double>()[i];
     }
-    const double lr = 0.1 / double(step), scale = step == 2 ? 0.5 : 1;
-    update_slice(config, {.slice = slice, .gradients = gradients, .gradient_offset = slice.begin, .gradient_scale = scale,
-                          .master = &master, .state = state, .learning_rate = lr, .step = step});
-    reference.step(sum, scale, lr, step);
+    SliceUpdate work{.slice = slice, .gradients = gradients, .gradient_offset = slice.begin, .gradient_scale = scale,
+                     .master = &master, .state = state, .state_offset = kStateOffset, .learning_rate = lr, .step = step};
+    if (config.is_layerwise()) work.trust = trust_ratio(config, measure_slice(config, work));
+    update_slice(config, work);
+    reference.step(sum, lr, step);
   }
   at::Tensor wide = master.to(at::kDouble);
   for (int64_t i = 0; i < length; ++i) {
@@ -86,9 +169,13 @@ void check(const OptimizerConfig& config, Range slice, int contributors, at::Sca
     else
       ASSERT_NEAR(wide.data_ptr<double>()[i], reference.w[size_t(i - slice.begin)], tolerance) << "at " << i;
   }
+  if (config.ema == 0) return;
+  wide = state.back().to(at::kDouble);
+  const std::vector<double> average = reference.average();
+  for (size_t i = 0; i < n; ++i) ASSERT_NEAR(wide.data_ptr<double>()[kStateOffset + int64_t(i)], average[i], tolerance) << "at " << i;
 }
 
-TEST(Optimizer, PyTorchsFormulas) {
+TEST(Optimizer, FormulasOfPyTorchAndThePapers) {
   int number = 0;
   for (const OptimizerConfig& config : configs()) {
     SCOPED_TRACE("configuration " + std::to_string(number++));
@@ -173,14 +260,78 @@ TEST(Optimizer, ComputeCopyRoundsToNearestEven) {
 TEST(Optimizer, StateTensors) {
   std::vector<int> counts;
   for (const OptimizerConfig& config : configs()) counts.push_back(optimizer_state_count(config));
-  EXPECT_EQ(counts, (std::vector<int>{0, 0, 1, 1, 2, 2, 2}));
+  EXPECT_EQ(counts, (std::vector<int>{0, 0, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 3, 1, 0, 2, 2,  // with averaged weights one more
+                                      1, 1, 2, 2, 3, 3, 3, 2, 2, 2, 3, 3, 4, 2, 1, 3, 3}));
 }
 
 TEST(Optimizer, Names) {
-  EXPECT_EQ(parse_optimizer("sgd", "k"), Kind::sgd);
-  EXPECT_EQ(parse_optimizer("adam", "k"), Kind::adam);
-  EXPECT_EQ(parse_optimizer("adamw", "k"), Kind::adamw);
-  expect_error(Blame::user, {"optimizer.kind", "\"lamb\"", "sgd, adam or adamw"}, [] { parse_optimizer("lamb", "optimizer.kind"); });
+  for (const std::string& name : optimizer_names()) EXPECT_EQ(name_of(parse_optimizer(name, "k")), name);
+  EXPECT_EQ(optimizer_names().size(), 7u);
+  expect_error(Blame::user, {"optimizer.kind", "\"lamp\"", "sgd, adam, adamw, adagrad, rmsprop, lars, lamb"},
+               [] { parse_optimizer("lamp", "optimizer.kind"); });
+}
+
+// -- layer-wise
+
+/// Where a norm is zero there is nothing to scale by.
+TEST(TrustRatio, WithoutNorms) {
+  const OptimizerConfig lars{.kind = Kind::lars, .weight_decay = 0.5, .trust = 0.1}, lamb{.kind = Kind::lamb};
+  EXPECT_DOUBLE_EQ(trust_ratio(lars, {.weights = 4, .step = 9}), 0.1 * 2 / (3 + 0.5 * 2));
+  EXPECT_DOUBLE_EQ(trust_ratio(lamb, {.weights = 4, .step = 9}), 2.0 / 3);
+  for (const OptimizerConfig& config : {lars, lamb}) {
+    EXPECT_EQ(trust_ratio(config, {.weights = 0, .step = 9}), 1);
+    EXPECT_EQ(trust_ratio(config, {.weights = 4, .step = 0}), 1);
+  }
+}
+
+/// Sums of squares may be taken piece by piece: lengths that are no multiple of a vector register's.
+TEST(MeasureSlice, AddsUpOverPieces) {
+  for (at::ScalarType type : {at::kFloat, at::kDouble})
+    for (const OptimizerConfig& config : {OptimizerConfig{.kind = Kind::lars}, OptimizerConfig{.kind = Kind::lamb, .weight_decay = 0.1}}) {
+      constexpr int64_t kLength = 5003;
+      at::Tensor master = draw(kLength, 1, type);
+      const std::vector<at::Tensor> gradients{draw(kLength, 2, type)};
+      auto measure = [&](std::vector<at::Tensor>& state, Range range) {
+        return measure_slice(config, {.slice = range, .gradients = gradients, .gradient_offset = range.begin, .gradient_scale = 0.5,
+                                      .master = &master, .state = state, .state_offset = range.begin});
+      };
+      std::vector<at::Tensor> once = make_optimizer_state(config, kLength, master.options());
+      std::vector<at::Tensor> pieces = make_optimizer_state(config, kLength, master.options());
+      const SquareSums whole = measure(once, {0, kLength});
+      SquareSums sum;
+      for (const Range& range : {Range{0, 0}, Range{0, 1}, Range{1, 18}, Range{18, 2500}, Range{2500, 5003}}) {
+        const SquareSums part = measure(pieces, range);
+        sum.weights += part.weights;
+        sum.step += part.step;
+      }
+      EXPECT_NEAR(sum.weights, whole.weights, 1e-12 * whole.weights);
+      EXPECT_NEAR(sum.step, whole.step, 1e-12 * whole.step);
+      EXPECT_NEAR(whole.weights, master.to(at::kDouble).square().sum().item<double>(), 1e-12 * whole.weights);
+      const double squares = 0.25 * gradients[0].to(at::kDouble).square().sum().item<double>();
+      EXPECT_EQ(std::abs(whole.step - squares) <= 1e-12 * squares, config.kind == Kind::lars);
+      for (size_t k = 0; k < once.size(); ++k) EXPECT_TRUE(at::equal(once[k], pieces[k]));
+    }
+}
+
+/// A gradient that never changes has no variance but for rounding, which must not become a NaN.
+TEST(Optimizer, CenteredRmspropOfAConstantGradient) {
+  const OptimizerConfig config{.kind = Kind::rmsprop, .epsilon = 1e-3, .alpha = 0.5, .centered = true};
+  at::Tensor master = at::zeros({64}, at::kFloat);
+  std::vector<at::Tensor> state = make_optimizer_state(config, 64, master.options());
+  const std::vector<at::Tensor> gradients{draw(64, 3, at::kFloat)};
+  for (int64_t step = 1; step <= 60; ++step)
+    update_slice(config, {.slice = {0, 64}, .gradients = gradients, .master = &master, .state = state, .learning_rate = 1e-6, .step = step});
+  EXPECT_TRUE(at::isfinite(master).all().item<bool>());
+}
+
+TEST(ExchangeValues, OfFlatTensors) {
+  at::Tensor a = draw(3001, 1, at::kFloat), b = draw(3001, 2, at::kFloat);
+  const at::Tensor first = a.clone(), second = b.clone();
+  exchange_values(a, b);
+  EXPECT_TRUE(at::equal(a, second) && at::equal(b, first));
+  at::Tensor longer = draw(3002, 3, at::kFloat), wide = draw(3001, 3, at::kDouble);
+  expect_error(Blame::run, {"internal error", "of one kind"}, [&] { exchange_values(a, longer); });
+  expect_error(Blame::run, {"internal error", "of one kind"}, [&] { exchange_values(a, wide); });
 }
 
 }  // namespace

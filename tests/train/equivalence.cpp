@@ -28,9 +28,14 @@ Model small_model(const std::string& name) {
 
 std::function<Batch(int64_t)> random_batches(const Model& model, std::vector<int64_t> sizes, uint64_t seed) {
   const Shape sample = model.node(0).sample_shape, labels_of_one = model.node(1).sample_shape;
-  return [sizes, seed, sample, labels_of_one](int64_t step) {
+  const auto& readers = model.consumers(0);
+  // a sequence of targets, or words looked up in a table: a model of language
+  const bool tokens = labels_of_one.size() == 1 || std::any_of(readers.begin(), readers.end(), [&](NodeId id) {
+                        return model.node(id).layer->kind() == "embedding";
+                      });
+  return [sizes, seed, sample, labels_of_one, tokens](int64_t step) {
     const int64_t n = sizes.at(size_t(step) % sizes.size());
-    auto load = [sample, labels_of_one, seed, step](Range range) {
+    auto load = [sample, labels_of_one, tokens, seed, step](Range range) {
       Shape shape = sample, target_shape = labels_of_one;
       shape.insert(shape.begin(), range.size());
       target_shape.insert(target_shape.begin(), range.size());
@@ -41,8 +46,7 @@ std::function<Batch(int64_t)> random_batches(const Model& model, std::vector<int
       const int64_t first_label = first * element_count(labels_of_one);
       for (int64_t i = 0; i < target.numel(); ++i)
         target.data_ptr<int64_t>()[i] = int64_t(labels.uniform(uint64_t(first_label + i)) * kClasses);
-      // a target per position: a model of language, which reads tokens
-      if (!labels_of_one.empty()) data = data.mul(1000).to(at::kLong).remainder(kClasses);
+      if (tokens) data = data.mul(1000).to(at::kLong).remainder(kClasses);
       if (data.dim() == 4 && data.numel() > 0) data = data.contiguous(at::MemoryFormat::ChannelsLast);
       return std::vector<at::Tensor>{data, target};
     };
@@ -91,11 +95,16 @@ void expect_same(const std::vector<Snapshot>& actual, const std::vector<Snapshot
     EXPECT_LE(std::abs(actual[s].loss - expected[s].loss), tolerance * std::abs(expected[s].loss))
         << actual[s].loss << " instead of " << expected[s].loss;
     ASSERT_EQ(actual[s].names.size(), expected[s].names.size());
+    ASSERT_GE(actual[s].averages.size(), actual[s].names.size());
     for (size_t e = 0; e < expected[s].names.size(); ++e) {
       const std::string& name = expected[s].names[e];
       const auto a = size_t(std::find(actual[s].names.begin(), actual[s].names.end(), name) - actual[s].names.begin());
       ASSERT_LT(a, actual[s].names.size()) << name;
       EXPECT_LE(relative_difference(actual[s].parameters[a], expected[s].parameters[e]), tolerance) << name;
+      ASSERT_EQ(actual[s].averages[a].defined(), expected[s].averages[e].defined()) << name;
+      if (expected[s].averages[e].defined()) {
+        EXPECT_LE(relative_difference(actual[s].averages[a], expected[s].averages[e]), tolerance) << "average of " << name;
+      }
       if (!actual[s].gradients[a].defined() || !expected[s].gradients[e].defined()) continue;
       EXPECT_LE(relative_difference(actual[s].gradients[a], expected[s].gradients[e]), tolerance) << "gradient of " << name;
     }

@@ -51,7 +51,7 @@ std::vector<Snapshot> run_recipe(const Model& model, const Plan& plan, const Rec
 /// One device; `micro_batches` only where they change the result (batch norm).
 Plan single_plan(const Model& model, int micro_batches = 1);
 
-/// Compares by parameter name; gradients where both have them.
+/// Compares by parameter name; gradients where both have them; averages where they are kept.
 void expect_same(const std::vector<Snapshot>& actual, const std::vector<Snapshot>& expected, double tolerance);
 
 /// Runs `plan` with two passes and with one and compares both with one device.

@@ -34,7 +34,8 @@ seed = 7
 batch = 64
 length = "3 epochs"
 evaluate_every = "50 steps"
-target_accuracy = 0.98
+target = 0.98
+label_smoothing = 0.1
 precision = "bf16"
 batch_norm = "global"
 strategies = ["single", "hybrid"]
@@ -55,7 +56,8 @@ warmup = "0.5 epochs")");
   EXPECT_EQ(e.batch, 64);
   EXPECT_EQ(e.length.count, 3);
   EXPECT_EQ(e.evaluate_every.unit, Length::Unit::steps);
-  EXPECT_EQ(e.target_accuracy, 0.98);
+  EXPECT_EQ(e.target, 0.98);
+  EXPECT_EQ(e.label_smoothing, 0.1);
   EXPECT_EQ(e.precision, Precision::bf16);
   EXPECT_EQ(e.batch_norm, BatchNormScope::global);
   EXPECT_EQ(e.strategies, (std::vector<std::string>{"single", "hybrid"}));
@@ -80,7 +82,9 @@ TEST_F(ExperimentFile, Defaults) {
   EXPECT_EQ(e.name, "trireme_experiment_test");
   EXPECT_EQ(e.batch, 128);
   EXPECT_EQ(e.precision, Precision::fp32);
-  EXPECT_FALSE(e.target_accuracy);
+  EXPECT_FALSE(e.target || e.loading_threads);
+  EXPECT_EQ(e.label_smoothing, 0);
+  EXPECT_EQ(e.beam, 1);
   EXPECT_EQ(e.threads, 1);
   EXPECT_TRUE(e.device_threads.empty());
   EXPECT_TRUE(e.device_speeds.empty() && e.frozen.empty());
@@ -127,16 +131,94 @@ TEST_F(ExperimentFile, SpeedsFollowThreads) {
   expect_error(Blame::user, {file_.string(), "device_speeds lists 2 of 3 devices", "fewer devices"}, [&] { cluster_of(e, 3); });
 }
 
-TEST_F(ExperimentFile, TextNeedsALanguageModel) {
+TEST_F(ExperimentFile, TextHasASequence) {
   std::ofstream(file_) << "[model]\nname = \"lstm-lm\"\n[data]\nname = \"generated-text\"\nsequence = 20\n[optimizer]\n";
   EXPECT_EQ(read_experiment(file_, {}).data.sequence, 20);
   ExperimentOverrides o;
-  o.set = {"model.name=mlp"};
-  expect_error(Blame::user, {"model.name", "data set generated-text holds text", "language model"}, [&] { read_experiment(file_, o); });
   o.set = {"data.name=digits"};
   expect_error(Blame::user, {"sequence", "digits is no text"}, [&] { read_experiment(file_, o); });
-  o.set = {"data.name=digits", "data.sequence=0"};
-  expect_error(Blame::user, {"model.name", "data set digits holds no text"}, [&] { read_experiment(file_, o); });
+}
+
+TEST_F(ExperimentFile, TablesOfDataAndTranslation) {
+  ExperimentOverrides o;
+  o.set = {"data.workers=3", "translation.beam=4", "translation.length_penalty=1.5"};
+  const Experiment e = read("", "", o);
+  EXPECT_EQ(e.loading_threads, 3);
+  EXPECT_EQ(e.beam, 4);
+  EXPECT_EQ(e.length_penalty, 1.5);
+  for (const auto& [set, parts] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"data.workers=-1", {"at least 0"}}, {"data.workers=5000", {"5000 threads", "0 to 1024"}},
+           {"translation.beam=0", {"at least 1"}}, {"translation.length_penalty=-1", {"at least 0"}}}) {
+    o.set = {set};
+    SCOPED_TRACE(set);
+    refuse(parts, "", "", o);
+  }
+}
+
+/// Data of any task, only to be asked about themselves.
+class EmptySet final : public Dataset {
+ public:
+  EmptySet(LearningTask task, int64_t vocabulary) : task_(task), vocabulary_(vocabulary) {}
+  int64_t size() const override { return 0; }
+  Shape sample_shape() const override { return {8}; }
+  Shape target_shape() const override { return task_ == LearningTask::classification ? Shape{} : Shape{8}; }
+  LearningTask task() const override { return task_; }
+  int64_t classes() const override { return 8; }
+  int64_t vocabulary() const override { return vocabulary_; }
+  Samples get(std::span<const int64_t>, const Draw&) const override { return {}; }
+
+ private:
+  LearningTask task_;
+  int64_t vocabulary_;
+};
+
+TaskData data_for(LearningTask task, int64_t vocabulary = 0) {
+  TaskData data;
+  data.train = data.test = std::make_shared<EmptySet>(task, vocabulary);
+  return data;
+}
+
+TEST_F(ExperimentFile, ModelsMustFitTheTask) {
+  Experiment e = read("");
+  EXPECT_EQ(build_model(e, data_for(LearningTask::classification)).node(1).sample_shape, Shape{});
+  EXPECT_EQ(build_model(e, data_for(LearningTask::regression)).node(1).sample_shape, Shape{8});
+  expect_error(Blame::user, {"trireme_experiment_test.toml:3: model.name", "mlp", "not for language", "transformer-lm"},
+               [&] { build_model(e, data_for(LearningTask::language, 8)); });
+  expect_error(Blame::user, {"model.name", "mlp", "reads numbers", "digits holds token ids"},
+               [&] { build_model(e, data_for(LearningTask::classification, 8)); });
+  e.model_name = "lstm-lm";
+  e.model_options = {};
+  EXPECT_EQ(build_model(e, data_for(LearningTask::language, 8)).node(1).sample_shape, Shape{8});
+  expect_error(Blame::user, {"lstm-lm", "not for segmentation", "digits"}, [&] { build_model(e, data_for(LearningTask::segmentation)); });
+}
+
+TEST_F(ExperimentFile, TargetSmoothingAndBeamMustFitTheTask) {
+  Experiment e = read("target = 98");
+  expect_error(Blame::user, {"target", "98", "accuracy of classification is a share", "0.98"},
+               [&] { build_model(e, data_for(LearningTask::classification)); });
+  EXPECT_NO_THROW(build_model(e, data_for(LearningTask::regression))) << "an RMSE";
+  e = read("label_smoothing = 0.1");
+  EXPECT_NO_THROW(build_model(e, data_for(LearningTask::classification)));
+  expect_error(Blame::user, {"label_smoothing", "0.1", "regression takes none"}, [&] { build_model(e, data_for(LearningTask::regression)); });
+  e = read("");
+  e.beam = 4;
+  expect_error(Blame::user, {"translation.beam", "4", "is for classification"},
+               [&] { build_model(e, data_for(LearningTask::classification)); });
+}
+
+TEST_F(ExperimentFile, SetsInMemoryAreLoadedByTheWorkers) {
+  class Decoding final : public Dataset {
+    int64_t size() const override { return 0; }
+    Shape sample_shape() const override { return {}; }
+    int64_t classes() const override { return 1; }
+    bool decodes() const override { return true; }
+    Samples get(std::span<const int64_t>, const Draw&) const override { return {}; }
+  };
+  Experiment e = read("");
+  EXPECT_EQ(loading_threads_of(e, EmptySet(LearningTask::regression, 0)), 0);
+  EXPECT_EQ(loading_threads_of(e, Decoding()), 1);
+  e.loading_threads = 3;
+  EXPECT_EQ(loading_threads_of(e, EmptySet(LearningTask::regression, 0)), 3);
 }
 
 TEST_F(ExperimentFile, Refused) {
@@ -150,7 +232,10 @@ TEST_F(ExperimentFile, Refused) {
   refuse({"evaluate_every", "more than zero"}, "evaluate_every = \"0 steps\"");
   refuse({"time_limit", "2 parsecs"}, "time_limit = \"2 parsecs\"");
   refuse({"device_memory", "2 Gigs", "GiB"}, "device_memory = \"2 Gigs\"");
-  refuse({"target_accuracy", "between 0 and 1", "0.98"}, "target_accuracy = 98");
+  refuse({"trireme_experiment_test.toml:1", "target_accuracy", "is called target", "target = 0.98"}, "target_accuracy = 0.98");
+  refuse({"target", "must be finite"}, "target = inf");
+  refuse({"label_smoothing", "below 1"}, "label_smoothing = 1.0");
+  refuse({"label_smoothing", "at least 0"}, "label_smoothing = -0.1");
   refuse({"devices", "0"}, "devices = [0]");
   refuse({"devices", "1000"}, "devices = [1000]");
   refuse({"batch_norm", "everywhere", "global"}, "batch_norm = \"everywhere\"");
@@ -164,10 +249,10 @@ TEST_F(ExperimentFile, Refused) {
   refuse({"frozen", "\"*x\"", "at the end only", "layer1.*"}, "frozen = [\"*x\"]");
   refuse({"batch_norm", "defered", "deferred"}, "batch_norm = \"defered\"");
   refuse({"micro_batches", "at least 0"}, "micro_batches = -1");
-  refuse({"kind", "lamb", "adamw"}, "", "kind = \"lamb\"");
+  refuse({"kind", "lamp", "did you mean \"lamb\""}, "", "kind = \"lamp\"");
   refuse({"nesterov", "needs momentum"}, "", "nesterov = true\nmomentum = 0");
   refuse({"learning_rate", "at least 0"}, "", "learning_rate = -1");
-  refuse({"beta1"}, "", "beta1 = 0.9");  // not an option of SGD
+  refuse({"beta1", "sgd does not take it", "adam, adamw, lamb do"}, "", "beta1 = 0.9");
   refuse({"momentum"}, "", "kind = \"adam\"\nmomentum = 0.9");
   refuse({"beta1", "below 1"}, "", "kind = \"adam\"\nbeta1 = 1.0");
   refuse({"beta2", "below 1"}, "", "kind = \"adam\"\nbeta2 = 1.5");

@@ -1,6 +1,7 @@
-// oracle_train FOLDER MODEL CLASSES STEPS SIZES KIND LR MOMENTUM NESTEROV DECAY CLIP SHAPE: trains a named model in double on
-// one device, for oracle_train.py. SIZES and SHAPE are lists such as 8,5,3. FOLDER holds data<step>.bin (double) and
-// target<step>.bin (int64); the run adds <parameter>.initial, <parameter>.<step> and loss.<step>.
+// oracle_train FOLDER MODEL CLASSES SIZES STEPS_PER_EPOCH SHAPE: trains a named model in double on one device, for oracle_train.py.
+// SIZES (of the steps' batches) and SHAPE are lists such as 8,5,3. FOLDER holds data<step>.bin (double), target<step>.bin (int64) and
+// optimizer.toml, the [optimizer] table of an experiment whose batch is the first of SIZES; the run adds <parameter>.initial,
+// <parameter>.<step>, <parameter>.average.<step> where averages are kept, and loss.<step>.
 #include <ATen/ATen.h>
 
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include "../support/raw_tensor.h"
 #include "plan/named.h"
 #include "train/lockstep.h"
+#include "train/read_optimizer.h"
 #include "zoo/zoo.h"
 
 namespace trireme {
@@ -24,7 +26,7 @@ std::vector<int64_t> numbers(const std::string& text) {
 
 void train(char** args) {
   const std::string folder = std::string(args[1]) + "/";
-  const std::vector<int64_t> sizes = numbers(args[5]), shape = numbers(args[12]);
+  const std::vector<int64_t> sizes = numbers(args[4]), shape = numbers(args[6]);
   const Model model = make_model({args[2], shape, std::atoi(args[3]), {}});
   const Plan plan = named_plan("single", model, Cluster::uniform(1), sizes[0], {});
   auto batch_of = [&](int64_t step) {
@@ -45,19 +47,25 @@ void train(char** args) {
   const Snapshot initial = run_lockstep(model, plan, batch_of, options)[0];
   for (size_t p = 0; p < initial.names.size(); ++p) testing::write_raw(folder + initial.names[p] + ".initial", initial.parameters[p]);
 
-  options.steps = std::atoi(args[4]);
-  options.worker.optimizer.kind = parse_optimizer(args[6], "kind");
-  options.learning_rate = std::atof(args[7]);
-  options.worker.optimizer.momentum = std::atof(args[8]);
-  options.worker.optimizer.nesterov = std::atoi(args[9]) != 0;
-  options.worker.optimizer.weight_decay = std::atof(args[10]);
-  options.clip_norm = std::atof(args[11]);
+  const ConfigTable table = ConfigTable::from_file(folder + "optimizer.toml");
+  const OptimizerSettings settings = read_optimizer(table);
+  table.finish();
+  options.steps = int64_t(sizes.size());
+  options.worker.optimizer = settings.optimizer;
+  options.learning_rate_of = [&](int64_t step) {
+    return scheduled_rate(settings.schedule, settings.optimizer.learning_rate, sizes[0], step, options.steps, std::atoi(args[5]));
+  };
+  options.clip_norm = settings.clip_norm;
   options.one_pass = true;
   auto snapshots = run_lockstep(model, plan, batch_of, options);
   for (size_t s = 0; s < snapshots.size(); ++s) {
     const std::string step = "." + std::to_string(s);
     testing::write_raw(folder + "loss" + step, at::full({1}, snapshots[s].loss, at::kDouble));
-    for (size_t p = 0; p < snapshots[s].names.size(); ++p) testing::write_raw(folder + snapshots[s].names[p] + step, snapshots[s].parameters[p]);
+    for (size_t p = 0; p < snapshots[s].names.size(); ++p) {
+      const std::string& name = snapshots[s].names[p];
+      testing::write_raw(folder + name + step, snapshots[s].parameters[p]);
+      if (snapshots[s].averages[p].defined()) testing::write_raw(folder + name + ".average" + step, snapshots[s].averages[p]);
+    }
   }
 }
 
@@ -65,8 +73,8 @@ void train(char** args) {
 }  // namespace trireme
 
 int main(int count, char** args) {
-  if (count != 13) {
-    std::cerr << "usage: oracle_train FOLDER MODEL CLASSES STEPS SIZES KIND LR MOMENTUM NESTEROV DECAY CLIP SHAPE\n";
+  if (count != 7) {
+    std::cerr << "usage: oracle_train FOLDER MODEL CLASSES SIZES STEPS_PER_EPOCH SHAPE\n";
     return 2;
   }
   try {

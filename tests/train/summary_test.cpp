@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <random>
 #include <thread>
 
@@ -11,6 +12,8 @@
 
 namespace trireme {
 namespace {
+
+constexpr Summary::Goal kGoal{LearningTask::classification, 4};
 
 StepOutcome outcome(double begin, double end, double loss = 0) {
   StepOutcome o;
@@ -74,9 +77,17 @@ TEST(Ledger, MetricsAddOverRanks) {
   LedgerEntry entry;
   entry.outcomes.resize(3);
   entry.outcomes[0].metrics["correct"] = 2;
+  entry.outcomes[0].metrics["top5"] = 7;
   entry.outcomes[2].metrics["correct"] = 3;
-  EXPECT_EQ(entry.metric("correct"), 5);
-  EXPECT_EQ(entry.metric("absent"), 0);
+  EXPECT_EQ(entry.metrics(), (std::map<std::string, double>{{"correct", 5}, {"top5", 7}}));
+}
+
+TEST(Ledger, KeepsEachRanksTimeForLoading) {
+  Ledger ledger(2);
+  ledger.post(1, 1, false, outcome(0, 1), 0.25);
+  ledger.post(0, 1, false, outcome(0, 1));
+  bool timed_out = false;
+  EXPECT_EQ(ledger.next(1, timed_out)->load_seconds, (std::vector<double>{0, 0.25}));
 }
 
 TEST(StepGate, EndsAfterTheNewestStepThatAnyoneBegan) {
@@ -130,7 +141,7 @@ TEST(Summary, WarmUp) {
 
 TEST(Summary, QuantilesAndShares) {
   Experiment experiment;
-  Summary summary(experiment, 2, 100, 10, 11);  // one step of warm-up
+  Summary summary(experiment, kGoal, 2, 100, 10, 11);  // one step of warm-up
   double clock = 50;
   summary.add_step(step_entry(1, clock, clock + 100, 100, 0, 0, 1000), 12);
   clock += 100;
@@ -164,7 +175,7 @@ TEST(Summary, QuantilesAndShares) {
 /// Steps overlap between workers: a step lasts from the end of the one before; the time of evaluations is left out.
 TEST(Summary, StepSecondsLeaveEvaluationsOut) {
   Experiment experiment;
-  Summary summary(experiment, 2, 100, 10, 3);
+  Summary summary(experiment, kGoal, 2, 100, 10, 3);
   summary.add_step(step_entry(1, 0, 2, 1, 0), 10);
   EXPECT_DOUBLE_EQ(summary.add_step(step_entry(2, 1.5, 3, 1, 0), 10).seconds, 3);
   LedgerEntry evaluation{true, 2, {outcome(3, 9, 20), outcome(3, 9, 0)}};
@@ -175,14 +186,16 @@ TEST(Summary, StepSecondsLeaveEvaluationsOut) {
   EXPECT_DOUBLE_EQ(point.epoch, 0.2);
   EXPECT_DOUBLE_EQ(point.seconds, 3);
   EXPECT_DOUBLE_EQ(point.loss, 2);
-  EXPECT_DOUBLE_EQ(point.accuracy, 0.4);
+  ASSERT_EQ(point.metrics.size(), 1u);
+  EXPECT_EQ(point.main()->name, "accuracy");
+  EXPECT_DOUBLE_EQ(point.main()->value, 0.4);
   EXPECT_DOUBLE_EQ(summary.add_step(step_entry(3, 10, 11, 1, 0), 10).seconds, 4);
 }
 
 TEST(Summary, NothingMeasuredIsNothing) {
   Experiment experiment;
   RunResult result;
-  Summary(experiment, 2, 100, 10, 100).write(result);
+  Summary(experiment, kGoal, 2, 100, 10, 100).write(result);
   EXPECT_FALSE(result.step_seconds || result.samples_per_second || result.epoch_seconds || result.test || result.to_target ||
                result.bytes_per_step || result.exposed_communication || result.timeline);
   EXPECT_TRUE(result.busy_share.empty());
@@ -190,8 +203,8 @@ TEST(Summary, NothingMeasuredIsNothing) {
 
 TEST(Summary, TargetIsTheFirstEvaluationThatReachesIt) {
   Experiment experiment;
-  experiment.target_accuracy = 0.5;
-  Summary summary(experiment, 2, 100, 10, 4);
+  experiment.target = 0.5;
+  Summary summary(experiment, kGoal, 2, 100, 10, 4);
   double clock = 0;
   for (int64_t step = 1; step <= 4; ++step, clock += 1) {
     summary.add_step(step_entry(step, clock, clock + 1, 1, 0), 25);
@@ -206,15 +219,46 @@ TEST(Summary, TargetIsTheFirstEvaluationThatReachesIt) {
   EXPECT_DOUBLE_EQ(result.to_target->epochs, 0.5);
   EXPECT_DOUBLE_EQ(result.to_target->seconds, 2);
   EXPECT_EQ(result.test->step, 4);
-  experiment.target_accuracy = 0.9;
+  experiment.target = 0.9;
   RunResult missed;
   summary.write(missed);
   EXPECT_FALSE(missed.to_target);
 }
 
+TEST(Summary, TargetsOfMetricsThatFallAreReachedFromAbove) {
+  Experiment experiment;
+  experiment.target = 10;
+  Summary summary(experiment, {LearningTask::language, 50}, 2, 100, 10, 3);
+  for (int64_t step = 1; step <= 3; ++step) {
+    summary.add_step(step_entry(step, double(step), double(step) + 1, 1, 0), 25);
+    const double loss = step == 1 ? 25 : 20;  // of ten samples: perplexities of 12.2 and 7.4
+    summary.add_evaluation({true, step, {outcome(0, 0, loss), outcome(0, 0, 0)}});
+  }
+  RunResult result;
+  summary.write(result);
+  EXPECT_EQ(result.test->main()->name, "perplexity");
+  EXPECT_DOUBLE_EQ(result.test->main()->value, std::exp(2.0));
+  ASSERT_TRUE(result.to_target);
+  EXPECT_EQ(result.to_target->steps, 2);
+  EXPECT_EQ(result.target, 10);
+}
+
+TEST(Summary, LoadingIsNotComputing) {
+  Experiment experiment;
+  Summary summary(experiment, kGoal, 2, 100, 10, 9);
+  LedgerEntry entry = step_entry(1, 0, 10, 8, 0);  // 8 s of computing on the first device, 4 on the second, loading included
+  entry.load_seconds = {2, 4};
+  summary.add_step(entry, 10);
+  RunResult result;
+  summary.write(result);
+  EXPECT_DOUBLE_EQ(*result.loading_share, 0.3);
+  EXPECT_DOUBLE_EQ(result.busy_share[0], 0.6);
+  EXPECT_DOUBLE_EQ(result.busy_share[1], 0);
+}
+
 TEST(Summary, TimelineCountsFromTheStepsStart) {
   Experiment experiment;
-  Summary summary(experiment, 2, 100, 10, 1);
+  Summary summary(experiment, kGoal, 2, 100, 10, 1);
   LedgerEntry entry = step_entry(1, 100, 101, 1, 0);
   entry.outcomes[1].begin = 100.25;
   entry.outcomes[0].events = {{0, EventKind::forward, "forward", 0, 100.5, 100.75, 0}};

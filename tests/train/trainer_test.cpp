@@ -59,7 +59,7 @@ class Training : public ::testing::Test {
 };
 
 TEST_F(Training, Ok) {
-  experiment.target_accuracy = 0.6;
+  experiment.target = 0.6;
   experiment.evaluate_every = {0.5, Length::Unit::epochs};
   const RunResult r = run();
   EXPECT_EQ(r.status, RunStatus::ok) << r.reason;
@@ -77,7 +77,8 @@ TEST_F(Training, Ok) {
   for (size_t i = 1; i < r.curve.size(); ++i) EXPECT_GE(r.curve[i].seconds, r.curve[i - 1].seconds);
   ASSERT_EQ(r.evaluations.size(), 11u);  // every 6 steps of 66
   EXPECT_EQ(observer.evaluations, 11);
-  EXPECT_GT(r.test->accuracy, 0.8);
+  EXPECT_EQ(r.test->main()->name, "accuracy");
+  EXPECT_GT(r.test->main()->value, 0.8);
   EXPECT_LT(r.test->loss, 0.7);
   ASSERT_TRUE(r.to_target);
   EXPECT_LE(r.to_target->steps, 66);
@@ -114,7 +115,7 @@ TEST_F(Training, CurveAndEvaluationDoNotDependOnThePlan) {
     ASSERT_EQ(other.curve.size(), single.curve.size());
     for (size_t i = 0; i < single.curve.size(); ++i) EXPECT_NEAR(other.curve[i].loss, single.curve[i].loss, 1e-9);
     EXPECT_NEAR(other.test->loss, single.test->loss, 1e-9);
-    EXPECT_EQ(other.test->accuracy, single.test->accuracy);
+    EXPECT_EQ(other.test->metrics, single.test->metrics);
   }
 }
 

@@ -1,9 +1,15 @@
 // oracle_step FOLDER MODEL SHAPE CLASSES BATCH [OPTION=VALUE...]: forward and backward of a named model in double, for the
 // oracle_*.py. SHAPE is a sample's, "3,32,32". FOLDER holds <parameter or buffer>.bin, data.bin (double, or int64 for models of
-// language) and target.bin (int64), all contiguous; the step adds losses.bin, <parameter>.gradient and <buffer>.after.
+// language) and target.bin (int64), all contiguous; the step adds losses.bin, <parameter>.gradient and <buffer>.after, and the
+// losses of an evaluation with the state as it was: losses_evaluation.bin. Besides the model's own options: target=SHAPE of a
+// sample's target, vocabulary=N, task=NAME.
+// oracle_step --list MODEL SHAPE CLASSES [OPTION=VALUE...] prints name and shape of every parameter and buffer, and the moments
+// of the parameters' initial values.
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <sstream>
+#include <stdexcept>
 
 #include "../support/raw_tensor.h"
 #include "run_model.h"
@@ -19,46 +25,91 @@ Shape parse_shape(const std::string& text) {
   return shape;
 }
 
-void step(int count, char** args) {
-  const std::string folder = std::string(args[1]) + "/";
-  ModelSpec spec{.name = args[2], .sample_shape = parse_shape(args[3]), .classes = std::atoi(args[4]), .options = {}};
-  for (int i = 6; i < count; ++i) {
-    const std::string option = args[i];
-    const size_t equals = option.find('=');
-    spec.options[option.substr(0, equals)] = std::atof(option.substr(equals + 1).c_str());
+LearningTask parse_task(const std::string& name) {
+  using enum LearningTask;
+  for (LearningTask task : {classification, segmentation, language, translation, regression})
+    if (name == name_of(task)) return task;
+  throw std::runtime_error("no such task: " + name);
+}
+
+/// `args`: MODEL SHAPE CLASSES, then `options` further on the options.
+ModelSpec parse_spec(char** args, char** options, char** end) {
+  ModelSpec spec{.name = args[0], .sample_shape = parse_shape(args[1]), .classes = std::atoi(args[2]), .options = {}};
+  if (reads_tokens(spec.name)) {
+    spec.task = LearningTask::language;
+    spec.target_shape = spec.sample_shape;
   }
-  const Model model = make_model(spec);
-  std::map<std::string, at::Tensor> state;
-  std::vector<std::string> buffers;
-  for (const ParameterSpec& spec : model.parameters())
-    state[spec.name] = channels_last(testing::read_raw(folder + spec.name + ".bin", spec.shape, at::kDouble));
+  for (; options != end; ++options) {
+    const std::string option = *options;
+    const size_t equals = option.find('=');
+    const std::string key = option.substr(0, equals), value = option.substr(equals + 1);
+    if (key == "target") spec.target_shape = parse_shape(value);
+    else if (key == "vocabulary") spec.vocabulary = std::atoll(value.c_str());
+    else if (key == "task") spec.task = parse_task(value);
+    else spec.options[key] = std::atof(value.c_str());
+  }
+  return spec;
+}
+
+std::vector<BufferSpec> buffers_of(const Model& model) {
+  std::vector<BufferSpec> buffers;
   for (const Node& node : model.nodes())
     if (node.layer)
-      for (const BufferSpec& spec : node.layer->buffers()) {
-        state[spec.name] = testing::read_raw(folder + spec.name + ".bin", spec.shape, at::kDouble);
-        buffers.push_back(spec.name);
-      }
-  const bool tokens = reads_tokens(spec.name);
-  Shape data{std::atoi(args[5])}, target = data;
-  data.insert(data.end(), spec.sample_shape.begin(), spec.sample_shape.end());
+      for (const BufferSpec& buffer : node.layer->buffers()) buffers.push_back(buffer);
+  return buffers;
+}
+
+/// Mean and deviation of the distribution.
+std::pair<double, double> moments(const Init& init) {
+  switch (init.kind) {
+    case Init::Kind::constant: return {init.a, 0};
+    case Init::Kind::uniform: return {(init.a + init.b) / 2, (init.b - init.a) / std::sqrt(12.0)};
+    case Init::Kind::normal: return {init.a, init.b};
+  }
+  return {};
+}
+
+void list(int count, char** args) {
+  const Model model = make_model(parse_spec(args + 2, args + 5, args + count));
+  for (const ParameterSpec& p : model.parameters()) {
+    const auto [mean, deviation] = moments(p.init);
+    std::cout << "parameter " << p.name << " " << to_string(p.shape) << " " << mean << " " << deviation << "\n";
+  }
+  for (const BufferSpec& b : buffers_of(model)) std::cout << "buffer " << b.name << " " << to_string(b.shape) << " " << b.initial << " 0\n";
+}
+
+void step(int count, char** args) {
+  const std::string folder = std::string(args[1]) + "/";
+  const ModelSpec spec = parse_spec(args + 2, args + 6, args + count);
+  const Model model = make_model(spec);
+  std::map<std::string, at::Tensor> state;
+  for (const ParameterSpec& p : model.parameters())
+    state[p.name] = channels_last(testing::read_raw(folder + p.name + ".bin", p.shape, at::kDouble));
+  for (const BufferSpec& b : buffers_of(model)) state[b.name] = testing::read_raw(folder + b.name + ".bin", b.shape, at::kDouble);
+  Shape data_shape{std::atoi(args[5])}, target_shape = data_shape;
+  data_shape.insert(data_shape.end(), spec.sample_shape.begin(), spec.sample_shape.end());
+  target_shape.insert(target_shape.end(), spec.target_shape.begin(), spec.target_shape.end());
+  const at::Tensor data = testing::read_raw(folder + "data.bin", data_shape, reads_tokens(spec.name) ? at::kLong : at::kDouble);
+  const at::Tensor target = testing::read_raw(folder + "target.bin", target_shape, at::kLong);
   PlainRun run(model, state);
-  testing::write_raw(folder + "losses.bin",
-                     run.forward(testing::read_raw(folder + "data.bin", data, tokens ? at::kLong : at::kDouble),
-                                 testing::read_raw(folder + "target.bin", tokens ? data : target, at::kLong)));
+  testing::write_raw(folder + "losses_evaluation.bin", run.forward(data, target, /*training=*/false));
+  testing::write_raw(folder + "losses.bin", run.forward(data, target));
   for (auto& [name, gradient] : run.backward()) testing::write_raw(folder + name + ".gradient", gradient);
-  for (const std::string& name : buffers) testing::write_raw(folder + name + ".after", state[name]);
+  for (const BufferSpec& b : buffers_of(model)) testing::write_raw(folder + b.name + ".after", state[b.name]);
 }
 
 }  // namespace
 }  // namespace trireme::testing
 
 int main(int count, char** args) {
-  if (count < 6) {
-    std::cerr << "usage: oracle_step FOLDER MODEL SHAPE CLASSES BATCH [OPTION=VALUE...]\n";
+  const bool lists = count >= 5 && std::string(args[1]) == "--list";
+  if (count < 6 && !lists) {
+    std::cerr << "usage: oracle_step FOLDER MODEL SHAPE CLASSES BATCH [OPTION=VALUE...], or --list MODEL SHAPE CLASSES [OPTION=VALUE...]\n";
     return 2;
   }
   try {
-    trireme::testing::step(count, args);
+    if (lists) trireme::testing::list(count, args);
+    else trireme::testing::step(count, args);
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 1;

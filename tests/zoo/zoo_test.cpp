@@ -1,4 +1,6 @@
 // The named models: sizes, messages, and that each of them learns.
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -167,7 +169,13 @@ TEST(Zoo, NamesWhatItDoesNotKnow) {
   EXPECT_THAT(message({"mlp", {4}, 3, {{"depth", 1.5}}}), HasSubstr("1.5"));
   EXPECT_THAT(message({"mlp", {4}, 0, {}}), HasSubstr("0 classes"));
   EXPECT_THAT(message({"mnist-convnet", {1, 6, 6}, 10, {}}), HasSubstr("conv2"));
-  EXPECT_THAT(message({"resnet18", {10}, 10, {}}), HasSubstr("conv1"));
+  EXPECT_THAT(message({"resnet18", {10}, 10, {}}), HasSubstr("it reads images"));
+  EXPECT_THAT(message({"resnext50", {3, 64, 64}, 10, {{"width", 8}}}), HasSubstr("multiple of 16"));
+  EXPECT_THAT(message({"unet", {3, 30, 32}, 10, {}}), ::testing::AllOf(HasSubstr("30x32"), HasSubstr("multiples of 16"), HasSubstr("depth")));
+  EXPECT_THAT(message({"vit-tiny", {3, 30, 32}, 10, {}}), HasSubstr("16x16"));
+  EXPECT_THAT(message({"gpt2", {3, 8, 8}, 10, {}}), HasSubstr("token ids"));
+  EXPECT_THAT(message({"gnmt", {10}, 10, {}}), HasSubstr("it translates"));
+  EXPECT_THAT(message({"big-lstm", {8}, 10, {{"samples", 10}}}), HasSubstr("the vocabulary has 10 words"));
   EXPECT_THAT(message({"inception", {3, 32, 32}, 10, {{"width", 6}}}), HasSubstr("multiple of 4"));
   EXPECT_THAT(message({"lstm-lm", {1, 28, 28}, 10, {}}), HasSubstr("generated-text"));
   EXPECT_THAT(message({"lstm-lm", {35}, 10, {{"stateful", 2}}}), HasSubstr("on or off"));
@@ -178,30 +186,61 @@ TEST(Zoo, NamesWhatItDoesNotKnow) {
   EXPECT_THAT(message({"transformer-classifier", {3}, 10, {}}), HasSubstr("[positions, features]"));
 }
 
-class Learns : public ::testing::TestWithParam<std::string> {};
+class Learns : public ::testing::TestWithParam<ModelSpec> {};
 
-constexpr int64_t kBatch = 12;
+constexpr int64_t kBatch = 12, kLearnedClasses = 4;
 
-/// Random images with targets in turn; for a model of language random tokens, to be repeated.
-std::pair<at::Tensor, at::Tensor> random_batch(const ModelSpec& spec) {
-  Shape sizes = spec.sample_shape;
-  sizes.insert(sizes.begin(), kBatch);
-  const bool tokens = reads_tokens(spec.name);
-  at::Tensor data = at::empty(sizes), target = at::empty({kBatch}, at::kLong);
-  Philox random(9);
-  for (int64_t i = 0; i < data.numel(); ++i) data.data_ptr<float>()[i] = float(random.normal(uint64_t(i)));
-  for (int64_t i = 0; i < target.numel(); ++i) target.data_ptr<int64_t>()[i] = i % spec.classes;
-  if (!tokens) return {data, target};
-  data = data.mul(1000).to(at::kLong).remainder(spec.classes);
-  return {data, data};
+/// One of each family, small. Deep ones, and VGG, whose classifier begins with tiny weights and learns slowly, are left to the
+/// comparisons with torchvision.
+std::vector<ModelSpec> small_specs() {
+  using enum LearningTask;
+  const Shape image{1, 16, 16}, words{8};
+  std::vector<ModelSpec> specs;
+  for (const char* name : {"mlp", "mnist-convnet", "skip", "dropout-mlp", "tied-mlp", "inception", "cifar-resnet18", "resnet18"})
+    specs.push_back({.name = name, .sample_shape = image});
+  for (const char* name : {"inception", "cifar-resnet18", "resnet18"})
+    std::find_if(specs.begin(), specs.end(), [&](const ModelSpec& s) { return s.name == name; })->options["width"] = 8;
+  specs.push_back({.name = "vit-tiny", .sample_shape = image,
+                   .options = {{"layers", 2}, {"width", 16}, {"heads", 4}, {"hidden", 32}, {"patch", 8}}});
+  specs.push_back({.name = "transformer-classifier", .sample_shape = image, .options = {{"width", 16}}});
+  specs.push_back({.name = "unet", .sample_shape = image, .options = {{"width", 8}, {"depth", 2}}, .task = segmentation, .target_shape = {16, 16}});
+  specs.push_back({.name = "segnet", .sample_shape = {1, 32, 32}, .options = {{"width", 8}}, .task = segmentation, .target_shape = {32, 32}});
+  const std::map<std::string, double> transformer{{"layers", 2}, {"width", 16}, {"heads", 4}, {"positions", 8}, {"probability", 0}};
+  specs.push_back({.name = "bert", .sample_shape = words, .options = transformer, .vocabulary = kLearnedClasses});
+  specs.push_back({.name = "gpt2", .sample_shape = words, .options = transformer, .task = language, .target_shape = words});
+  specs.push_back({.name = "lstm-lm", .sample_shape = words, .options = {{"width", 16}}, .task = language, .target_shape = words});
+  specs.push_back({.name = "transformer-lm", .sample_shape = words, .options = {{"width", 16}}, .task = language, .target_shape = words});
+  specs.push_back({.name = "big-lstm", .sample_shape = words, .options = {{"hidden", 16}, {"projection", 8}, {"samples", 3}, {"probability", 0}},
+                   .task = language, .target_shape = words});
+  specs.push_back({.name = "gnmt", .sample_shape = {8}, .options = {{"layers", 3}, {"width", 16}, {"probability", 0}}, .task = translation,
+                   .target_shape = {4}, .vocabulary = kLearnedClasses});
+  for (ModelSpec& spec : specs) spec.classes = kLearnedClasses;
+  return specs;
 }
 
-/// Plain gradient descent on one fixed batch with arbitrary labels must fit it.
+at::Tensor random_values(Shape shape, uint64_t seed) {
+  shape.insert(shape.begin(), kBatch);
+  at::Tensor values = at::empty(shape);
+  Philox random(seed);
+  for (int64_t i = 0; i < values.numel(); ++i) values.data_ptr<float>()[i] = float(random.normal(uint64_t(i)));
+  return values;
+}
+
+/// Random images with targets in turn, or with the image's own signs as masks; random tokens, to be repeated.
+std::pair<at::Tensor, at::Tensor> random_batch(const ModelSpec& spec) {
+  const auto as_tokens = [](const at::Tensor& values) { return values.mul(1000).to(at::kLong).remainder(kLearnedClasses); };
+  at::Tensor data = random_values(spec.sample_shape, 9);
+  if (spec.task == LearningTask::segmentation) return {data, data.select(1, 0).gt(0).to(at::kLong)};
+  if (reads_tokens(spec.name)) data = as_tokens(data);
+  if (spec.task == LearningTask::translation) return {data, data.narrow(1, spec.sample_shape[0] - spec.target_shape[0], spec.target_shape[0])};
+  if (!spec.target_shape.empty()) return {data, data};
+  return {data, at::arange(kBatch, at::kLong).remainder(kLearnedClasses)};
+}
+
+/// Plain gradient descent on one fixed batch must fit it.
 TEST_P(Learns, OneBatch) {
-  const bool tokens = reads_tokens(GetParam());
-  ModelSpec spec{.name = GetParam(), .sample_shape = tokens ? Shape{8} : Shape{1, 16, 16}, .classes = 4, .options = {}};
-  const auto options = model_options(spec.name);
-  if (options.contains("width")) spec.options["width"] = tokens || options.contains("heads") ? 16 : 8;
+  const ModelSpec& spec = GetParam();
+  const bool tokens = reads_tokens(spec.name);
   Model model = make_model(spec);
   auto state = initial_state(model, 1, at::kFloat);
   auto [data, target] = random_batch(spec);
@@ -217,8 +256,8 @@ TEST_P(Learns, OneBatch) {
   EXPECT_LT(last, first * 0.5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Learns, ::testing::ValuesIn(model_names()), [](const auto& info) {
-  std::string name = info.param;
+INSTANTIATE_TEST_SUITE_P(Models, Learns, ::testing::ValuesIn(small_specs()), [](const auto& info) {
+  std::string name = info.param.name;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 });

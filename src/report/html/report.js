@@ -87,9 +87,11 @@ function drawSplit() {
   const percents = rows.map((r) => {
     const known = r.busy_share.filter((v) => v !== null), busy = known.reduce((a, b) => a + b, 0) / known.length;
     const hidden = Math.min(r.communication.hidden_share ?? 0, busy), exposed = r.communication.exposed_share ?? 0;
-    return [busy - hidden, hidden, exposed, Math.max(0, 1 - busy - exposed)].map((v) => 100 * v);
+    const loading = r.loading_share ?? 0;
+    return [busy - hidden, hidden, loading, exposed, Math.max(0, 1 - busy - loading - exposed)].map((v) => 100 * v);
   });
-  const parts = [["computing", "#0072b2"], ["computing, communication hidden", "#56b4e9"], ["communication exposed", "#d55e00"], ["idle", cssColour("--line")]];
+  const parts = [["computing", "#0072b2"], ["computing, communication hidden", "#56b4e9"], ["loading", "#999999"],
+                 ["communication exposed", "#d55e00"], ["idle", cssColour("--line")]];
   draw("split", rows.length, `Share of step time: ${rows.map((r, i) => `${r.label} ${parts.map(([n], k) => `${n} ${formatNumber(percents[i][k])} %`).join(", ")}`).join("; ")}`, {
     type: "bar",
     data: { labels: rows.map(shortName), datasets: parts.map(([label, backgroundColor], k) => ({ label, backgroundColor, data: percents.map((p) => p[k]), barPercentage: 0.7 })) },
@@ -128,12 +130,31 @@ function drawLoss(id, xTitle, column) {
   });
 }
 
-function drawAccuracy() {
-  const rows = result.rows.filter((r) => r.evaluations.length);
-  const points = (row) => row.evaluations.filter((e) => e.seconds !== null && e.accuracy !== null).map((e) => ({ x: e.seconds, y: 100 * e.accuracy }));
+/// What the chart of the test set can show: the task's metrics, the main one first, and the loss.
+const testNumbers = [...result.metrics, { name: "loss", title: "loss", is_share: false }];
+function testNumber(evaluation, kind) {
+  if (kind.name === "loss") return evaluation.loss;
+  const metric = evaluation.metrics.find((m) => m.name === kind.name);
+  return metric ? metric.value : null;
+}
+
+function fillMetricChoice() {
+  const choice = document.getElementById("metric");
+  for (const kind of testNumbers) choice.append(Object.assign(element("option"), { value: kind.name, textContent: kind.title }));
+  choice.addEventListener("change", drawAll);
+}
+
+function drawMetric() {
+  const chosen = document.getElementById("metric").value, kind = testNumbers.find((k) => k.name === chosen) || testNumbers[0];
+  const rows = result.rows.filter((r) => r.evaluations.length), scale = kind.is_share ? 100 : 1, title = `test ${kind.title}`;
+  const points = (row) => row.evaluations.map((e) => ({ x: e.seconds, y: testNumber(e, kind) })).filter((p) => p.x !== null && p.y !== null)
+    .map((p) => ({ x: p.x, y: scale * p.y }));
+  document.getElementById("h-metric").textContent = `Test ${kind.title}`;
+  document.getElementById("metric-choice").hidden = !rows.length;
   const sets = lineSets(rows, points, false).map((set) => ({ ...set, pointRadius: 3 }));
-  draw("accuracy", rows.length, `Test accuracy against training time for ${rows.map((r) => r.label).join(", ")}`, {
-    type: "line", data: { datasets: sets }, options: lineOptions("training time (s)", "test accuracy (%)", { beginAtZero: false }),
+  draw("metric-chart", rows.length, `Test ${kind.title} against training time for ${rows.map((r) => r.label).join(", ")}`, {
+    type: "line", data: { datasets: sets },
+    options: lineOptions("training time (s)", kind.is_share ? `${title} (%)` : title, { beginAtZero: false }),
   });
 }
 
@@ -168,12 +189,13 @@ function drawAll() {
   drawSplit();
   drawLoss("loss-steps", "steps", 0);
   drawLoss("loss-seconds", "training time (s)", 1);
-  drawAccuracy();
+  drawMetric();
   drawMemory();
   drawTimelines();
   for (const chart of charts) chart.update("none");
 }
 
+fillMetricChoice();
 document.getElementById("logarithmic").addEventListener("change", drawAll);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
 drawAll();

@@ -1,0 +1,65 @@
+// Tables of comma-separated values. Source: Y. Shafranovich, "Common format and MIME type for CSV files", RFC 4180.
+// Beyond the RFC: rows may end with LF or CR alone too, a quote inside an unquoted field is a character like any other, and
+// lines without a character are no rows.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/on_error.h"
+
+namespace trireme {
+
+struct CsvOptions {
+  char separator = ',';
+  bool header = true;                    ///< the first row names the columns
+  std::vector<std::string> names = {};   ///< without header: of the columns; empty: "column 1", "column 2", ...
+  bool trim = false;                     ///< blanks around a field, outside quotes, are no part of it
+  std::string comment = {};              ///< a line that begins with it is no row; empty: there are none
+  OnError on_error = OnError::fail;
+};
+
+/// The fields of a table as text. Immutable; safe from many threads.
+class CsvTable {
+ public:
+  int64_t rows() const { return rows_; }
+  int64_t columns() const { return static_cast<int64_t>(names_.size()); }
+  const std::vector<std::string>& names() const { return names_; }
+  const std::string& file() const { return file_; }
+  int64_t skipped() const { return skipped_; }  ///< rows left out because they could not be read
+
+  std::string_view field(int64_t row, int64_t column) const;
+  /// Whether the field stands for no value: it is empty, ?, NA, NaN or nan.
+  bool is_missing(int64_t row, int64_t column) const;
+  /// "file:line:column" of the field, for messages: the line in the file and the byte in the line, from 1.
+  std::string position(int64_t row, int64_t column) const;
+
+ private:
+  friend class CsvReader;
+  struct Field {
+    size_t begin = 0;  ///< in text_
+    size_t length = 0;
+  };
+  const Field& at(int64_t row, int64_t column) const;
+
+  std::string file_;
+  std::string text_;                 ///< the file; doubled quotes are taken out in place, so that positions stay
+  std::vector<size_t> line_starts_;  ///< in text_
+  std::vector<Field> fields_;        ///< row by row
+  std::vector<std::string> names_;
+  int64_t rows_ = 0;
+  int64_t skipped_ = 0;
+};
+
+/// Reads a file, gzipped or plain. User errors, all with file:line:column: a row with more or fewer fields than the header (or the
+/// first row), text after a closing quote, bytes that are not UTF-8 (with the position in the file): these are skipped and counted
+/// with OnError::skip; and always: a quote that is never closed, two columns of one name, no rows, a missing file.
+CsvTable read_csv(const std::filesystem::path& file, const CsvOptions& options = {});
+
+/// As read_csv, of `text`; `file` is what messages call it.
+CsvTable parse_csv(std::string text, const std::string& file, const CsvOptions& options = {});
+
+}  // namespace trireme

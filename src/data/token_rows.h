@@ -1,0 +1,50 @@
+// Sentences of token ids, padded where samples are made of them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace trireme {
+
+/// Rows of tokens of any lengths, end to end in memory.
+class TokenRows {
+ public:
+  int64_t count() const { return static_cast<int64_t>(ends_.size()); }
+  std::span<const int32_t> row(int64_t i) const {
+    const size_t begin = i == 0 ? 0 : ends_[static_cast<size_t>(i) - 1];
+    return std::span(tokens_).subspan(begin, ends_[static_cast<size_t>(i)] - begin);
+  }
+  void add(std::span<const int32_t> row) {
+    tokens_.insert(tokens_.end(), row.begin(), row.end());
+    ends_.push_back(tokens_.size());
+  }
+  /// Leaves only the first n rows; 0: all.
+  void keep_first(int64_t n) {
+    if (n <= 0 || n >= count()) return;
+    ends_.resize(static_cast<size_t>(n));
+    tokens_.resize(ends_.back());
+  }
+
+ private:
+  std::vector<int32_t> tokens_;
+  std::vector<size_t> ends_;
+};
+
+/// Copies `tokens` to `to` and pads up to `length`. Returns where the next goes.
+inline int64_t* copy_padded(std::span<const int32_t> tokens, int64_t length, int64_t* to) {
+  std::fill(std::copy(tokens.begin(), tokens.end(), to), to + length, int64_t{kPadding});
+  return to + length;
+}
+
+/// A set of samples that are padded to one length.
+class PaddedSet : public Dataset {
+ public:
+  /// Of each sample, the positions in its data that are no padding.
+  virtual std::vector<int32_t> lengths() const = 0;
+};
+
+}  // namespace trireme

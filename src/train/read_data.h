@@ -1,0 +1,15 @@
+// The [data] table of an experiment. Its keys are listed in docs/experiments.md.
+#pragma once
+
+#include <filesystem>
+
+#include "base/config.h"
+#include "data/open.h"
+
+namespace trireme {
+
+/// All keys but `workers`, as far as the named set takes them: finish() reports the others. Relative paths count from `folder`.
+/// Errors (user): an unknown set or choice, values of the wrong type or out of range.
+DataSpec read_data(const ConfigTable& table, const std::filesystem::path& folder);
+
+}  // namespace trireme

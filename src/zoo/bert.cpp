@@ -1,0 +1,86 @@
+// BERT's encoder with a classification head (Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language
+// Understanding", 2018), named as Hugging Face's BertForSequenceClassification. Padding is not seen; all tokens are of type 0.
+#include <fmt/format.h>
+
+#include "model/layers/activation.h"
+#include "model/layers/add.h"
+#include "model/layers/attention.h"
+#include "model/layers/embedding.h"
+#include "model/layers/first_row.h"
+#include "model/layers/layer_norm.h"
+#include "model/layers/linear.h"
+#include "model/layers/position_embedding.h"
+#include "model/layers/select_position.h"
+#include "zoo/builders.h"
+#include "zoo/loss.h"
+#include "zoo/token_builder.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kDeviation = 0.02, kEpsilon = 1e-12;
+constexpr int64_t kTokenTypes = 2, kHiddenPerWidth = 4;
+
+class Bert {
+ public:
+  Bert(ModelBuilder& b, NodeId tokens, int64_t width, int64_t heads, double dropout)
+      : b_(b), tokens_(tokens), width_(width), heads_(heads), dropout_(dropout) {}
+
+  NodeId embed(int64_t vocabulary, int64_t positions) {
+    const std::string name = "bert.embeddings";
+    NodeId x = b_.layer<Embedding>({tokens_}, name + ".word_embeddings", vocabulary, width_, EmbeddingOptions{kDeviation});
+    x = b_.layer<PositionEmbedding>({x}, name + ".position_embeddings", positions, width_, kDeviation);
+    x = b_.layer<FirstRow>({x}, name + ".token_type_embeddings", kTokenTypes, width_, kDeviation);
+    return drop(norm(x, name + ".LayerNorm"), name + ".dropout");
+  }
+
+  NodeId layer(NodeId x, const std::string& name) {
+    const std::string self = name + ".attention.self";
+    NodeId heads = b_.layer<Attention>({linear(x, self + ".query", width_), linear(x, self + ".key", width_, /*idle_bias=*/true),
+                                        linear(x, self + ".value", width_), tokens_},
+                                       self + ".heads", AttentionOptions{.heads = heads_, .dropout = dropout_, .padding = true});
+    x = join(x, heads, name + ".attention.output");
+    NodeId hidden = linear(x, name + ".intermediate.dense", kHiddenPerWidth * width_);
+    return join(x, b_.layer<Activation>({hidden}, name + ".intermediate.gelu", Function::gelu), name + ".output");
+  }
+
+  /// The state of the first token.
+  NodeId pool(NodeId x) {
+    x = b_.layer<SelectPosition>({x}, "bert.pooler.first");
+    x = b_.layer<Activation>({linear(x, "bert.pooler.dense", width_)}, "bert.pooler.tanh", Function::tanh);
+    return drop(x, "dropout");
+  }
+
+  NodeId linear(NodeId x, const std::string& name, int64_t out, bool idle_bias = false) {
+    return b_.layer<Linear>({x}, name, b_.shape(x).back(), out, LinearOptions{.deviation = kDeviation, .idle_bias = idle_bias});
+  }
+
+ private:
+  /// Projection, sum and norm, in this order.
+  NodeId join(NodeId x, NodeId branch, const std::string& name) {
+    branch = drop(linear(branch, name + ".dense", width_), name + ".dropout");
+    return norm(b_.layer<Add>({x, branch}, name + ".add"), name + ".LayerNorm");
+  }
+  NodeId norm(NodeId x, const std::string& name) { return b_.layer<LayerNorm>({x}, name, width_, LayerNormOptions{kEpsilon}); }
+  NodeId drop(NodeId x, const std::string& name) { return dropout_after(b_, x, name, dropout_); }
+
+  ModelBuilder& b_;
+  NodeId tokens_;
+  int64_t width_, heads_;
+  double dropout_;
+};
+
+}  // namespace
+
+Model make_bert(const ModelSpec& spec, const ModelOptions& options) {
+  require_tokens(spec);
+  const auto size = [&](const char* key) { return int64_t(options.at(key)); };
+  ModelBuilder b(spec.name);
+  const NodeId tokens = b.input("data", spec.sample_shape), target = b.input("target", spec.target_shape);
+  Bert net(b, tokens, size("width"), size("heads"), options.at("probability"));
+  NodeId x = net.embed(vocabulary_of(spec), size("positions"));
+  for (int64_t i = 0; i < size("layers"); ++i) x = net.layer(x, fmt::format("bert.encoder.layer.{}", i));
+  return finish_with_loss(b, net.linear(net.pool(x), "classifier", spec.classes), target, spec);
+}
+
+}  // namespace trireme

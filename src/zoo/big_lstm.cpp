@@ -1,0 +1,42 @@
+// BigLSTM (Jozefowicz et al., "Exploring the Limits of Language Modeling", 2016): LSTM layers with projections and residuals
+// between them, and a softmax over a large vocabulary, of which training may look at a sample.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "model/layers/add.h"
+#include "model/layers/embedding.h"
+#include "model/layers/linear.h"
+#include "model/layers/lstm.h"
+#include "model/layers/sampled_softmax.h"
+#include "zoo/builders.h"
+#include "zoo/loss.h"
+#include "zoo/token_builder.h"
+
+namespace trireme {
+
+Model make_big_lstm(const ModelSpec& spec, const ModelOptions& options) {
+  require_tokens(spec);
+  const auto size = [&](const char* key) { return int64_t(options.at(key)); };
+  const int64_t projection = size("projection"), vocabulary = vocabulary_of(spec), samples = size("samples");
+  const double probability = options.at("probability");
+  if (samples >= vocabulary)
+    fail_user({.where = fmt::format("model \"{}\"", spec.name), .what = fmt::format("option \"samples\" = {}", samples),
+               .why = fmt::format("the vocabulary has {} words", vocabulary), .next = "use fewer, or 0 for the whole softmax"});
+  ModelBuilder b(spec.name);
+  NodeId x = b.input("data", spec.sample_shape);
+  const NodeId target = b.input("target", spec.target_shape);
+  x = b.layer<Embedding>({x}, "encoder", vocabulary, projection);
+  x = dropout_after(b, x, "drop.0", probability);
+  for (int i = 0; i < int(size("layers")); ++i) {
+    const NodeId y = b.layer<Lstm>({x}, fmt::format("rnn.{}", i), projection, size("hidden"),
+                                   LstmOptions{.stateful = options.at("stateful") != 0, .module = "rnn", .index = i, .projection = projection});
+    const NodeId dropped = dropout_after(b, y, fmt::format("drop.{}", i + 1), probability);
+    x = b.layer<Add>({x, dropped}, fmt::format("add.{}", i));
+  }
+  if (samples == 0) return finish_with_loss(b, b.layer<Linear>({x}, "decoder", projection, vocabulary), target, spec);
+  const NodeId loss = b.layer<SampledSoftmax>({x, target}, "loss",
+                                              SampledSoftmaxOptions{.width = projection, .classes = vocabulary, .samples = samples, .module = "decoder"});
+  return b.finish(x, loss);
+}
+
+}  // namespace trireme

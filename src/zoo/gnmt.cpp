@@ -1,0 +1,89 @@
+// GNMT (Wu et al., "Google's Neural Machine Translation System", 2016): a stack of LSTM layers that encodes, the first in both
+// directions, and one that decodes; residuals from the third layer on. The decoder's first layer asks the attention, whose
+// answer all layers above it read for the same position (as in later implementations, so that layers run one after the
+// other over a whole sentence; the paper feeds the first layer the answer for the position before).
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "model/layers/add.h"
+#include "model/layers/additive_attention.h"
+#include "model/layers/concat.h"
+#include "model/layers/embedding.h"
+#include "model/layers/linear.h"
+#include "model/layers/lstm.h"
+#include "model/layers/slice.h"
+#include "zoo/builders.h"
+#include "zoo/loss.h"
+#include "zoo/token_builder.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kFeatures = 2;         // the dim of features of [samples, positions, features]
+constexpr int kFirstResidual = 2;    // layer from which on residuals are added
+constexpr double kDeviation = 0.1;   // of the embeddings
+
+class Gnmt {
+ public:
+  Gnmt(ModelBuilder& b, int64_t width, int layers, double dropout) : b_(b), width_(width), layers_(layers), dropout_(dropout) {}
+
+  NodeId embed(NodeId tokens, const std::string& side, int64_t vocabulary) {
+    return b_.layer<Embedding>({tokens}, side + ".embedder", vocabulary, width_, EmbeddingOptions{kDeviation});
+  }
+
+  NodeId encode(NodeId x, NodeId source) {
+    const auto direction = [&](const char* name, bool reverse) {
+      return b_.layer<Lstm>({x, source}, name, width_, width_,
+                            LstmOptions{.module = "encoder.rnn_layers.0", .padding = true, .reverse = reverse});
+    };
+    x = b_.layer<Concat>({direction("encoder.rnn_layers.0", false), direction("encoder.rnn_layers.0.reverse", true)}, "encoder.concat",
+                         kFeatures);
+    for (int i = 1; i < layers_; ++i) x = residual(x, lstm(drop(x, "encoder", i), "encoder", i), "encoder", i);
+    return x;
+  }
+
+  NodeId decode(NodeId x, NodeId memory, NodeId source) {
+    x = lstm(drop(x, "decoder", 0), "decoder", 0);
+    const NodeId read = b_.layer<AdditiveAttention>({x, memory, source}, "decoder.attention",
+                                                    AdditiveAttentionOptions{.query_width = width_, .memory_width = width_, .units = width_});
+    for (int i = 1; i < layers_; ++i) {
+      const NodeId both = b_.layer<Concat>({drop(x, "decoder", i), read}, fmt::format("decoder.concat.{}", i), kFeatures);
+      x = residual(x, lstm(both, "decoder", i), "decoder", i);
+    }
+    return x;
+  }
+
+ private:
+  NodeId lstm(NodeId x, const std::string& side, int i) {
+    return b_.layer<Lstm>({x}, fmt::format("{}.rnn_layers.{}", side, i), b_.shape(x).back(), width_);
+  }
+  NodeId residual(NodeId x, NodeId y, const std::string& side, int i) {
+    return i < kFirstResidual ? y : b_.layer<Add>({x, y}, fmt::format("{}.add.{}", side, i));
+  }
+  NodeId drop(NodeId x, const std::string& side, int i) { return dropout_after(b_, x, fmt::format("{}.dropout.{}", side, i), dropout_); }
+
+  ModelBuilder& b_;
+  int64_t width_;
+  int layers_;
+  double dropout_;
+};
+
+}  // namespace
+
+Model make_gnmt(const ModelSpec& spec, const ModelOptions& options) {
+  require_tokens(spec);
+  if (spec.task != LearningTask::translation)
+    fail_user({.where = fmt::format("model \"{}\"", spec.name), .what = fmt::format("a data set for {}", name_of(spec.task)),
+               .why = "it translates", .next = "use it with parallel text"});
+  const int64_t width = int64_t(options.at("width")), all = spec.sample_shape[0], ahead = all - spec.target_shape[0];
+  ModelBuilder b(spec.name);
+  Gnmt net(b, width, int(options.at("layers")), options.at("probability"));
+  const NodeId tokens = b.input("data", spec.sample_shape), target = b.input("target", spec.target_shape);
+  const NodeId source = b.layer<Slice>({tokens}, "source", SliceOptions{.begin = 0, .end = ahead});
+  const NodeId given = b.layer<Slice>({tokens}, "given", SliceOptions{.begin = ahead, .end = all});
+  const NodeId memory = net.encode(net.embed(source, "encoder", vocabulary_of(spec)), source);
+  NodeId x = net.decode(net.embed(given, "decoder", spec.classes), memory, source);
+  return finish_with_loss(b, b.layer<Linear>({x}, "decoder.classifier", width, spec.classes), target, spec);
+}
+
+}  // namespace trireme

@@ -1,0 +1,79 @@
+// GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019), named as Hugging Face's GPT2LMHeadModel:
+// queries, keys and values are one projection, weights of projections are [in, out]. Initial values as the paper's code: normal
+// with deviation 0.02, projections back to the residual stream smaller, the more of them there are.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "model/layers/activation.h"
+#include "model/layers/add.h"
+#include "model/layers/attention.h"
+#include "model/layers/embedding.h"
+#include "model/layers/layer_norm.h"
+#include "model/layers/linear.h"
+#include "model/layers/position_embedding.h"
+#include "zoo/builders.h"
+#include "zoo/loss.h"
+#include "zoo/token_builder.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kDeviation = 0.02;
+constexpr int64_t kHiddenPerWidth = 4;
+
+class Gpt2 {
+ public:
+  Gpt2(ModelBuilder& b, int64_t width, int64_t heads, int64_t layers, double dropout)
+      : b_(b), width_(width), heads_(heads), layers_(layers), dropout_(dropout) {}
+
+  NodeId block(NodeId x, const std::string& name) {
+    x = b_.layer<Add>({x, attention(norm(x, name + ".ln_1"), name + ".attn")}, name + ".add_1");
+    return b_.layer<Add>({x, perceptron(norm(x, name + ".ln_2"), name + ".mlp")}, name + ".add_2");
+  }
+  NodeId norm(NodeId x, const std::string& name) { return b_.layer<LayerNorm>({x}, name, width_); }
+  NodeId drop(NodeId x, const std::string& name) { return dropout_after(b_, x, name, dropout_); }
+
+ private:
+  NodeId attention(NodeId x, const std::string& name) {
+    x = projection(x, name + ".c_attn", width_, kDeviation, 3);
+    x = b_.layer<Attention>({x}, name + ".heads", AttentionOptions{.heads = heads_, .causal = true, .dropout = dropout_, .fused = true});
+    return drop(projection(x, name + ".c_proj", width_, residual_deviation()), name + ".resid_dropout");
+  }
+  NodeId perceptron(NodeId x, const std::string& name) {
+    x = projection(x, name + ".c_fc", kHiddenPerWidth * width_, kDeviation);
+    x = b_.layer<Activation>({x}, name + ".act", Function::gelu_tanh);
+    return drop(projection(x, name + ".c_proj", width_, residual_deviation()), name + ".dropout");
+  }
+  /// Hugging Face's Conv1D.
+  NodeId projection(NodeId x, const std::string& name, int64_t out, double deviation, int64_t parts = 0) {
+    return b_.layer<Linear>({x}, name, b_.shape(x).back(), out,
+                            LinearOptions{.deviation = deviation, .parts = parts, .transposed = true});
+  }
+  double residual_deviation() const { return kDeviation / std::sqrt(2.0 * double(layers_)); }
+
+  ModelBuilder& b_;
+  int64_t width_, heads_, layers_;
+  double dropout_;
+};
+
+}  // namespace
+
+Model make_gpt2(const ModelSpec& spec, const ModelOptions& options) {
+  require_tokens(spec);
+  const auto size = [&](const char* key) { return int64_t(options.at(key)); };
+  const int64_t width = size("width"), vocabulary = vocabulary_of(spec);
+  ModelBuilder b(spec.name);
+  Gpt2 net(b, width, size("heads"), size("layers"), options.at("probability"));
+  NodeId x = b.input("data", spec.sample_shape);
+  const NodeId target = b.input("target", spec.target_shape);
+  x = b.layer<Embedding>({x}, "transformer.wte", vocabulary, width, EmbeddingOptions{kDeviation});
+  x = net.drop(b.layer<PositionEmbedding>({x}, "transformer.wpe", size("positions"), width, kDeviation), "transformer.drop");
+  for (int64_t i = 0; i < size("layers"); ++i) x = net.block(x, fmt::format("transformer.h.{}", i));
+  x = net.norm(x, "transformer.ln_f");
+  const NodeId logits = b.layer<Linear>({x}, "lm_head", width, vocabulary,
+                                        LinearOptions{.bias = false, .weight_name = "transformer.wte.weight", .deviation = kDeviation});
+  return finish_with_loss(b, logits, target, spec);
+}
+
+}  // namespace trireme

@@ -1,0 +1,19 @@
+// Where the tests of real data find it. Users say TRIREME_TEST_REAL_DATA, the folder to look in where TRIREME_DATA is not set.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace trireme::testing {
+
+/// The folder of a set, where it is there.
+inline std::optional<std::filesystem::path> real_set(const std::string& folder) {
+  const char* named = std::getenv("TRIREME_DATA");
+  std::filesystem::path path = std::filesystem::path(named && *named ? named : TRIREME_TEST_REAL_DATA) / folder;
+  if (std::filesystem::is_directory(path)) return path;
+  return std::nullopt;
+}
+
+}  // namespace trireme::testing
