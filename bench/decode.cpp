@@ -51,7 +51,7 @@ double images_per_second(const Options& o) {
 
 int run(int count, char** arguments) {
   Options o;
-  CLI::App app{"Images per second decoded and resized by one thread"};
+  CLI::App app{"Images decoded and resized per second of processor time"};
   app.add_option("folder", o.folder, "folder with a folder of images per class")->required();
   app.add_option("--size", o.size, "side of a sample in pixels");
   app.add_option("--images", o.images, "of the folder, evenly over its classes");

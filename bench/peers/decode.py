@@ -1,5 +1,5 @@
-"""Images per second of processor time of torchvision's ImageFolder with its usual transforms in one process and one thread: the counterpart of
-../decode.cpp, with the same options."""
+"""Images per second of processor time that torchvision's ImageFolder gives with its usual transforms, in one process and one thread:
+the counterpart of ../decode.cpp, with the same options."""
 import argparse
 import time
 

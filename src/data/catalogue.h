@@ -44,8 +44,9 @@ std::optional<std::filesystem::path> find_set(const KnownSet& set, const std::ve
 /// What to do about a set that was not found.
 std::string how_to_get(const KnownSet& set);
 
-/// User error for a set without sources. Downloads (and unpacks) what is missing of the set into `root`/folders[0] and returns that folder. TRIREME_MIRROR, when
-/// set and options.base_url is not, replaces the publisher's addresses by TRIREME_MIRROR/<set name>/<file>.
+/// Downloads (and unpacks) what is missing of the set into `root`/folders[0] and returns that folder. TRIREME_MIRROR, when
+/// set and options.base_url is not, replaces the publisher's addresses by TRIREME_MIRROR/<set name>/<file>. User error for a set
+/// without sources.
 std::filesystem::path get_set(const KnownSet& set, const std::filesystem::path& root, const ProgressCallback& progress = {},
                               DownloadOptions options = {});
 

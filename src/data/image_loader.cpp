@@ -35,6 +35,17 @@ Rectangle shrunk(const Rectangle& box, ImageSize whole, ImageSize now) {
   return {top, left, bottom - top, right - left};
 }
 
+/// The message of the user error that `act` throws; "" when it throws none.
+std::string user_error_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    if (error.blame() != Blame::user) throw;
+    return error.what();
+  }
+  return "";
+}
+
 }  // namespace
 
 ViewedImage load_image(const std::filesystem::path& file, int64_t channels, const ViewOf& view_of, Image& buffer) {
@@ -54,14 +65,7 @@ Checked check_samples(int64_t n, const std::function<void(int64_t)>& check) {
   auto work = [&] {
     for (int64_t i = next++; i < n; i = next++) {
       try {
-        check(i);
-      } catch (const Error& error) {
-        if (error.blame() == Blame::user) {
-          problems[static_cast<size_t>(i)] = error.what();
-          continue;
-        }
-        std::lock_guard lock(mutex);
-        unexpected = std::current_exception();
+        problems[static_cast<size_t>(i)] = user_error_of([&] { check(i); });
       } catch (...) {
         std::lock_guard lock(mutex);
         unexpected = std::current_exception();

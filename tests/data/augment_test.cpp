@@ -109,7 +109,8 @@ TEST(ResizedCrop, FallsBackToTheMiddleOfStripes) {
 }
 
 TEST(ResizedCrop, AspectsAreRelativeToTheSample) {
-  const Augmentation augmentation{.resized_crop = RandomResizedCrop{.least_area = 0.2, .most_area = 0.3, .least_aspect = 1, .most_aspect = 1}};
+  const RandomResizedCrop crop{.least_area = 0.2, .most_area = 0.3, .least_aspect = 1, .most_aspect = 1};
+  const Augmentation augmentation{.resized_crop = crop};
   for (int64_t i = 0; i < 100; ++i) {
     const Rectangle box = draw_view(augmentation, augmentation_random(1, 0), i, {480, 640}, {120, 160}, Fit::stretch).box;
     ASSERT_NEAR(double(box.width) / double(box.height), 160.0 / 120, 0.01);

@@ -20,7 +20,9 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Image empty_mask(int64_t height, int64_t width) { return {{height, width}, 1, std::vector<uint8_t>(static_cast<size_t>(height * width), 0)}; }
+Image empty_mask(int64_t height, int64_t width) {
+  return {{height, width}, 1, std::vector<uint8_t>(static_cast<size_t>(height * width), 0)};
+}
 
 /// Run lengths of a mask, column by column, the definition spelled out.
 std::vector<uint32_t> runs_of(const Image& mask) {
@@ -191,7 +193,8 @@ TEST(Coco, PaintsSmallThingsOverLargeOnesAndCrowdsUnderAll) {
       crowd.pixels[static_cast<size_t>(y * 8 + x)] = x >= 5;
       patch.pixels[static_cast<size_t>(y * 8 + x)] = y == 5 && x < 2;
     }
-  set["annotations"] = {polygon_annotation(1, 7, 90, {1, 1, 3, 1, 3, 3, 1, 3}, 4), polygon_annotation(2, 7, 3, {0, 0, 6, 0, 6, 4, 0, 4}, 24),
+  set["annotations"] = {polygon_annotation(1, 7, 90, {1, 1, 3, 1, 3, 3, 1, 3}, 4),
+                        polygon_annotation(2, 7, 3, {0, 0, 6, 0, 6, 4, 0, 4}, 24),
                         runs_annotation(3, 7, 3, crowd, false, true), runs_annotation(4, 7, 17, patch, true, false)};
   const std::vector<int> expected{1, 1, 1, 1, 1, 1, 255, 255,  //
                                   1, 3, 3, 1, 1, 1, 255, 255,  //
@@ -242,7 +245,8 @@ TEST(Coco, GivesThePlaceOfWhatIsWrong) {
   EXPECT_THAT(of_annotation("segmentation", {{"size", {6, 8}}}), HasSubstr("without \"counts\""));
   EXPECT_THAT(of_annotation("segmentation", {{"size", {6, 8}}, {"counts", {-1, 49}}}), HasSubstr("a run of -1 pixels"));
   EXPECT_THAT(of_annotation("segmentation", {{"size", {6, 8}}, {"counts", json::array()}}), HasSubstr("run lengths of 0 pixels"));
-  EXPECT_THAT(of_annotation("segmentation", {{"size", {6, 8}}, {"counts", {40}}}), HasSubstr("run lengths of 40 pixels: the image has 8x6 = 48"));
+  EXPECT_THAT(of_annotation("segmentation", {{"size", {6, 8}}, {"counts", {40}}}),
+              HasSubstr("run lengths of 40 pixels: the image has 8x6 = 48"));
   EXPECT_THAT(of_annotation("segmentation", {{"size", {8, 6}}, {"counts", {48}}}), HasSubstr("a mask of 6x8 pixels: its image has 8x6"));
   EXPECT_THAT(of_annotation("segmentation", {{"size", {6, 8}}, {"counts", "5T3!"}}), HasSubstr(place + "a strange character"));
   EXPECT_THAT(message([](json& s) { s["images"][1].erase("width"); }), HasSubstr("i.json: images[1] (id 7): no \"width\""));

@@ -13,6 +13,7 @@
 
 #include "comm/backends.h"
 #include "data/sampler.h"
+#include "model/weights/safetensors.h"
 #include "support.h"
 #include "support/ranks.h"
 
@@ -224,11 +225,19 @@ TEST(DistributedTensor, ReadsBlocksFromFilesAcrossTheirEnds) {
       run_ranks(1, [&](Communicator& world) { DistributedTensor::from_files(some, "data", 2, 1, mesh_of(1, 1), world); });
     });
   };
+  write_safetensors(folder / "5.safetensors", {{"data", numbered(24).slice(0, 20, 24).contiguous()}, {"other", at::ones({1})}});
+  files.push_back(folder / "5.safetensors");
+  run_ranks(2, [&](Communicator& world) {
+    const DistributedTensor x = DistributedTensor::from_files(files, "data", 5, 1, mesh_of(2, 1), world);
+    EXPECT_TRUE(at::equal(x.gather(), numbered(24)));
+  });
   std::string floats = npy_of(numbered(2));
   floats[floats.find("<i8") + 1] = 'f';
   write_file(folder / "f.npy", floats);
   EXPECT_THAT(read({files[0], folder / "f.npy"}), AllOf(HasSubstr("f.npy"), HasSubstr("Double"), HasSubstr("Long")));
   EXPECT_THAT(read({folder / "no.npy"}), HasSubstr("no.npy"));
+  write_safetensors(folder / "6.safetensors", {{"x", numbered(2)}});
+  EXPECT_THAT(read({folder / "6.safetensors"}), AllOf(HasSubstr("6.safetensors"), HasSubstr("no tensor \"data\"")));
   EXPECT_THAT(read({}), HasSubstr("no files"));
 }
 

@@ -100,7 +100,8 @@ TEST(ImageDataset, AugmentedImagesAreCropsAndFlipsOfThePaddedOnes) {
 /// Oracle: the two samples apart, and the shares that the targets tell.
 TEST(ImageDataset, MixesSamplesAndTargetsAlike) {
   const Images images = random_images(40, 3, 8, 8, 6);
-  const ImageDataset mixed(images, 10, kCifar, {.padding = 1, .flip = true, .mixup = 1}), plain(images, 10, kCifar, {.padding = 1, .flip = true});
+  const ImageDataset mixed(images, 10, kCifar, {.padding = 1, .flip = true, .mixup = 1});
+  const ImageDataset plain(images, 10, kCifar, {.padding = 1, .flip = true});
   std::vector<int64_t> all(40);
   std::iota(all.begin(), all.end(), 0);
   const Draw draw{.seed = 3, .epoch = 2, .augment = true};

@@ -177,7 +177,8 @@ TEST(DecodeImage, NeverCrashesOnDamage) {
   for (const std::string& file : files)
     for (int round = 0; round < 300; ++round) {
       std::string damaged = file;
-      for (int flips = 1 + static_cast<int>(random() % 3); flips > 0; --flips) damaged[random() % damaged.size()] = static_cast<char>(random());
+      for (int changes = 1 + static_cast<int>(random() % 3); changes > 0; --changes)
+        damaged[random() % damaged.size()] = static_cast<char>(random());
       try {
         const Image image = decode(damaged, 3);
         ASSERT_EQ(static_cast<int64_t>(image.pixels.size()), image.size.area() * 3);

@@ -51,7 +51,8 @@ TEST_F(ImageFolders, AreListedByClassAndName) {
   write_file(folder_ / "words.txt", "no class");
   const ImageFolder train = list_image_folder(folder_.path());
   EXPECT_THAT(train.classes, ElementsAre("Cat", "ant", "zebra"));
-  EXPECT_THAT(paths_of(train), ElementsAre("Cat/1.png:0", "ant/x.png:1", "ant/images/10.jpg:1", "ant/images/2.jpg:1", "zebra/a.JPEG:2", "zebra/b.png:2"));
+  EXPECT_THAT(paths_of(train), ElementsAre("Cat/1.png:0", "ant/x.png:1", "ant/images/10.jpg:1", "ant/images/2.jpg:1",
+                                           "zebra/a.JPEG:2", "zebra/b.png:2"));
   EXPECT_EQ(train.file(1), folder_ / "ant/x.png");
   image("../" + folder_.path().filename().string() + "/test/zebra/1.png");
   const ImageFolder test = list_image_folder(folder_ / "test", train.classes);
@@ -108,9 +109,10 @@ TEST_F(ImageFolders, GiveSamplesOfOneSizeAndThreeChannels) {
 }
 
 TEST_F(ImageFolders, ServeManyThreadsAndAnyBatch) {
-  for (int i = 0; i < 12; ++i)
-    write_file(folder_ / ("a/" + std::to_string(i) + ".jpg"),
-               jpeg_bytes({.width = 40 + i, .height = 30, .pixels = random_bytes(static_cast<size_t>(3 * 30 * (40 + i)), static_cast<uint32_t>(i))}));
+  for (int i = 0; i < 12; ++i) {
+    const auto pixels = random_bytes(static_cast<size_t>(3 * 30 * (40 + i)), static_cast<uint32_t>(i));
+    write_file(folder_ / ("a/" + std::to_string(i) + ".jpg"), jpeg_bytes({.width = 40 + i, .height = 30, .pixels = pixels}));
+  }
   const FolderDataset set(list_image_folder(folder_.path()),
                           {{16, 16}, 3, kBytes, {.padding = 2, .flip = true, .resized_crop = RandomResizedCrop{}}});
   const Draw draw{.seed = 1, .epoch = 4, .augment = true};

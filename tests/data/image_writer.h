@@ -105,7 +105,8 @@ inline std::string jpeg_bytes(const JpegSpec& spec) {
   if (spec.progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
   while (info.next_scanline < info.image_height) {
-    auto* row = const_cast<JSAMPROW>(spec.pixels.data()) + info.next_scanline * info.image_width * static_cast<unsigned>(info.input_components);
+    const size_t row_bytes = size_t{info.image_width} * static_cast<size_t>(info.input_components);
+    auto* row = const_cast<JSAMPROW>(spec.pixels.data()) + info.next_scanline * row_bytes;
     jpeg_write_scanlines(&info, &row, 1);
   }
   jpeg_finish_compress(&info);

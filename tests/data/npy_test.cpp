@@ -6,6 +6,7 @@
 
 #include "data/open.h"
 #include "data/tensor_dataset.h"
+#include "model/weights/safetensors.h"
 #include "support.h"
 
 namespace trireme {
@@ -160,6 +161,16 @@ TEST_F(OpenTensors, TellsTheTaskFromTypesAndShapes) {
   EXPECT_EQ(stream.train->task(), LearningTask::language);
   EXPECT_EQ(stream.train->classes(), 7);
   EXPECT_EQ(stream.train->get(std::vector<int64_t>{0}, {}).data.scalar_type(), at::kLong);
+}
+
+TEST_F(OpenTensors, ReadsDataAndTargetFromOneFile) {
+  const auto file = folder_ / "set.safetensors";
+  write_safetensors(file, {{"data", at::arange(6, at::kFloat).view({3, 2})}, {"target", at::tensor({2, 0, 1}, at::kLong)}});
+  const TaskData task = open_data({.name = "tensors", .test_limit = 1, .train_files = {file}, .test_files = {file}});
+  EXPECT_THAT(task.source, AllOf(HasSubstr("samples of [2], classification"), HasSubstr("1 of 3 test samples")));
+  EXPECT_TRUE(at::equal(task.train->get(std::vector<int64_t>{2, 0}, {}).data, at::tensor({4.f, 5.f, 0.f, 1.f}).view({2, 2})));
+  write_safetensors(file, {{"data", at::ones({3, 2})}});
+  EXPECT_THAT(error_of([&] { open_data({.name = "tensors", .train_files = {file}, .test_files = {file}}); }), HasSubstr("no tensor \"target\""));
 }
 
 TEST_F(OpenTensors, NamesWhatDoesNotFit) {

@@ -97,7 +97,8 @@ TEST_F(OpenImages, RefusesWhatCannotBeMeant) {
   EXPECT_THAT(message({.name = "folder", .path = set, .image_size = {8, 0}}), HasSubstr("data.image_size: 8 x 0"));
   EXPECT_THAT(message({.name = "folder", .path = set, .image_size = {8, 1 << 20}}), HasSubstr("sides are 1 to 16384"));
   EXPECT_THAT(message({.name = "mnist", .on_error = OnError::skip}), HasSubstr("data.on_error: \"skip\""));
-  EXPECT_THAT(message({.name = "cifar10", .augmentation = Augmentation{.flip = true}}), HasSubstr("data.augmentation: given: augment = false"));
+  EXPECT_THAT(message({.name = "cifar10", .augmentation = Augmentation{.flip = true}}),
+              HasSubstr("data.augmentation: given: augment = false"));
   EXPECT_THAT(message({.name = "camvid", .augment = true, .path = set, .augmentation = Augmentation{.mixup = 1}}),
               HasSubstr("data.augmentation.mixup: 1"));
 }
@@ -106,8 +107,10 @@ TEST_F(OpenImages, SaysWhereToGetSetsThatItCannotDownload) {
   for (const char* name : {"tiny-imagenet", "camvid", "coco"}) {
     const KnownSet& set = known_set(name);
     const std::string missing = error_of([&] { open_data({.name = name}); });
-    EXPECT_THAT(missing, AllOf(HasSubstr(set.title + ": not found"), HasSubstr(set.advice), HasSubstr(set.folders.front()), HasSubstr("--data-dir")));
-    EXPECT_THAT(error_of([&] { get_set(set, folder_ / "to"); }), AllOf(HasSubstr("cannot be downloaded by trireme"), HasSubstr(set.advice)));
+    EXPECT_THAT(missing, AllOf(HasSubstr(set.title + ": not found"), HasSubstr(set.advice), HasSubstr(set.folders.front()),
+                               HasSubstr("--data-dir")));
+    EXPECT_THAT(error_of([&] { get_set(set, folder_ / "to"); }),
+                AllOf(HasSubstr("cannot be downloaded by trireme"), HasSubstr(set.advice)));
   }
   EXPECT_FALSE(known_set("cifar100").sources.empty());
 }

@@ -167,7 +167,8 @@ TEST(CifarReader, ReadsTheFinerOfTwoLabels) {
     return error_of([&] { read_cifar_test(folder.path(), kCifar100); });
   };
   EXPECT_THAT(message(cifar_record(1)), AllOf(HasSubstr("3073 bytes"), HasSubstr("3074"), HasSubstr("data get cifar100")));
-  EXPECT_THAT(message('\x13' + cifar_record(1) + '\x14' + cifar_record(1)), HasSubstr("coarse label 20 of record 1 (byte 3074): coarse labels are 0 to 19"));
+  EXPECT_THAT(message('\x13' + cifar_record(1) + '\x14' + cifar_record(1)),
+              HasSubstr("coarse label 20 of record 1 (byte 3074): coarse labels are 0 to 19"));
   EXPECT_THAT(message('\x13' + cifar_record(100)), HasSubstr("label 100 of record 0 (byte 1): labels are 0 to 99"));
 }
 

@@ -60,7 +60,8 @@ TEST(ResizeBilinear, KeepsAnImageOfTheSameSizeAndAPlainOne) {
   const Image image = random_image({6, 9}, 3, 9);
   EXPECT_EQ(resized(image.view(), {6, 9}), image.pixels);
   const Image plain{{5, 7}, 1, std::vector<uint8_t>(35, 200)};
-  for (ImageSize to : {ImageSize{2, 3}, {13, 4}}) EXPECT_EQ(resized(plain.view(), to), std::vector<uint8_t>(static_cast<size_t>(to.area()), 200));
+  for (ImageSize to : {ImageSize{2, 3}, {13, 4}})
+    EXPECT_EQ(resized(plain.view(), to), std::vector<uint8_t>(static_cast<size_t>(to.area()), 200));
 }
 
 TEST(ResizeBilinear, GivesWindowsOfTheWholeAndReadsPartsInPlace) {

@@ -65,8 +65,9 @@ TEST_F(Masks, BecomeClassesOfPixels) {
 
 TEST_F(Masks, MayBePalettes) {
   pair("train", "a", {0, 1, 2, 3}, 2, 2);
-  write_file(folder_ / "trainannot/a.png",
-             png_bytes({.width = 2, .height = 2, .colour = PNG_COLOR_TYPE_PALETTE, .bits = 4, .rows = {0xb2, 0x09}, .palette = random_bytes(48, 1)}));
+  const PngSpec palette{.width = 2, .height = 2, .colour = PNG_COLOR_TYPE_PALETTE, .bits = 4, .rows = {0xb2, 0x09},
+                        .palette = random_bytes(48, 1)};
+  write_file(folder_ / "trainannot/a.png", png_bytes(palette));
   pair("test", "t", {0, 0, 0, 0}, 2, 2);
   const Samples samples = open_data(spec()).train->get(first(1), {});
   EXPECT_TRUE(at::equal(samples.target, at::tensor({-1, 2, 0, 9}, at::kLong).view({1, 2, 2})));
@@ -100,7 +101,8 @@ TEST_F(Masks, AreStretchedToOneSize) {
   larger.image_size = {4, 6};
   const Samples samples = open_data(larger).train->get(first(1), {});
   EXPECT_EQ(samples.data.sizes(), (std::vector<int64_t>{1, 3, 4, 6}));
-  EXPECT_TRUE(at::equal(samples.target[0], at::tensor({0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 2, 2, 2, 3, 3, 3}, at::kLong).view({4, 6})));
+  const at::Tensor rows = at::tensor({0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 2, 2, 2, 3, 3, 3}, at::kLong);
+  EXPECT_TRUE(at::equal(samples.target[0], rows.view({4, 6})));
 }
 
 TEST_F(Masks, ThatDoNotFitAreNamed) {
@@ -115,9 +117,10 @@ TEST_F(Masks, ThatDoNotFitAreNamed) {
   const TaskData data = open_data(spec());
   auto message = [&](int64_t i) { return error_of([&] { data.train->get(std::vector<int64_t>{i}, {}); }); };
   const std::string masks = (folder_ / "trainannot/").string();
-  EXPECT_THAT(message(1), AllOf(HasSubstr(masks + "b.png: number 12 in row 2, column 5"), HasSubstr("classes are 0 to 10, and 11 stands for none"),
-                                HasSubstr("on_error")));
-  EXPECT_THAT(message(2), AllOf(HasSubstr(masks + "c.png: a mask of 6x8 pixels"), HasSubstr((folder_ / "train/c.png").string() + " has 8x6")));
+  EXPECT_THAT(message(1), AllOf(HasSubstr(masks + "b.png: number 12 in row 2, column 5"),
+                                HasSubstr("classes are 0 to 10, and 11 stands for none"), HasSubstr("on_error")));
+  EXPECT_THAT(message(2), AllOf(HasSubstr(masks + "c.png: a mask of 6x8 pixels"),
+                                HasSubstr((folder_ / "train/c.png").string() + " has 8x6")));
   EXPECT_THAT(message(3), HasSubstr(masks + "d.png: a mask of 3 channels"));
   EXPECT_THAT(message(4), HasSubstr(masks + "e.png: no such file"));
   DataSpec skipping = spec();
@@ -157,7 +160,8 @@ TEST_F(Masks, OfCocoComeFromPolygons) {
   write_file(folder_ / "coco/val2017/a.png", rgb_png(6, 8, std::vector<uint8_t>(144, 10)));
   EXPECT_THAT(error_of([&] { data.test->get(first(1), {}); }),
               AllOf(HasSubstr("instances_val2017.json: image \"a.png\": a mask of 8x6 pixels"), HasSubstr("has 6x8")));
-  write_file(folder_ / "coco/annotations/instances_val2017.json", "{" + images + R"("annotations": [], "categories": [{"id": 5, "name": "thing"}]})");
+  const std::string fewer = "{" + images + R"("annotations": [], "categories": [{"id": 5, "name": "thing"}]})";
+  write_file(folder_ / "coco/annotations/instances_val2017.json", fewer);
   EXPECT_THAT(error_of([&] { open_data(coco); }), HasSubstr("instances_val2017.json: other categories"));
   std::filesystem::remove_all(folder_ / "coco/val2017");
   EXPECT_THAT(error_of([&] { open_data(coco); }), HasSubstr("val2017: no such folder"));

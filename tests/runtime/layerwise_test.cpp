@@ -118,8 +118,8 @@ void layerwise_step(Replicas& replicas, const Program& program, const OptimizerC
 }
 
 /// Compares a replica's flat bucket with the reference, shard by shard.
-void expect_bucket(const Program& program, BucketId b, const at::Tensor& flat, const std::vector<Whole>& truth, const at::Tensor Whole::*part,
-                   double tolerance) {
+void expect_bucket(const Program& program, BucketId b, const at::Tensor& flat, const std::vector<Whole>& truth,
+                   const at::Tensor Whole::*part, double tolerance) {
   std::map<int, int64_t> begin;  // of a parameter's next shard, in Whole's order
   for (BucketId other = 0; other <= b; ++other)
     for (const ParameterShard& shard : program.buckets[size_t(other)].shards) {

@@ -320,7 +320,8 @@ TEST(Optimizer, CenteredRmspropOfAConstantGradient) {
   std::vector<at::Tensor> state = make_optimizer_state(config, 64, master.options());
   const std::vector<at::Tensor> gradients{draw(64, 3, at::kFloat)};
   for (int64_t step = 1; step <= 60; ++step)
-    update_slice(config, {.slice = {0, 64}, .gradients = gradients, .master = &master, .state = state, .learning_rate = 1e-6, .step = step});
+    update_slice(config, {.slice = {0, 64}, .gradients = gradients, .master = &master, .state = state, .learning_rate = 1e-6,
+                          .step = step});
   EXPECT_TRUE(at::isfinite(master).all().item<bool>());
 }
 

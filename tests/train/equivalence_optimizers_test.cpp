@@ -18,7 +18,8 @@ using Kind = OptimizerConfig::Kind;
 /// Epsilons and accumulators are large: see recipes().
 std::vector<Recipe> new_recipes() {
   return {{"adagrad", {.kind = Kind::adagrad, .weight_decay = 0.02, .epsilon = 1e-3, .rate_decay = 0.1, .initial_accumulator = 0.1}, 0},
-          {"rmsprop, centered, ema", {.kind = Kind::rmsprop, .momentum = 0.8, .epsilon = 1e-2, .alpha = 0.9, .centered = true, .ema = 0.8}, 0},
+          {"rmsprop, centered, ema",
+           {.kind = Kind::rmsprop, .momentum = 0.8, .epsilon = 1e-2, .alpha = 0.9, .centered = true, .ema = 0.8}, 0},
           {"lars", {.kind = Kind::lars, .momentum = 0.9, .weight_decay = 0.05, .trust = 0.5}, 0},
           {"lars, clipping, ema", {.kind = Kind::lars, .weight_decay = 0.05, .trust = 0.5, .ema = 0.6}, 0.3},
           {"lamb, ema", {.kind = Kind::lamb, .weight_decay = 0.05, .epsilon = 1e-3, .ema = 0.9}, 0},

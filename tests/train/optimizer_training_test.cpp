@@ -13,7 +13,8 @@ namespace {
 class EveryOptimizer : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Training, EveryOptimizer,
                          ::testing::Values("learning_rate = 0.1", "learning_rate = 0.1\nnesterov = true\nema = 0.8",
-                                           "kind = \"adam\"\nlearning_rate = 0.02", "kind = \"adamw\"\nlearning_rate = 0.02\nweight_decay = 0.1",
+                                           "kind = \"adam\"\nlearning_rate = 0.02",
+                                           "kind = \"adamw\"\nlearning_rate = 0.02\nweight_decay = 0.1",
                                            "kind = \"adagrad\"\nlearning_rate = 0.1", "kind = \"rmsprop\"\ncentered = true",
                                            "kind = \"lars\"\nlearning_rate = 0.5\ntrust = 0.05\nweight_decay = 1e-4",
                                            "kind = \"lamb\"\nlearning_rate = 0.05\nweight_decay = 0.01\nema = 0.8"));
@@ -29,8 +30,8 @@ TEST_P(EveryOptimizer, Learns) {
   experiment.model_name = "mlp";
   experiment.model_options = {{"hidden", 32}};
   experiment.precision = Precision::fp64;
-  const OptimizerSettings settings = read_optimizer(ConfigTable::from_string(
-      std::string(GetParam()) + "\nschedule = \"cosine\"\nminimum_learning_rate = 1e-3\nwarmup = \"5 steps\"\nclip_norm = 5", "optimizer.toml"));
+  const std::string common = "\nschedule = \"cosine\"\nminimum_learning_rate = 1e-3\nwarmup = \"5 steps\"\nclip_norm = 5";
+  const OptimizerSettings settings = read_optimizer(ConfigTable::from_string(GetParam() + common, "optimizer.toml"));
   experiment.optimizer = settings.optimizer;
   experiment.schedule = settings.schedule;
   experiment.clip_norm = settings.clip_norm;
