@@ -80,6 +80,7 @@ TEST(Unused, ParametersStayAsTheyAre) {
             snapshot.names.erase(snapshot.names.begin() + int64_t(p));
             snapshot.parameters.erase(snapshot.parameters.begin() + int64_t(p));
             snapshot.gradients.erase(snapshot.gradients.begin() + int64_t(p));
+            snapshot.averages.erase(snapshot.averages.begin() + int64_t(p));
           }
         expect_same(actual, expected, 1e-10);
       }
