@@ -155,7 +155,7 @@ TEST(CifarReader, RefusesDamagedFiles) {
 
 TEST(CifarReader, ReadsTheFinerOfTwoLabels) {
   TemporaryFolder folder;
-  write_file(folder / "train.bin", '\x13' + cifar_record(99) + '\0' + cifar_record(0));
+  write_file(folder / "train.bin", std::string(1, '\x13') + cifar_record(99) + '\0' + cifar_record(0));
   write_file(folder / "test.bin", std::string(1, '\7') + cifar_record(50));
   const Images train = read_cifar_train(folder.path(), kCifar100), test = read_cifar_test(folder.path(), kCifar100);
   EXPECT_THAT(train.labels, ElementsAre(99, 0));
