@@ -22,7 +22,7 @@ struct DataSpec {
   int64_t train_limit = 0;                        ///< first k samples only (folders of classes: as many of each class); 0: all
   int64_t test_limit = 0;
   uint64_t seed = 0;                              ///< of generated data
-  int64_t sequence = 0;                           ///< text: tokens per sample; 0: kDefaultSequence
+  int64_t sequence = 0;                           ///< text: tokens per sample; 0: kDefaultSequence, of sentences see open_text.h
   std::optional<std::filesystem::path> path = {};      ///< the folder of the set itself, not to be searched for; "folder" needs it
   ImageSize image_size = {};                      ///< image files: height and width of a sample; 0: the set's own
   std::optional<Augmentation> augmentation = {};       ///< images: instead of the standard one
