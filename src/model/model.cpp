@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -11,17 +12,39 @@
 
 namespace trireme {
 
+namespace {
+
+constexpr std::string_view kDigits = "0123456789";
+
+bool is_number(std::string_view part) { return !part.empty() && part.find_first_not_of(kDigits) == std::string_view::npos; }
+
+/// A word for a piece of a network with its number: "layer2", "encoder_layer_3", "denseblock1", "transition1", "inception3a".
+bool is_numbered_piece(std::string_view part) {
+  if (!part.empty() && part.back() >= 'a' && part.back() <= 'z') part.remove_suffix(1);
+  const size_t word_end = part.find_last_not_of(kDigits) + 1;  // 0 where there is no word
+  std::string_view word = part.substr(0, word_end);
+  if (word_end == 0 || word_end == part.size()) return false;
+  if (word.ends_with('_')) word.remove_suffix(1);
+  constexpr std::string_view kPieces[] = {"layer", "block", "stage", "transition", "inception"};
+  return std::any_of(std::begin(kPieces), std::end(kPieces), [&](std::string_view piece) { return word.ends_with(piece); });
+}
+
+}  // namespace
+
 std::string block_of(std::string_view layer_name) {
   const size_t first_dot = layer_name.find('.');
   if (first_dot == std::string_view::npos) return "";
-  for (size_t begin = first_dot + 1; begin != 0;) {
-    const size_t dot = layer_name.find('.', begin);
+  size_t end = 0;  // of the innermost block so far
+  for (size_t begin = 0, dot = first_dot;; begin = dot + 1, dot = layer_name.find('.', begin)) {
+    const bool is_last = dot == std::string_view::npos;
     const std::string_view part = layer_name.substr(begin, dot - begin);
-    if (!part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; }))
-      return std::string(layer_name.substr(0, begin + part.size()));
-    begin = dot == std::string_view::npos ? 0 : dot + 1;
+    const bool number = begin > 0 && is_number(part);
+    const bool piece = !is_last && is_numbered_piece(part);
+    if (number || piece) end = begin + part.size();
+    const bool past_it = end > 0 && !piece;
+    if (number || past_it || is_last) break;
   }
-  return std::string(layer_name.substr(0, first_dot));
+  return std::string(layer_name.substr(0, end > 0 ? end : first_dot));
 }
 
 NodeId Model::find(std::string_view name) const {

@@ -21,8 +21,10 @@ struct Node {
   Shape sample_shape;  ///< of the output, without the batch dim
 };
 
-/// The block that a layer belongs to by its name: up to the first number that stands alone between dots ("h.0.attn.q" -> "h.0",
-/// "layer1.0.downsample.0" -> "layer1.0"), else the first word ("inception3a.branch1.conv" -> "inception3a"); "" without a dot.
+/// The block that a layer belongs to by its name: up to what tells repeated pieces of a network apart, a number alone ("h.0.attn.q" ->
+/// "h.0"), a word for a piece with a number ("encoder.layers.encoder_layer_3.mlp.0" -> "encoder.layers.encoder_layer_3"; layer, block,
+/// stage, transition, inception), or several one after the other ("layer1.0.downsample.0" -> "layer1.0"); else the first word
+/// ("Mixed_5b.branch1x1.conv" -> "Mixed_5b"); "" without a dot.
 std::string block_of(std::string_view layer_name);
 
 class Model {

@@ -134,9 +134,28 @@ int chunks_of(const Strategy& strategy, const std::string& schedule, const Degre
   return chunks;
 }
 
-std::string recompute_label(const std::string& layer) {
-  const std::string block = block_of(layer);
-  return block.empty() ? "top" : block;
+/// What recompute=all writes on each layer: its block. The layers of a plain sequence ("features.0", "features.1") are each a block by
+/// their names, and one layer alone that is recomputed saves nothing: those up to a pooling, it included, are one run.
+std::vector<std::string> recompute_labels(const Model& model) {
+  std::vector<std::string> labels;
+  for (const Node& node : model.nodes()) {
+    const std::string block = block_of(node.name);
+    labels.push_back(block.empty() ? "top" : block);
+  }
+  std::string sequence, first;  // that is open, and its first layer's name
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
+    const Node& node = model.node(id);
+    std::string& label = labels[size_t(id)];
+    const bool is_element = label == node.name && std::count(labels.begin(), labels.end(), label) == 1;
+    const std::string parent = node.name.substr(0, node.name.rfind('.'));
+    if (!is_element || parent != sequence) first.clear();
+    if (!is_element) continue;
+    if (first.empty()) first = node.name;
+    sequence = parent;
+    label = first;
+    if (node.layer->kind().find("pool") != std::string_view::npos) first.clear();
+  }
+  return labels;
 }
 
 /// What does not depend on the degrees.
@@ -147,8 +166,8 @@ void add_extras(const Strategy& strategy, const NamedStrategy* named, const Mode
   const auto recompute = strategy.recompute.value_or(Strategy::Recompute::none);
   plan.recompute_last = recompute != Strategy::Recompute::except_last;
   if (recompute == Strategy::Recompute::none) return;
-  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
-    plan.layers[size_t(id)].recompute = recompute_label(model.node(id).name);
+  const std::vector<std::string> labels = recompute_labels(model);
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) plan.layers[size_t(id)].recompute = labels[size_t(id)];
 }
 
 Plan branch_plan(const Strategy& strategy, const Model& model, const Cluster& cluster, const LayerSeconds& seconds,

@@ -138,5 +138,31 @@ TEST(Dropout, DropsItsShareAndChangesWithStepSeedAndLayer) {
   EXPECT_TRUE(at::equal(layer.forward(call, std::vector{x}), x));
 }
 
+TEST(BlockOf, IsTheRepeatedPieceOfANetwork) {
+  const std::pair<const char*, const char*> expected[] = {
+      {"conv1", ""},                                                  // no block: the top
+      {"layer1.0.downsample.0", "layer1.0"},                          // ResNet
+      {"h.0.attn.q", "h.0"},                                          // GPT-2
+      {"bert.encoder.layer.11.attention.self.query", "bert.encoder.layer.11"},
+      {"features.28", "features.28"},                                 // VGG
+      {"features.3.conv.0.0", "features.3"},                          // MobileNet
+      {"inception3a.branch1.conv", "inception3a"},                    // GoogLeNet
+      {"inception3a.branch2.0.conv", "inception3a"},
+      {"Mixed_5b.branch3x3dbl_1.conv", "Mixed_5b"},                   // Inception-V3
+      {"down.0.conv1", "down.0"},                                     // U-Net
+      {"features.conv0", "features"},                                 // DenseNet, from here on
+      {"features.denseblock1.denselayer12.conv1", "features.denseblock1.denselayer12"},
+      {"features.transition2.norm", "features.transition2"},
+      {"encoder.layers.encoder_layer_0.ln_1", "encoder.layers.encoder_layer_0"},    // ViT
+      {"encoder.layers.encoder_layer_11.mlp.0", "encoder.layers.encoder_layer_11"},
+      {"encoder.ln", "encoder"},
+      {"trunk.stage2.norm.scale", "trunk.stage2"},
+      {"net.layer1", "net"},                                          // a layer is no piece of several
+      {"net.player.conv", "net"},
+      {"net.7up.conv", "net"},
+  };
+  for (const auto& [layer, block] : expected) EXPECT_EQ(block_of(layer), block) << layer;
+}
+
 }  // namespace
 }  // namespace trireme::testing

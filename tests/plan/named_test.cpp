@@ -1,6 +1,9 @@
 // Named plans, degrees and the balancing of stages.
 #include "plan/named.h"
 
+#include <fmt/format.h>
+
+#include <map>
 #include <random>
 
 #include "../base/expect_error.h"
@@ -120,6 +123,27 @@ TEST(NamedPlan, RecomputeLabelsAreBlocks) {
   EXPECT_FALSE(most.recompute_last);
   EXPECT_EQ(most.layers, named_plan("1f1b,recompute=all", model, Cluster::uniform(2), 32, {}).layers);
   EXPECT_EQ(label(named_plan("data,recompute=none", model, Cluster::uniform(2), 32, {}), "conv1"), "");
+}
+
+TEST(NamedPlan, PlainSequencesAreRecomputedFromPoolingToPooling) {
+  const Model model = make_model({"vgg11-bn", {3, 32, 32}, 10, {{"width", 2}, {"hidden", 8}}});
+  const Plan plan = named_plan("single,recompute=all", model, Cluster::uniform(1), 32, {});
+  std::map<std::string, std::vector<std::string>> runs;
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    runs[plan.layers[size_t(id)].recompute].push_back(model.node(id).name);
+  const auto from = [](const char* parent, int first, int last) {
+    std::vector<std::string> names;
+    for (int i = first; i <= last; ++i) names.push_back(fmt::format("{}.{}", parent, i));
+    return names;
+  };
+  EXPECT_EQ(runs.size(), 7u);  // torchvision pools at 3, 7, 14, 21, 28
+  EXPECT_EQ(runs["features.0"], from("features", 0, 3));
+  EXPECT_EQ(runs["features.4"], from("features", 4, 7));
+  EXPECT_EQ(runs["features.8"], from("features", 8, 14));
+  EXPECT_EQ(runs["features.15"], from("features", 15, 21));
+  EXPECT_EQ(runs["features.22"], from("features", 22, 28));
+  EXPECT_EQ(runs["classifier.0"], from("classifier", 0, 6));
+  EXPECT_EQ(runs["top"], (std::vector<std::string>{"avgpool", "flatten", "loss"}));
 }
 
 TEST(NamedPlan, SpeedsOfTheCluster) {
