@@ -2,6 +2,7 @@
 
 #include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "model/weights/tensor_map.h"
+#include "model/weights/zip_checksums.h"
 
 namespace trireme {
 namespace {
@@ -58,6 +60,8 @@ TorchArchive::TorchArchive(fs::path path) : path_(std::move(path)) {
   } catch (const std::exception& error) {
     fail_archive(path_, "not a complete zip archive", first_line(error));
   }
+  // records are known without the folder that all lie in
+  for (const auto& [name, checksum] : zip_checksums(path_)) checksums_.emplace(name.substr(name.find('/') + 1), checksum);
   if (!has("data.pkl"))
     fail_user({.where = path_.string(), .what = "a zip archive without data.pkl", .why = "torch.save and torch.jit.save write one",
                .next = "check the path, or save the state dict with torch.save"});
@@ -67,6 +71,16 @@ TorchArchive::TorchArchive(fs::path path) : path_(std::move(path)) {
 }
 
 TorchArchive::~TorchArchive() = default;
+
+/// libtorch's reader is built without this comparison.
+void TorchArchive::check_checksum(const std::string& name, const void* data, size_t bytes) const {
+  const auto stated = checksums_.find(name);
+  if (stated == checksums_.end() || stated->second == 0) return;
+  const auto found = uint32_t(crc32_z(0, static_cast<const Bytef*>(data), bytes));
+  if (found != stated->second)
+    fail_archive(path_, fmt::format("record \"{}\" is damaged", printable(name)),
+                 fmt::format("the checksum of its {} bytes is {:08x}, its directory says {:08x}", bytes, found, stated->second));
+}
 
 bool TorchArchive::has(const std::string& record) const {
   try {
@@ -78,12 +92,14 @@ bool TorchArchive::has(const std::string& record) const {
 
 std::pair<c10::DataPtr, size_t> TorchArchive::record(const std::string& name) {
   if (!has(name)) fail_archive(path_, fmt::format("no record \"{}\"", printable(name)), "its pickle refers to it");
+  std::pair<c10::DataPtr, size_t> record;
   try {
-    auto [data, bytes] = reader_->getRecord(name);
-    return {std::move(data), bytes};
+    std::tie(record.first, record.second) = reader_->getRecord(name);
   } catch (const std::exception& error) {
     fail_archive(path_, fmt::format("record \"{}\" cannot be read", printable(name)), first_line(error));
   }
+  check_checksum(name, record.first.get(), record.second);
+  return record;
 }
 
 std::string TorchArchive::text(const std::string& name) {

@@ -3,7 +3,9 @@
 
 #include <c10/core/Allocator.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,12 +25,16 @@ class TorchArchive {
   ~TorchArchive();
 
   bool has(const std::string& record) const;
-  /// A record's bytes, in memory aligned for tensors. User errors: no such record, one that cannot be read.
+  /// A record's bytes, in memory aligned for tensors. User errors: no such record, one that cannot be read, one whose bytes do not give
+  /// the checksum that the archive states. PyTorch can be told to leave checksums out; 0 stands for none.
   std::pair<c10::DataPtr, size_t> record(const std::string& name);
   std::string text(const std::string& name);
 
  private:
+  void check_checksum(const std::string& name, const void* data, size_t bytes) const;
+
   std::filesystem::path path_;
+  std::map<std::string, uint32_t> checksums_;  ///< by record
   std::unique_ptr<caffe2::serialize::PyTorchStreamReader> reader_;
 };
 

@@ -152,6 +152,33 @@ TEST_F(StateDict, DamagedArchivesAreNamed) {
   EXPECT_THAT(user_error([&] { read_state_dict(folder_ / "gone.pt"); }), HasSubstr("No such file"));
 }
 
+TEST_F(StateDict, AFlippedByteIsNoticed) {
+  const fs::path path = with_storage(dict({{"w", tensor(storage("0"), 0, {6}, {1})}}));
+  const std::string whole = read_file(path);
+  const at::Tensor six = at::arange(6, at::kFloat);
+  const std::string floats(static_cast<const char*>(six.data_ptr()), six.nbytes());
+  const size_t data = whole.find(floats), value = whole.find("FloatStorage");
+  ASSERT_NE(data, std::string::npos);
+  ASSERT_NE(value, std::string::npos);
+  const auto error_with = [&](size_t position) {
+    std::string flipped = whole;
+    flipped[position] = char(flipped[position] ^ 0x10);
+    return user_error([&] { read_state_dict(write("flipped.pt", flipped)); });
+  };
+  for (size_t i = 0; i < floats.size(); ++i)
+    EXPECT_THAT(error_with(data + i), AllOf(HasSubstr("flipped.pt"), HasSubstr("record \"data/0\""), HasSubstr("checksum"))) << i;
+  EXPECT_THAT(error_with(value), AllOf(HasSubstr("record \"data.pkl\""), HasSubstr("checksum")));
+}
+
+/// As PyTorch writes it where it is told to compute no checksums: they are 0.
+TEST_F(StateDict, ChecksumsMayBeLeftOut) {
+  std::string bytes = read_file(with_storage(dict({{"w", tensor(storage("0"), 0, {6}, {1})}})));
+  constexpr size_t kChecksum = 16;  // within an entry of the directory
+  for (size_t entry = bytes.find("PK\x01\x02"); entry != std::string::npos; entry = bytes.find("PK\x01\x02", entry + 1))
+    bytes.replace(entry + kChecksum, 4, 4, '\0');
+  EXPECT_TRUE(at::equal(read_state_dict(write("none.pt", bytes)).tensors.at("w"), at::arange(6, at::kFloat)));
+}
+
 // -- TorchScript
 
 TEST_F(StateDict, ScriptModulesThatHoldEachOtherEnd) {
