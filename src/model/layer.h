@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "comm/communicator.h"
+#include "model/attributes.h"
 #include "tensor/placement.h"
 
 namespace trireme {
@@ -36,6 +37,8 @@ struct ParameterSpec {
   Shape shape;       ///< of the full tensor
   Init init;
   bool full_precision = false;  ///< kept in float32 under precision = "bf16" (norms)
+  /// In files: PyTorch's for the same values in the same order ([4 * hidden, in] for [4, hidden, in]); empty: `shape`.
+  Shape file_shape = {};
 };
 
 /// Persistent state without gradient (running statistics). Kept in float32 (float64 under precision = "fp64").
@@ -146,6 +149,8 @@ class Layer {
 
   const std::string& name() const { return name_; }
   virtual std::string_view kind() const = 0;
+  /// With kind() and parameters() all that another program needs to compute the same. Losses need not tell.
+  virtual Attributes attributes() const { return {}; }
 
   virtual std::vector<ParameterSpec> parameters() const { return {}; }
   virtual std::vector<BufferSpec> buffers() const { return {}; }
@@ -160,6 +165,9 @@ class Layer {
 
   /// Whether forward and backward call the data group themselves under this scope (global batch norm).
   virtual bool talks_over_data_axis(BatchNormScope) const { return false; }
+
+  /// False where the output is made of positions or counts: no gradient goes through it, and none is sent to this layer.
+  virtual bool passes_gradients() const { return true; }
 
   /// Multiply-adds of one sample's forward, counted as 2 FLOP each.
   virtual double forward_flops(std::span<const Shape> inputs) const = 0;

@@ -75,6 +75,28 @@ int64_t Model::parameter_count() const {
   return count;
 }
 
+std::vector<BufferSpec> Model::buffers() const {
+  std::vector<BufferSpec> all;
+  for (const Node& node : nodes_)
+    if (node.layer)
+      for (BufferSpec& spec : node.layer->buffers()) all.push_back(std::move(spec));
+  return all;
+}
+
+Model Model::with_initial_values(InitialValues values) const {
+  std::map<std::string, Shape> shapes;
+  for (const ParameterSpec& spec : parameters()) shapes[spec.name] = spec.shape;
+  for (const BufferSpec& spec : buffers()) shapes[spec.name] = spec.shape;
+  for (const auto& [name, tensor] : values.tensors) {
+    const auto known = shapes.find(name);
+    check_internal(known != shapes.end(), fmt::format("model \"{}\" has no tensor \"{}\"", name_, name));
+    check_internal(tensor.sizes() == at::IntArrayRef(known->second), fmt::format("initial values have the model's shapes, \"{}\" too", name));
+  }
+  Model model = *this;
+  model.initial_values_ = std::make_shared<const InitialValues>(std::move(values));
+  return model;
+}
+
 std::string Model::fingerprint() const {
   std::string text;
   for (const Node& node : nodes_) {

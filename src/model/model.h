@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/layer.h"
+#include "model/weights/tensor_map.h"
 
 namespace trireme {
 
@@ -19,6 +20,14 @@ struct Node {
   std::shared_ptr<const Layer> layer;
   std::vector<NodeId> inputs;
   Shape sample_shape;  ///< of the output, without the batch dim
+};
+
+/// What training begins with in place of drawn values: a file's weights, an imported model's.
+struct InitialValues {
+  /// Whole parameters and buffers by name, in the model's shapes and of any floating dtype; those without one are drawn. To be read,
+  /// not written.
+  TensorMap tensors;
+  std::string report;  ///< lines for people: where they are from, and what was not; each ended by '\n'
 };
 
 /// The block that a layer belongs to by its name: up to what tells repeated pieces of a network apart, a number alone ("h.0.attn.q" ->
@@ -45,6 +54,14 @@ class Model {
   /// Distinct parameters over all layers (tied ones once), in order of first use.
   std::vector<ParameterSpec> parameters() const;
   int64_t parameter_count() const;
+  /// Over all layers, in their order.
+  std::vector<BufferSpec> buffers() const;
+
+  /// Null where everything is drawn.
+  const std::shared_ptr<const InitialValues>& initial_values() const { return initial_values_; }
+  /// The same model with other initial values. Errors: internal, for a tensor that is none of the model's or of another shape.
+  Model with_initial_values(InitialValues values) const;
+
   /// Changes when layer names, kinds, shapes or edges change; stored in plans.
   std::string fingerprint() const;
 
@@ -55,6 +72,7 @@ class Model {
   std::vector<std::vector<NodeId>> consumers_;
   int inputs_ = 0;
   NodeId loss_ = -1, output_ = -1;
+  std::shared_ptr<const InitialValues> initial_values_;
 };
 
 /// Builds a Model vertex by vertex. Names must be unique; shapes are inferred and checked at each `add`.

@@ -26,13 +26,16 @@ class GraphBuilder {
   }
 
  private:
-  /// Parameters that no layer on the way to the loss uses stay as they are, like frozen ones.
+  /// Parameters that no layer on the way to the loss uses stay as they are, like frozen ones. A layer that passes no gradients ends
+  /// the way.
   void collect_parameters() {
     reaches_loss_.assign(model_.nodes().size(), false);
     reaches_loss_[size_t(model_.loss())] = true;
-    for (NodeId id = model_.loss(); id >= model_.input_count(); --id)
+    for (NodeId id = model_.loss(); id >= model_.input_count(); --id) {
+      reaches_loss_[size_t(id)] = reaches_loss_[size_t(id)] && model_.node(id).layer->passes_gradients();
       if (reaches_loss_[size_t(id)])
         for (NodeId input : model_.node(id).inputs) reaches_loss_[size_t(input)] = true;
+    }
     for (NodeId id = model_.input_count(); id < NodeId(model_.nodes().size()); ++id)
       for (const ParameterSpec& spec : model_.node(id).layer->parameters()) {
         auto [it, fresh] = parameters_.emplace(spec.name, int(program_.parameters.size()));

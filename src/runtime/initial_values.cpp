@@ -79,6 +79,12 @@ void give_initial_values(const Program& program, int rank, const TensorMap& valu
   }
 }
 
+at::Tensor drawn_parameter(const ParameterSpec& spec, uint64_t seed) {
+  at::Tensor values = at::empty(spec.shape, at::kFloat);
+  draw_into(values.data_ptr<float>(), whole(spec.shape), spec.shape, spec.init, random_key(seed, "parameter/" + spec.name));
+  return values;
+}
+
 void draw_initial_values(const Program& program, BucketId bucket, uint64_t seed, at::Tensor& flat, const std::vector<int>& shards) {
   const auto& all = program.buckets[size_t(bucket)].shards;
   if (shards.empty())

@@ -34,6 +34,16 @@ void Worker::State::bind_parameter(const Program& program, const Op& op, size_t 
   check_internal(false, "every parameter shard of a layer lies in one bucket");
 }
 
+/// Of a buffer whose part `box` this worker holds.
+void Worker::State::give_initial_buffer(const std::string& name, const Box& box, at::Tensor& held) const {
+  if (!model.initial_values()) return;
+  const auto given = model.initial_values()->tensors.find(name);
+  if (given == model.initial_values()->tensors.end()) return;
+  at::Tensor part = given->second;
+  for (size_t d = 0; d < box.size(); ++d) part = part.narrow(int64_t(d), box[d].begin, box[d].size());
+  held.copy_(part);
+}
+
 void Worker::State::bind(const Program& program, OpId id, OpBinding& binding) {
   const Op& op = program.ops[size_t(id)];
   binding.op = &op;
@@ -49,12 +59,7 @@ void Worker::State::bind(const Program& program, OpId id, OpBinding& binding) {
     MemoryScope scope(MemoryCategory::buffers);
     Box box = Layout{op.mesh, Placement::replicate(), op.option.buffers[i]}.box_of(rank, specs[i].shape);
     it->second.push_back(at::full(shape_of(box), specs[i].initial, at::TensorOptions().dtype(master_type(precision))));
-    if (options.initial_values)
-      if (const auto given = options.initial_values->find(specs[i].name); given != options.initial_values->end()) {
-        at::Tensor part = given->second;
-        for (size_t d = 0; d < box.size(); ++d) part = part.narrow(int64_t(d), box[d].begin, box[d].size());
-        it->second.back().copy_(part);
-      }
+    give_initial_buffer(specs[i].name, box, it->second.back());
   }
   binding.buffers = it->second;
 }

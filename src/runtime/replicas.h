@@ -104,6 +104,9 @@ std::unique_ptr<Replicas> private_replicas(int rank, const Program& program, Pre
 /// depends on (seed, name, i) only. `shards`: which; empty: all.
 void draw_initial_values(const Program& program, BucketId bucket, uint64_t seed, at::Tensor& flat, const std::vector<int>& shards = {});
 
+/// The same for a whole parameter, in float32.
+at::Tensor drawn_parameter(const ParameterSpec& spec, uint64_t seed);
+
 /// Writes full tensors, by parameter name, in place of what the replicas of `rank` hold; parameters without one stay. Of shared replicas
 /// each shard is written by one worker. After initialize() of all workers, between barriers.
 void give_initial_values(const Program& program, int rank, const TensorMap& values, Replicas& replicas);

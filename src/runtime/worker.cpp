@@ -175,8 +175,8 @@ void Worker::State::begin(const Program* training_program, const Program* evalua
                  "a program for a layer-wise optimizer takes norms");
   replicas->initialize(options.seed);
   communicator->barrier();
-  if (!options.initial_values) return;
-  give_initial_values(training_program ? *training_program : *evaluation_program, rank, *options.initial_values, *replicas);
+  if (!model.initial_values()) return;
+  give_initial_values(training_program ? *training_program : *evaluation_program, rank, model.initial_values()->tensors, *replicas);
   communicator->barrier();
 }
 

@@ -50,12 +50,10 @@ struct WorkerOptions {
   uint64_t seed = 0;
   BatchNormScope batch_norm = BatchNormScope::local;
   OptimizerConfig optimizer = {};
-  /// Full parameters and buffers by name that training begins with in place of drawn ones (an imported model's, a file of weights');
-  /// null: none. In the model's shapes, of any floating dtype; workers only read it.
-  std::shared_ptr<const TensorMap> initial_values = {};
 };
 
-/// Belongs to one thread, which must be inside a DeviceScope of `rank`. Workers of one world share `store`.
+/// Belongs to one thread, which must be inside a DeviceScope of `rank`. Workers of one world share `store`. Weights and buffers begin
+/// with the model's initial values where it has any, else with drawn ones.
 class Worker {
  public:
   /// `training` and `evaluation` are compiled from the same model and plan; either may be null if it is never run. All workers

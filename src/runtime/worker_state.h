@@ -69,6 +69,7 @@ struct Worker::State {
   void prepare(const Program& program, Prepared& prepared);
   void bind(const Program& program, OpId id, OpBinding& binding);
   void bind_parameter(const Program& program, const Op& op, size_t position, OpBinding& binding);
+  void give_initial_buffer(const std::string& name, const Box& box, at::Tensor& held) const;
   void count_uses(Prepared& prepared) const;
   Communicator* group(const std::vector<int>& ranks);
 

@@ -4,6 +4,13 @@
 #include <map>
 
 #include "../base/expect_error.h"
+#include "model/layers/conv2d.h"
+#include "model/layers/flatten.h"
+#include "model/layers/linear.h"
+#include "model/layers/max_pool2d.h"
+#include "model/layers/max_pool_indices.h"
+#include "model/layers/max_unpool2d.h"
+#include "model/layers/softmax_cross_entropy.h"
 #include "plan/named.h"
 #include "program/check.h"
 #include "program/schedules/schedule.h"
@@ -211,6 +218,36 @@ TEST(Buffers, AreSharedBeforeEvaluation) {
   EXPECT_EQ(synchronizations("data", 2, false), 20);
   EXPECT_EQ(synchronizations("data", 2, true), 0);
   EXPECT_EQ(synchronizations("single", 1, false), 0);
+}
+
+/// Positions of maxima travel to a later stage, and no gradient of them comes back; what only they depend on is not trained.
+TEST(Compile, PositionsOfMaximaHaveNoGradient) {
+  ModelBuilder b("unpool");
+  const NodeId data = b.input("data", {2, 4, 4}), target = b.input("target", {});
+  const NodeId wide = b.layer<Conv2d>({data}, "wide", Conv2dOptions{.in = 2, .out = 4});
+  const NodeId guide = b.layer<Conv2d>({data}, "guide", Conv2dOptions{.in = 2, .out = 4});
+  const NodeId where = b.layer<MaxPoolIndices>({guide}, "where", 2);
+  const NodeId pooled = b.layer<MaxPool2d>({wide}, "pool");
+  const NodeId inner = b.layer<Conv2d>({pooled}, "inner", Conv2dOptions{.in = 4, .out = 4});
+  const NodeId large = b.layer<MaxUnpool2d>({inner, where}, "unpool", MaxUnpool2dOptions{.window = 2});
+  const NodeId logits = b.layer<Linear>({b.layer<Flatten>({large}, "flatten")}, "fc", 64, 4);
+  const Model model = b.finish(logits, b.layer<SoftmaxCrossEntropy>({logits, target}, "loss"));
+  Plan plan = plan_for(model, "pipeline=2,micro_batches=2", 2);
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) plan.layers[size_t(id)].stage = id >= inner ? 1 : 0;
+  validate(plan, model, 16, "test");
+  const Program program = compile(model, plan, {});
+  int forwards = 0, of_pool = 0;
+  for (const auto& list : program.lists)
+    for (const Instruction& i : list) {
+      if (i.code != OpCode::send) continue;
+      const NodeId node = program.values[size_t(program.moves[size_t(i.index)].from)].node;
+      forwards += node == where && !i.adjoint;
+      of_pool += node == pooled && i.adjoint;
+      EXPECT_FALSE(node == where && i.adjoint);
+    }
+  EXPECT_EQ(forwards, 2);
+  EXPECT_EQ(of_pool, 2);
+  for (const ProgramParameter& parameter : program.parameters) EXPECT_EQ(parameter.trainable, !parameter.spec.name.starts_with("guide")) << parameter.spec.name;
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ class AdaptiveAvgPool2d : public Layer {
   AdaptiveAvgPool2d(std::string name, Size2d size);
 
   std::string_view kind() const override { return "adaptive_avg_pool2d"; }
+  Attributes attributes() const override { return {{"size", size_.list()}}; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
   double forward_flops(std::span<const Shape> inputs) const override;

@@ -60,6 +60,11 @@ void Attention::check_shapes(const Shape& queries, const Shape& keys, const Shap
                "choose another width or number of heads");
 }
 
+Attributes Attention::attributes() const {
+  return {{"heads", options_.heads}, {"causal", options_.causal}, {"dropout", options_.dropout}, {"fused", options_.fused},
+          {"padding", options_.padding}};
+}
+
 Shape Attention::output_shape(std::span<const Shape> inputs) const {
   expect_inputs(*this, inputs, size_t(input_count()));
   if (options_.fused && (inputs[0].size() != 3 || inputs[0][1] != kFusedParts))

@@ -26,6 +26,7 @@ class Attention : public Layer {
   Attention(std::string name, AttentionOptions options);
 
   std::string_view kind() const override { return "attention"; }
+  Attributes attributes() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
   double forward_flops(std::span<const Shape> inputs) const override;

@@ -29,6 +29,11 @@ AvgPool2d::AvgPool2d(std::string name, AvgPool2dOptions options) : Layer(std::mo
                "kernel and stride must be positive, the padding at most half the kernel", "correct the layer's options");
 }
 
+Attributes AvgPool2d::attributes() const {
+  return {{"kernel", options_.kernel.list()}, {"stride", options_.stride.list()}, {"padding", options_.padding.list()},
+          {"ceil_mode", options_.ceil_mode}, {"count_include_pad", options_.count_include_pad}};
+}
+
 Shape AvgPool2d::output_shape(std::span<const Shape> inputs) const {
   expect_inputs(*this, inputs, 1);
   const Shape& in = inputs[0];

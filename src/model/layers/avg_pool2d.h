@@ -25,6 +25,7 @@ class AvgPool2d : public Layer {
   explicit AvgPool2d(std::string name, AvgPool2dOptions options = {});
 
   std::string_view kind() const override { return "avg_pool2d"; }
+  Attributes attributes() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
   double forward_flops(std::span<const Shape> inputs) const override;

@@ -169,6 +169,10 @@ std::vector<BufferSpec> BatchNorm::buffers() const {
   return {{name() + ".running_mean", {channels_}, 0}, {name() + ".running_var", {channels_}, 1}};
 }
 
+Attributes BatchNorm::attributes() const {
+  return {{"relu", options_.relu}, {"residual", options_.residual}, {"momentum", options_.momentum}, {"epsilon", options_.epsilon}};
+}
+
 Shape BatchNorm::output_shape(std::span<const Shape> inputs) const {
   expect_inputs(*this, inputs, options_.residual ? 2 : 1);
   const Shape& in = inputs[0];

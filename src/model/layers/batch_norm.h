@@ -27,6 +27,7 @@ class BatchNorm : public Layer {
   BatchNorm(std::string name, int64_t channels, BatchNormOptions options = {});
 
   std::string_view kind() const override { return "batch_norm"; }
+  Attributes attributes() const override;
   std::vector<ParameterSpec> parameters() const override;
   std::vector<BufferSpec> buffers() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;

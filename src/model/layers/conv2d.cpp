@@ -44,6 +44,11 @@ Window Conv2d::columns() const {
   return {o.kernel.width, o.stride.width, o.padding.width, o.dilation.width};
 }
 
+Attributes Conv2d::attributes() const {
+  return {{"stride", options_.stride.list()}, {"padding", options_.padding.list()}, {"dilation", options_.dilation.list()},
+          {"groups", options_.groups}};
+}
+
 Shape Conv2d::output_shape(std::span<const Shape> inputs) const {
   expect_inputs(*this, inputs, 1);
   const Shape& in = inputs[0];

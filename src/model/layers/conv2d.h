@@ -33,6 +33,7 @@ class Conv2d : public Layer {
   Conv2d(std::string name, Conv2dOptions options);
 
   std::string_view kind() const override { return "conv2d"; }
+  Attributes attributes() const override;
   std::vector<ParameterSpec> parameters() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;

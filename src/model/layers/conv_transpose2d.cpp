@@ -50,6 +50,11 @@ Size2d ConvTranspose2d::extent(int64_t height, int64_t width) const {
           (width - 1) * o.stride.width - 2 * o.padding.width + o.kernel.width + o.output_padding.width};
 }
 
+Attributes ConvTranspose2d::attributes() const {
+  return {{"stride", options_.stride.list()}, {"padding", options_.padding.list()}, {"output_padding", options_.output_padding.list()},
+          {"groups", options_.groups}};
+}
+
 Shape ConvTranspose2d::output_shape(std::span<const Shape> inputs) const {
   expect_inputs(*this, inputs, 1);
   const Shape& in = inputs[0];

@@ -31,6 +31,7 @@ class ConvTranspose2d : public Layer {
   ConvTranspose2d(std::string name, ConvTranspose2dOptions options);
 
   std::string_view kind() const override { return "conv_transpose2d"; }
+  Attributes attributes() const override;
   std::vector<ParameterSpec> parameters() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;

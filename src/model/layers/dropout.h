@@ -16,6 +16,7 @@ class Dropout : public Layer {
   Dropout(std::string name, double probability);
 
   std::string_view kind() const override { return "dropout"; }
+  Attributes attributes() const override { return {{"probability", probability_}}; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
   double forward_flops(std::span<const Shape> inputs) const override;

@@ -21,6 +21,7 @@ class GroupNorm : public Layer {
   GroupNorm(std::string name, int64_t channels, GroupNormOptions options = {});
 
   std::string_view kind() const override { return "group_norm"; }
+  Attributes attributes() const override { return {{"groups", options_.groups}, {"epsilon", options_.epsilon}}; }
   std::vector<ParameterSpec> parameters() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;

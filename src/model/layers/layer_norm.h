@@ -21,6 +21,7 @@ class LayerNorm : public Layer {
       : Layer(std::move(name)), width_(width), options_(options) {}
 
   std::string_view kind() const override { return "layer_norm"; }
+  Attributes attributes() const override { return {{"epsilon", options_.epsilon}}; }
   std::vector<ParameterSpec> parameters() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;

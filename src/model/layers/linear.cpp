@@ -35,8 +35,12 @@ std::vector<ParameterSpec> Linear::parameters() const {
   const Shape out = options_.parts > 0 ? Shape{options_.parts, out_} : Shape{out_};
   Shape shape = out;
   shape.insert(options_.transposed ? shape.begin() : shape.end(), in_);
-  std::vector<ParameterSpec> specs{{options_.weight_name, shape, options_.weight_init.value_or(weight)}};
-  if (options_.bias) specs.push_back({options_.bias_name, out, options_.bias_init.value_or(bias)});
+  // in files the parts lie behind each other in one dim
+  const int64_t all = std::max<int64_t>(options_.parts, 1) * out_;
+  const Shape in_file = options_.transposed ? Shape{in_, all} : Shape{all, in_};
+  std::vector<ParameterSpec> specs{{.name = options_.weight_name, .shape = shape, .init = options_.weight_init.value_or(weight), .file_shape = in_file}};
+  if (options_.bias)
+    specs.push_back({.name = options_.bias_name, .shape = out, .init = options_.bias_init.value_or(bias), .file_shape = {all}});
   return specs;
 }
 

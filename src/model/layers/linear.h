@@ -34,6 +34,7 @@ class Linear : public Layer {
   Linear(std::string name, int64_t in, int64_t out, LinearOptions options = {});
 
   std::string_view kind() const override { return "linear"; }
+  Attributes attributes() const override { return {{"parts", options_.parts}, {"transposed", options_.transposed}}; }
   std::vector<ParameterSpec> parameters() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;

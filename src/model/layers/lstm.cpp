@@ -102,10 +102,12 @@ std::vector<ParameterSpec> Lstm::parameters() const {
   auto named = [&](const char* what) {
     return fmt::format("{}.{}_l{}{}", options_.module, what, options_.index, options_.reverse ? "_reverse" : "");
   };
-  std::vector<ParameterSpec> specs{{named("weight_ih"), {kGates, hidden_, in_}, init},
-                                   {named("weight_hh"), {kGates, hidden_, output_width()}, init},
-                                   {named("bias_ih"), {kGates, hidden_}, init},
-                                   {named("bias_hh"), {kGates, hidden_}, init}};
+  const int64_t rows = kGates * hidden_;  // in PyTorch's files the gates lie behind each other
+  std::vector<ParameterSpec> specs{
+      {.name = named("weight_ih"), .shape = {kGates, hidden_, in_}, .init = init, .file_shape = {rows, in_}},
+      {.name = named("weight_hh"), .shape = {kGates, hidden_, output_width()}, .init = init, .file_shape = {rows, output_width()}},
+      {.name = named("bias_ih"), .shape = {kGates, hidden_}, .init = init, .file_shape = {rows}},
+      {.name = named("bias_hh"), .shape = {kGates, hidden_}, .init = init, .file_shape = {rows}}};
   if (options_.projection > 0) specs.push_back({named("weight_hr"), {options_.projection, hidden_}, init});
   return specs;
 }
@@ -113,6 +115,10 @@ std::vector<ParameterSpec> Lstm::parameters() const {
 std::vector<StateSpec> Lstm::states() const {
   if (!options_.stateful) return {};
   return {{name() + ".h", {output_width()}}, {name() + ".c", {hidden_}}};
+}
+
+Attributes Lstm::attributes() const {
+  return {{"projection", options_.projection}, {"padding", options_.padding}, {"reverse", options_.reverse}};
 }
 
 Shape Lstm::output_shape(std::span<const Shape> inputs) const {

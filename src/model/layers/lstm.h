@@ -42,6 +42,7 @@ class Lstm : public Layer {
   Lstm(std::string name, int64_t in, int64_t hidden, LstmOptions options = {});
 
   std::string_view kind() const override { return options_.stateful ? "stateful_lstm" : "lstm"; }
+  Attributes attributes() const override;
   std::vector<ParameterSpec> parameters() const override;
   std::vector<StateSpec> states() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;

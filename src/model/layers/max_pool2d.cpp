@@ -37,6 +37,11 @@ MaxPool2d::MaxPool2d(std::string name, MaxPool2dOptions options) : Layer(std::mo
                "kernel and stride must be positive, the padding at most half the kernel", "correct the layer's options");
 }
 
+Attributes MaxPool2d::attributes() const {
+  return {{"kernel", options_.kernel.list()}, {"stride", options_.stride.list()}, {"padding", options_.padding.list()},
+          {"ceil_mode", options_.ceil_mode}};
+}
+
 Shape MaxPool2d::output_shape(std::span<const Shape> inputs) const {
   expect_inputs(*this, inputs, 1);
   const Shape& in = inputs[0];

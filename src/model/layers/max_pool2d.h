@@ -23,6 +23,7 @@ class MaxPool2d : public Layer {
   explicit MaxPool2d(std::string name, MaxPool2dOptions options = {});
 
   std::string_view kind() const override { return "max_pool2d"; }
+  Attributes attributes() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
   double forward_flops(std::span<const Shape> inputs) const override;

@@ -20,6 +20,8 @@ class MaxPoolIndices : public Layer {
   explicit MaxPoolIndices(std::string name, Size2d window = 2);
 
   std::string_view kind() const override { return "max_pool_indices"; }
+  Attributes attributes() const override { return {{"window", window_.list()}}; }
+  bool passes_gradients() const override { return false; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
   double forward_flops(std::span<const Shape> inputs) const override;

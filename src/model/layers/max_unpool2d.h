@@ -23,6 +23,7 @@ class MaxUnpool2d : public Layer {
   explicit MaxUnpool2d(std::string name, MaxUnpool2dOptions options = {});
 
   std::string_view kind() const override { return "max_unpool2d"; }
+  Attributes attributes() const override { return {{"window", options_.window.list()}, {"size", options_.size.list()}}; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
   double forward_flops(std::span<const Shape> inputs) const override;

@@ -22,6 +22,7 @@ class PositionEmbedding : public Layer {
                     PositionEmbeddingOptions options = {});
 
   std::string_view kind() const override { return "position_embedding"; }
+  Attributes attributes() const override { return {{"batch_dim", options_.batch_dim}}; }
   std::vector<ParameterSpec> parameters() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;

@@ -15,6 +15,7 @@ class SelectPosition : public Layer {
   explicit SelectPosition(std::string name, int64_t index = 0) : Layer(std::move(name)), index_(index) {}
 
   std::string_view kind() const override { return "select_position"; }
+  Attributes attributes() const override { return {{"index", index_}}; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
   double forward_flops(std::span<const Shape>) const override { return 0; }

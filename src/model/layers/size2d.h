@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -20,6 +21,7 @@ struct Size2d {
   constexpr int64_t area() const { return height * width; }
   constexpr bool at_least(int64_t low) const { return height >= low && width >= low; }
   std::array<int64_t, 2> values() const { return {height, width}; }  ///< what ATen takes
+  std::vector<int64_t> list() const { return {height, width}; }
   friend constexpr bool operator==(const Size2d&, const Size2d&) = default;
 };
 

@@ -19,6 +19,7 @@ class Slice : public Layer {
   Slice(std::string name, SliceOptions options) : Layer(std::move(name)), options_(options) {}
 
   std::string_view kind() const override { return "slice"; }
+  Attributes attributes() const override { return {{"begin", options_.begin}, {"end", options_.end}, {"dim", options_.dim}}; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
   double forward_flops(std::span<const Shape>) const override { return 0; }

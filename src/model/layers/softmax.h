@@ -15,6 +15,7 @@ class Softmax : public Layer {
   explicit Softmax(std::string name, int dim = -1) : Layer(std::move(name)), dim_(dim) {}
 
   std::string_view kind() const override { return "softmax"; }
+  Attributes attributes() const override { return {{"dim", dim_}}; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
   double forward_flops(std::span<const Shape> inputs) const override;

@@ -32,6 +32,10 @@ std::string_view Upsample2d::kind() const {
   return options_.mode == Interpolation::nearest ? "upsample_nearest2d" : "upsample_bilinear2d";
 }
 
+Attributes Upsample2d::attributes() const {
+  return {{"factor", options_.factor.list()}, {"size", options_.size.list()}, {"align_corners", options_.align_corners}};
+}
+
 Shape Upsample2d::output_shape(std::span<const Shape> inputs) const {
   expect_inputs(*this, inputs, 1);
   const Shape& in = inputs[0];

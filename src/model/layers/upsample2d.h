@@ -25,6 +25,7 @@ class Upsample2d : public Layer {
   Upsample2d(std::string name, Upsample2dOptions options = {});
 
   std::string_view kind() const override;
+  Attributes attributes() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
   double forward_flops(std::span<const Shape> inputs) const override;

@@ -22,6 +22,7 @@ constexpr size_t kNamesShown = 5;
 struct Wanted {
   std::string name;
   Shape shape;
+  Shape file_shape = {};                  ///< as ParameterSpec's
   std::vector<std::string> aliases = {};  ///< a tied parameter's other names
 };
 
@@ -38,16 +39,14 @@ std::vector<Wanted> wanted_tensors(const Model& model) {
       for (const ParameterSpec& spec : node.layer->parameters()) layers[spec.name].push_back(node.name);
   std::vector<Wanted> wanted;
   for (const ParameterSpec& spec : model.parameters()) {
-    Wanted& entry = wanted.emplace_back(Wanted{spec.name, spec.shape});
+    Wanted& entry = wanted.emplace_back(Wanted{spec.name, spec.shape, spec.file_shape});
     const auto& holders = layers.at(spec.name);
     for (const std::string& layer : holders) {
       const std::string own = own_name(layer, spec.name);
       if (holders.size() > 1 && !layers.contains(own)) entry.aliases.push_back(own);
     }
   }
-  for (const Node& node : model.nodes())
-    if (node.layer)
-      for (const BufferSpec& spec : node.layer->buffers()) wanted.push_back({spec.name, spec.shape});
+  for (const BufferSpec& spec : model.buffers()) wanted.push_back({spec.name, spec.shape});
   return wanted;
 }
 
@@ -63,8 +62,9 @@ bool is_leading_merge(const Shape& split, const Shape& merged) {
   return product(split, 0, leading) == merged[0] && std::equal(split.begin() + std::ptrdiff_t(leading), split.end(), merged.begin() + 1);
 }
 
-bool fits(const Shape& wanted, const Shape& found) {
-  return wanted == found || is_leading_merge(wanted, found) || is_leading_merge(found, wanted);
+bool fits(const Wanted& wanted, const Shape& found) {
+  return wanted.shape == found || (!wanted.file_shape.empty() && wanted.file_shape == found) || is_leading_merge(wanted.shape, found) ||
+         is_leading_merge(found, wanted.shape);
 }
 
 /// Whether a tensor that no model here asks for is one that a module of PyTorch or Hugging Face makes from its own shape:
@@ -105,7 +105,7 @@ class Matcher {
     if (!at::isFloatingType(tensor.scalar_type()))
       result.mismatched.push_back({wanted.name, fmt::format("{} {}", at::toString(tensor.scalar_type()), to_string(shape)),
                                    fmt::format("floating {}", to_string(wanted.shape))});
-    else if (!fits(wanted.shape, shape))
+    else if (!fits(wanted, shape))
       result.mismatched.push_back({wanted.name, to_string(shape), to_string(wanted.shape)});
     else
       result.tensors.emplace(wanted.name, shape == wanted.shape ? tensor : tensor.reshape(wanted.shape));
@@ -174,9 +174,9 @@ void check(const WeightsMatch& match, const Model& model, const std::vector<Want
                                    summary("unexpected", match.unexpected)})
     if (!fault.empty()) faults.push_back(fault);
   const std::string prefix = nothing && options.prefix.empty() ? hidden_prefix(wanted, file) : "";
-  std::string next = "use the model that the file is of, or load it in part";
+  std::string next = "use the model that the file is of, or load it in part (weights_match = \"partial\")";
   if (nothing) next = "check that the file is of this model";
-  if (!prefix.empty()) next = fmt::format("the file's names seem to be the model's behind the prefix \"{}\": say so", printable(prefix));
+  if (!prefix.empty()) next = fmt::format("the file's names seem to be the model's behind a prefix: weights_prefix = \"{}\"", printable(prefix));
   fail_user({.where = source,
              .what = fmt::format("{} fits model \"{}\"", nothing ? "nothing" : "not everything", model.name()),
              .why = join(faults),

@@ -42,8 +42,8 @@ struct WeightsMatch {
 
 /// Compares names and shapes of the model's parameters and buffers with a file's.
 ///
-/// - A shape may differ from the model's by leading dims that are one dim in the other: an LSTM's weights are [4, hidden, in] here
-///   and [4 * hidden, in] in PyTorch's files, the same values in the same order.
+/// - A shape may be the parameter's in files (an LSTM's weights are [4, hidden, in] here and [4 * hidden, in] in PyTorch's files, the
+///   same values in the same order), or differ from the model's by leading dims that are one dim in the other.
 /// - A tied parameter (several layers declare it: "wte.weight" in the layers "wte" and "lm_head") may be in the file under its name
 ///   or as the layer's own ("lm_head.weight"); where it is under both, they must be equal.
 ///

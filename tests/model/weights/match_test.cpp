@@ -9,6 +9,7 @@
 #include "model/layers/linear.h"
 #include "model/layers/lstm.h"
 #include "model/layers/softmax_cross_entropy.h"
+#include "model/weights/file_shapes.h"
 #include "support.h"
 
 namespace trireme::testing {
@@ -191,6 +192,21 @@ TEST(MatchWeights, TheReportStaysShort) {
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 10);
   EXPECT_THAT(text, HasSubstr("1000 in the file only ("));
   EXPECT_LT(text.size(), 1000u);
+}
+
+/// Hugging Face's Conv1D for queries, keys and values: the parts are in the middle.
+TEST(MatchWeights, TakesTheShapeOfFiles) {
+  ModelBuilder b("conv1d");
+  const NodeId data = b.input("data", {6, 4}), target = b.input("target", {6, 3});
+  const NodeId x = b.layer<Linear>({data}, "c_attn", 4, 5, LinearOptions{.parts = 3, .transposed = true});
+  const Model model = b.finish(x, b.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
+  const at::Tensor weight = at::randn({4, 15}), bias = at::randn({15});
+  const WeightsMatch match = match_weights(model, {{"c_attn.weight", weight}, {"c_attn.bias", bias}}, {}, "x.pt");
+  EXPECT_TRUE(at::equal(match.tensors.at("c_attn.weight"), weight.view({4, 3, 5})));
+  EXPECT_TRUE(at::equal(match.tensors.at("c_attn.bias"), bias.view({3, 5})));
+  const TensorMap in_file = in_file_shapes(model, match.tensors);
+  EXPECT_TRUE(at::equal(in_file.at("c_attn.weight"), weight));
+  EXPECT_TRUE(at::equal(in_file.at("c_attn.bias"), bias));
 }
 
 }  // namespace

@@ -1,0 +1,18 @@
+// What makes a layer compute what it computes, besides its kind, its parameters and the shapes of its inputs: strides, heads,
+// switches. For those who write a model down in another form (model/export/).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace trireme {
+
+using AttributeValue = std::variant<bool, int64_t, double, std::vector<int64_t>>;
+
+/// By name; sizes of images are lists [height, width].
+using Attributes = std::map<std::string, AttributeValue>;
+
+}  // namespace trireme
