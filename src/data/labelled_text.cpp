@@ -82,19 +82,14 @@ SentenceSet::SentenceSet(const LabelledText& text, const std::vector<std::string
   if (targets_.empty()) fail_user({.where = name, .what = "no samples", .why = "no label is known", .next = "check the labels"});
 }
 
-std::vector<int32_t> SentenceSet::lengths() const {
-  std::vector<int32_t> lengths;
-  for (int64_t i = 0; i < size(); ++i) lengths.push_back(static_cast<int32_t>(rows_.row(i).size()));
-  return lengths;
-}
-
-Samples SentenceSet::get(std::span<const int64_t> indices, const Draw&) const {
+Samples SentenceSet::get_padded(std::span<const int64_t> indices, const PartLengths& to) const {
   const auto n = static_cast<int64_t>(indices.size());
-  Samples samples{at::empty({n, length_}, at::kLong), at::empty({n}, at::kLong)};
+  Samples samples{at::empty({n, to.first}, at::kLong), at::empty({n}, at::kLong)};
   auto *data = samples.data.data_ptr<int64_t>(), *target = samples.target.data_ptr<int64_t>();
   for (const int64_t i : indices) {
     check_internal(i >= 0 && i < size(), "a sample index lies inside its dataset");
-    data = copy_padded(rows_.row(i), length_, data);
+    check_internal(to.holds(parts(i)), "a sample is padded to no less than its length");
+    data = copy_padded(rows_.row(i), to.first, data);
     *target++ = targets_[static_cast<size_t>(i)];
   }
   return samples;

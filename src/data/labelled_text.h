@@ -37,10 +37,9 @@ class SentenceSet final : public PaddedSet {
   Shape sample_shape() const override { return {length_}; }
   int64_t classes() const override { return static_cast<int64_t>(classes_.size()); }
   int64_t vocabulary() const override { return tokenizer_->size(); }
-  std::vector<int32_t> lengths() const override;
-
-  /// Errors: internal, when an index is out of range.
-  Samples get(std::span<const int64_t> indices, const Draw& draw) const override;
+  PartLengths parts(int64_t i) const override { return {static_cast<int64_t>(rows_.row(i).size()), 0}; }
+  PartLengths padded_parts() const override { return {length_, 0}; }
+  Samples get_padded(std::span<const int64_t> indices, const PartLengths& to) const override;
 
   const std::vector<std::string>& class_names() const { return classes_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }

@@ -66,23 +66,22 @@ TranslationSet::TranslationSet(ParallelText text, std::shared_ptr<const Tokenize
   }
 }
 
-std::vector<int32_t> TranslationSet::lengths() const {
-  std::vector<int32_t> lengths;
-  for (int64_t i = 0; i < size(); ++i)  // the decoder is given one token less than the row has
-    lengths.push_back(static_cast<int32_t>(source_rows_.row(i).size() + target_rows_.row(i).size() - 1));
-  return lengths;
+PartLengths TranslationSet::parts(int64_t i) const {
+  // the decoder is given one token less than the row has
+  return {static_cast<int64_t>(source_rows_.row(i).size()), static_cast<int64_t>(target_rows_.row(i).size()) - 1};
 }
 
-Samples TranslationSet::get(std::span<const int64_t> indices, const Draw&) const {
+Samples TranslationSet::get_padded(std::span<const int64_t> indices, const PartLengths& to) const {
   const auto n = static_cast<int64_t>(indices.size());
-  Samples samples{at::empty({n, 2 * length_}, at::kLong), at::empty({n, length_}, at::kLong)};
+  Samples samples{at::empty({n, to.positions()}, at::kLong), at::empty({n, to.second}, at::kLong)};
   auto *data = samples.data.data_ptr<int64_t>(), *target = samples.target.data_ptr<int64_t>();
   for (const int64_t i : indices) {
     check_internal(i >= 0 && i < size(), "a sample index lies inside its dataset");
+    check_internal(to.holds(parts(i)), "a sample is padded to no less than its length");
     const std::span<const int32_t> sentence = target_rows_.row(i);
-    data = copy_padded(source_rows_.row(i), length_, data);
-    data = copy_padded(sentence.first(sentence.size() - 1), length_, data);
-    target = copy_padded(sentence.subspan(1), length_, target);
+    data = copy_padded(source_rows_.row(i), to.first, data);
+    data = copy_padded(sentence.first(sentence.size() - 1), to.second, data);
+    target = copy_padded(sentence.subspan(1), to.second, target);
   }
   return samples;
 }

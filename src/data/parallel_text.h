@@ -38,10 +38,9 @@ class TranslationSet final : public PaddedSet {
   int64_t classes() const override { return target_->size(); }
   /// Of both parts of the data: the larger one where the languages have vocabularies of their own.
   int64_t vocabulary() const override { return std::max(source_->size(), target_->size()); }
-  std::vector<int32_t> lengths() const override;
-
-  /// Errors: internal, when an index is out of range.
-  Samples get(std::span<const int64_t> indices, const Draw& draw) const override;
+  PartLengths parts(int64_t i) const override;
+  PartLengths padded_parts() const override { return {length_, length_}; }
+  Samples get_padded(std::span<const int64_t> indices, const PartLengths& to) const override;
 
   int64_t source_length() const { return length_; }  ///< S: data[:, :S] is the source
   int64_t target_length() const { return length_; }  ///< T: data[:, S:] is what the decoder is given

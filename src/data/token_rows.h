@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -40,11 +41,33 @@ inline int64_t* copy_padded(std::span<const int32_t> tokens, int64_t length, int
   return to + length;
 }
 
+/// How long the parts of a sample are, in tokens: of a sentence, {its length, 0}; of a translation, the source and what the decoder
+/// is given.
+struct PartLengths {
+  int64_t first = 0;
+  int64_t second = 0;
+  int64_t positions() const { return first + second; }
+  bool holds(const PartLengths& other) const { return other.first <= first && other.second <= second; }
+  friend auto operator<=>(const PartLengths&, const PartLengths&) = default;
+};
+
 /// A set of samples that are padded to one length.
 class PaddedSet : public Dataset {
  public:
+  /// Of sample i without padding.
+  virtual PartLengths parts(int64_t i) const = 0;
+  /// With padding, of every sample.
+  virtual PartLengths padded_parts() const = 0;
+  /// Samples with less padding. Errors: internal, when one of them is longer than `to`, or an index is out of range.
+  virtual Samples get_padded(std::span<const int64_t> indices, const PartLengths& to) const = 0;
+
+  Samples get(std::span<const int64_t> indices, const Draw&) const final { return get_padded(indices, padded_parts()); }
   /// Of each sample, the positions in its data that are no padding.
-  virtual std::vector<int32_t> lengths() const = 0;
+  std::vector<int32_t> lengths() const {
+    std::vector<int32_t> lengths;
+    for (int64_t i = 0; i < size(); ++i) lengths.push_back(static_cast<int32_t>(parts(i).positions()));
+    return lengths;
+  }
 };
 
 }  // namespace trireme

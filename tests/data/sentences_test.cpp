@@ -5,6 +5,7 @@
 #include "data/labelled_text.h"
 #include "data/open.h"
 #include "data/parallel_text.h"
+#include "data/repadded_set.h"
 #include "data/split_words.h"
 #include "data/text_lines.h"
 #include "data/utf8.h"
@@ -233,6 +234,45 @@ TEST(TranslationSet, LaysOutSourceDecoderInputAndTarget) {
   set.keep_first(1);
   EXPECT_EQ(set.size(), 1);
   EXPECT_THAT(error_of([&] { TranslationSet(text, source, target, 1); }), HasSubstr("data.sequence: 1"));
+}
+
+TEST(RepaddedSet, HoldsTheSameSamplesWithLessPadding) {
+  const LabelledText text{.labels = {"n", "p", "p"}, .sentences = {"a b", "b", "a a a a"}, .lines = {1, 2, 3}};
+  const std::shared_ptr<const Tokenizer> words = count_vocabulary(text.sentences, {});
+  const auto whole = std::make_shared<SentenceSet>(text, std::vector<std::string>{"n", "p"}, words, 9, "t.tsv");
+  const std::vector<int64_t> short_ones{1, 0}, all{2, 1, 0};
+  EXPECT_EQ(parts_for(*whole, short_ones, 1), (PartLengths{4, 0}));
+  EXPECT_EQ(parts_for(*whole, short_ones, 3), (PartLengths{6, 0}));
+  EXPECT_EQ(parts_for(*whole, all, 8), (PartLengths{8, 0}));
+  EXPECT_EQ(parts_for(*whole, all, 5), (PartLengths{9, 0})) << "no longer than all samples are";
+  const RepaddedSet less(whole, {4, 0});
+  EXPECT_EQ(less.size(), 3);
+  EXPECT_EQ(less.sample_shape(), Shape{4});
+  EXPECT_EQ(less.target_shape(), Shape{});
+  EXPECT_EQ(less.vocabulary(), whole->vocabulary());
+  const Samples cut = less.get(short_ones, {}), padded = whole->get(short_ones, {});
+  EXPECT_TRUE(at::equal(cut.data, padded.data.narrow(1, 0, 4)));
+  EXPECT_TRUE(padded.data.narrow(1, 4, 5).eq(kPadding).all().item<bool>());
+  EXPECT_TRUE(at::equal(cut.target, padded.target));
+  error_of([&] { less.get(all, {}); }, Blame::run);
+  error_of([&] { RepaddedSet(whole, {10, 0}); }, Blame::run);
+}
+
+TEST(RepaddedSet, CutsBothPartsOfATranslation) {
+  const ParallelText text{.source = {"a b", "b b b a"}, .target = {"x", "y x y x x"}};
+  const std::shared_ptr<const Tokenizer> source = count_vocabulary(text.source, {}), target = count_vocabulary(text.target, {});
+  const auto whole = std::make_shared<TranslationSet>(text, source, target, 8);
+  EXPECT_EQ(whole->parts(0), (PartLengths{3, 2}));
+  EXPECT_EQ(whole->parts(1), (PartLengths{5, 6}));
+  const std::vector<int64_t> first{0};
+  EXPECT_EQ(parts_for(*whole, first, 2), (PartLengths{4, 2}));
+  const RepaddedSet less(whole, {4, 2});
+  EXPECT_EQ(less.sample_shape(), Shape{6});
+  EXPECT_EQ(less.target_shape(), Shape{2});
+  EXPECT_EQ(less.task(), LearningTask::translation);
+  const Samples cut = less.get(first, {}), padded = whole->get(first, {});
+  EXPECT_TRUE(at::equal(cut.data, at::cat({padded.data.narrow(1, 0, 4), padded.data.narrow(1, 8, 2)}, 1)));
+  EXPECT_TRUE(at::equal(cut.target, padded.target.narrow(1, 0, 2)));
 }
 
 class OpenSentences : public ::testing::Test {
