@@ -8,7 +8,7 @@
 namespace trireme {
 
 Shape Worker::State::global_shape(NodeId node, const MicroBatch& batch) const {
-  Shape shape = model.node(node).sample_shape;
+  Shape shape = current_model().node(node).sample_shape;
   shape.insert(shape.begin(), batch.samples.size());
   return shape;
 }
@@ -63,7 +63,7 @@ at::Tensor Worker::State::empty_output(const Op& op, const Box& box) const {
 /// The state that the step before left, zeros at first and where the stream begins anew.
 void Worker::State::bring_states(Prepared& prepared, OpId id, MicroBatch& batch, RuntimeLayerCall& call) {
   const Op& op = prepared.program->ops[size_t(id)];
-  const auto specs = prepared.bindings[size_t(id)].layer->states();
+  const auto specs = layer_of(op).states();
   if (specs.empty()) return;
   auto& carried = prepared.states[{op.node, batch.index}];
   if (current->input.starts_stream) carried.clear();
@@ -103,7 +103,7 @@ void Worker::State::run_layer(Prepared& prepared, OpId id, MicroBatch& batch, bo
   }
   // a worker without samples still takes part where layers talk
   const bool idle = is_idle(op, call);
-  at::Tensor output = idle ? empty_output(op, call.output_box) : binding.layer->forward(call, inputs);
+  at::Tensor output = idle ? empty_output(op, call.output_box) : layer_of(op).forward(call, inputs);
   inputs.clear();
   for (ValueId v : op.inputs) use_up(prepared, v, batch);
   if (!recomputing && !call.next_states.empty()) prepared.states[{op.node, batch.index}] = call.next_states;
@@ -163,7 +163,7 @@ void Worker::State::backward_op(Prepared& prepared, OpId id, MicroBatch& batch, 
   if (gradient.defined()) {
     call->defer_parameters = defer_parameters && op.splits_backward && !idle;
     std::vector<at::Tensor> inputs(op.inputs.size());
-    if (!idle) inputs = binding.layer->backward(*call, gradient);
+    if (!idle) inputs = layer_of(op).backward(*call, gradient);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const Value& value = prepared.program->values[size_t(op.inputs[i])];
       if (!value.needs_gradient) continue;
@@ -187,7 +187,7 @@ void Worker::State::backward_weight(Prepared& prepared, SegmentId segment, Micro
     auto& call = batch.calls[size_t(*id)];
     if (!call) continue;
     stop_if_aborted();
-    prepared.bindings[size_t(*id)].layer->backward_parameters(*call);
+    layer_of(prepared.program->ops[size_t(*id)]).backward_parameters(*call);
     call.reset();
   }
 }

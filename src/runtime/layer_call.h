@@ -33,7 +33,6 @@ struct ParameterBinding {
 /// One layer on one worker. Lives as long as the worker.
 struct OpBinding {
   const Op* op = nullptr;
-  const Layer* layer = nullptr;
   std::vector<ParameterBinding> parameters;
   std::vector<at::Tensor> buffers;
   at::Tensor scratch;

@@ -47,13 +47,12 @@ void Worker::State::give_initial_buffer(const std::string& name, const Box& box,
 void Worker::State::bind(const Program& program, OpId id, OpBinding& binding) {
   const Op& op = program.ops[size_t(id)];
   binding.op = &op;
-  binding.layer = model.node(op.node).layer.get();
   binding.tensor_index = op.mesh.tensor_index(rank);
   binding.data_group = group(op.mesh.data_group(rank));
   binding.tensor_group = group(op.mesh.tensor_group(rank));
   for (ValueId input : op.inputs) binding.input_gradient_wanted.push_back(program.values[size_t(input)].needs_gradient);
   for (size_t p = 0; p < op.parameters.size(); ++p) bind_parameter(program, op, p, binding);
-  auto specs = binding.layer->buffers();
+  auto specs = model.node(op.node).layer->buffers();
   auto [it, fresh] = buffers.try_emplace(op.node);
   for (size_t i = 0; fresh && i < specs.size(); ++i) {
     MemoryScope scope(MemoryCategory::buffers);

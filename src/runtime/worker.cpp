@@ -52,6 +52,8 @@ Worker::State::State(int rank, const Model& model, Precision precision, std::uni
 
 void Worker::State::begin_batch(const Prepared& prepared, const StepInput& step_input, int64_t number) {
   const Program& program = *prepared.program;
+  check_internal(!step_input.batch.model || step_input.batch.model->nodes().size() == model.nodes().size(),
+                 "a batch's model differs from the worker's in shapes only");
   BatchInFlight& batch = in_flight.emplace_back();
   batch.number = number;
   batch.input = step_input;

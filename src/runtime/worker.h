@@ -21,6 +21,9 @@ namespace trireme {
 struct Batch {
   int64_t samples = 0;
   std::function<std::vector<at::Tensor>(Range range)> load;
+  /// For samples of other shapes than the worker's model has: that model for these shapes (see program/shapes.h). The same for all
+  /// workers; batches of different shapes may be in one pipeline. Null: the worker's model.
+  std::shared_ptr<const Model> model = {};
 };
 
 struct StepInput {

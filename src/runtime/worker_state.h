@@ -63,6 +63,9 @@ struct Worker::State {
   void begin_batch(const Prepared& prepared, const StepInput& step_input, int64_t number);
   void record(const Program& program, const Instruction& instruction, EventKind kind, double begin, double end, double waited,
               int64_t bytes);
+  /// For the shapes of the batch that is being worked on.
+  const Model& current_model() const { return current->input.batch.model ? *current->input.batch.model : model; }
+  const Layer& layer_of(const Op& op) const { return *current_model().node(op.node).layer; }
   double waits() const { return communicator->count().wait_seconds + replicas->counts().wait_seconds; }
 
   // prepare.cpp

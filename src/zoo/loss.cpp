@@ -36,6 +36,7 @@ NodeId add_loss(ModelBuilder& builder, NodeId output, NodeId target, const Model
   if (spec.task == LearningTask::translation) {
     options.ignore_index = kPadding;
     options.mean = SoftmaxCrossEntropyOptions::Mean::all_positions;
+    options.positions = spec.padded_positions;
   }
   return builder.layer<SoftmaxCrossEntropy>({output, target}, kName, options);
 }

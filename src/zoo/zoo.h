@@ -22,6 +22,9 @@ struct ModelSpec {
   Shape target_shape = {};                ///< of one sample's target
   int64_t vocabulary = 0;                 ///< of token ids in "data"; 0: no tokens
   double label_smoothing = 0;             ///< share of a target that is spread over all classes (Szegedy et al., 2015)
+  /// Positions of a target with all its padding, where this model is for samples with less; 0: target_shape's. Losses that divide by
+  /// positions divide by these, so that padding makes no difference.
+  int64_t padded_positions = 0;
 };
 
 /// mlp            options hidden (256), depth (2: hidden layers)

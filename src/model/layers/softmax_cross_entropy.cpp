@@ -152,7 +152,8 @@ at::Tensor SoftmaxCrossEntropy::sum_samples(LayerCall& call, const Rows& rows, i
     }
   }
   const bool by_counted = options_.mean == SoftmaxCrossEntropyOptions::Mean::counted_positions;
-  const int64_t all_positions = positions * (by_sequence(call) ? call.tensor_degree : 1);
+  const int64_t own_positions = positions * (by_sequence(call) ? call.tensor_degree : 1);
+  const int64_t all_positions = options_.positions > 0 ? options_.positions : own_positions;
   const at::Tensor divisor = by_counted ? share : at::full_like(share, all_positions == 0 ? 0 : 1 / double(all_positions));
   call.saved[kDivisors] = divisor.to(rows.logits.scalar_type());
   return at::mul(sample_sums.select(1, kLoss), divisor).to(rows.logits.scalar_type());

@@ -18,6 +18,9 @@ struct SoftmaxCrossEntropyOptions {
   /// Wu et al., "GNMT", 2016, but for the constant factor).
   enum class Mean { counted_positions, all_positions };
   Mean mean = Mean::counted_positions;
+  /// all_positions: divides by so many instead, where samples have fewer positions than others of the same data set because they
+  /// have less padding; 0: by the labels' own.
+  int64_t positions = 0;
   bool reports = true;  ///< false: no metrics, for an auxiliary head's loss
 };
 
