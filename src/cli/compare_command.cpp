@@ -20,6 +20,7 @@
 #include "report/run_folder.h"
 #include "report/run_json.h"
 #include "report/table.h"
+#include "train/batches.h"
 #include "train/compare.h"
 #include "train/trainer.h"
 
@@ -172,12 +173,13 @@ class Comparison {
 };
 
 /// A row for a strategy that cannot use so many devices, so small a batch or so many micro-batches, known before anything runs.
-std::optional<RunResult> ruled_out(const Job& job, const Experiment& experiment, const Model& model) {
+std::optional<RunResult> ruled_out(const Job& job, const Experiment& experiment, const Model& model, const TaskData& data) {
   if (is_plan_file(job.strategy)) return std::nullopt;  // validated already
   try {
     const Cluster cluster = cluster_of(experiment, job.devices);
-    check_compiles(named_plan(job.strategy, model, cluster, experiment.batch, {}, experiment.micro_batches), experiment, model,
-                   fmt::format("strategy {}", job.strategy));
+    const Plan plan = named_plan(job.strategy, model, cluster, experiment.batch, {}, experiment.micro_batches);
+    check_compiles(plan, experiment, model, fmt::format("strategy {}", job.strategy));
+    check_shapes(experiment, model, data, plan);
     return std::nullopt;
   } catch (const Error& error) {
     return row_without_run(job, RunStatus::skipped, first_line(error));
@@ -217,7 +219,7 @@ int run_compare(const CompareOptions& options) {
   const Model model = build_model(experiment, data);
   const std::vector<Job> jobs = list_jobs(experiment, model);
   std::vector<std::optional<RunResult>> known;
-  for (const Job& job : jobs) known.push_back(ruled_out(job, experiment, model));
+  for (const Job& job : jobs) known.push_back(ruled_out(job, experiment, model, data));
 
   ExperimentResult result = experiment_header(experiment, data);
   RunFolder folder(options.experiment.out.value_or(default_run_path(experiment.name, result.started)),

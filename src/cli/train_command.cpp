@@ -15,6 +15,7 @@
 #include "report/run_folder.h"
 #include "report/run_json.h"
 #include "report/table.h"
+#include "train/batches.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -90,6 +91,7 @@ int run_train(const TrainOptions& options) {
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
   const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, model);
+  check_shapes(experiment, model, data, plan);
 
   ExperimentResult result = experiment_header(experiment, data);
   RunFolder folder(options.experiment.out.value_or(default_run_path(experiment.name, result.started)),

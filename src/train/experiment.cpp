@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "data/repadded_set.h"
 #include "train/metrics.h"
 #include "train/read_data.h"
 #include "train/read_optimizer.h"
@@ -103,6 +104,7 @@ void read_model(const ConfigTable& model, Experiment& e) {
 }
 
 void read_loading(const ConfigTable& data, Experiment& e) {
+  e.pad_to_multiple_of = data.get_int("pad_to_multiple_of", 0, 0);
   if (!data.has("workers")) return;
   e.loading_threads = int(data.get_int("workers", 0, 0));
   if (*e.loading_threads > kMaxThreads)
@@ -211,6 +213,14 @@ void check_beam(const Experiment& e, LearningTask task) {
              .next = "leave it out"});
 }
 
+void check_padding(const Experiment& e, const Dataset& set) {
+  if (e.pad_to_multiple_of == 0 || dynamic_cast<const PaddedSet*>(&set)) return;
+  fail_user({.where = fmt::format("{}: data.pad_to_multiple_of", e.file.string()),
+             .what = fmt::format("{}", e.pad_to_multiple_of),
+             .why = fmt::format("samples of data set {} have no padding", e.data.name),
+             .next = "leave it out"});
+}
+
 }  // namespace
 
 Model build_model(const Experiment& experiment, const TaskData& data) {
@@ -219,8 +229,14 @@ Model build_model(const Experiment& experiment, const TaskData& data) {
   if (!does(experiment.model_name, set.task(), tokens)) fail_model(experiment, set, tokens);
   check_target(experiment, set.task());
   check_beam(experiment, set.task());
+  check_padding(experiment, set);
   return make_model({experiment.model_name, set.sample_shape(), set.classes(), experiment.model_options, set.task(), set.target_shape(),
                      set.vocabulary(), experiment.label_smoothing});
+}
+
+Model build_model(const Experiment& experiment, const RepaddedSet& set) {
+  return make_model({experiment.model_name, set.sample_shape(), set.classes(), experiment.model_options, set.task(), set.target_shape(),
+                     set.vocabulary(), experiment.label_smoothing, element_count(set.whole().target_shape())});
 }
 
 int loading_threads_of(const Experiment& experiment, const Dataset& set) {

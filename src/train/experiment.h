@@ -18,6 +18,8 @@
 
 namespace trireme {
 
+class RepaddedSet;
+
 struct Experiment {
   std::string name;
   std::filesystem::path file;
@@ -44,6 +46,8 @@ struct Experiment {
   std::map<std::string, double> model_options;
   DataSpec data;
   std::optional<int> loading_threads;          ///< data.workers; not set: what the data set suggests, see loading_threads_of
+  /// 0: every sentence is padded to data.sequence. Else batches are of sentences of similar length, padded to a multiple of this.
+  int64_t pad_to_multiple_of = 0;
   int64_t beam = 1;                            ///< sentences kept while the test set is translated for BLEU; 1: greedy
   double length_penalty = 0.6;                 ///< see BeamOptions (train/beam_search.h)
   OptimizerConfig optimizer;
@@ -75,8 +79,11 @@ std::vector<int> threads_of(const Experiment& experiment, int devices);
 CompileOptions compile_options(const Experiment& experiment, bool training);
 
 /// Model for the experiment's data. Errors (user): a model that does not do what the data are for, with those that do; a target, label
-/// smoothing or beam that the task has no use for.
+/// smoothing, beam or padding that the data have no use for.
 Model build_model(const Experiment& experiment, const TaskData& data);
+
+/// The same model for samples of the data with less padding: same losses, same parameters. Thread-safe.
+Model build_model(const Experiment& experiment, const RepaddedSet& set);
 
 /// Threads that load samples ahead of training: data.workers, else 1 where the set decodes its samples, 0 where they lie in memory.
 int loading_threads_of(const Experiment& experiment, const Dataset& set);

@@ -105,13 +105,14 @@ std::shared_ptr<Loader::Loading> Loader::next_for(int reader) {
 Batch Loader::take(int reader) {
   std::shared_ptr<Loading> batch = next_for(reader);
   const int64_t samples = batch->samples();
+  std::shared_ptr<const Model> model = batch->plan.model;
   auto load = [this, reader, batch = std::move(batch)](Range range) {
     const double begin = now();
     std::vector<at::Tensor> tensors = collect(*batch, range);
     load_seconds_[size_t(reader)] += now() - begin;
     return tensors;
   };
-  return {samples, load};
+  return {samples, load, std::move(model)};
 }
 
 double Loader::take_load_seconds(int reader) { return std::exchange(load_seconds_[size_t(reader)], 0.0); }

@@ -24,6 +24,7 @@ struct PlannedBatch {
   std::shared_ptr<const Dataset> set;
   std::vector<int64_t> indices;
   Draw draw = {};
+  std::shared_ptr<const Model> model = {};  ///< Batch::model
 };
 
 struct LoaderOptions {

@@ -46,8 +46,7 @@ struct Run {
   const TaskData data;
   const Plan plan;
   Program training, evaluation;
-  BatchSampler sampler;
-  const std::vector<std::vector<int64_t>> test_batches;
+  const Batches batches;
   int64_t steps, evaluate_every;
   Ledger ledger;
   StepGate gate;
@@ -56,48 +55,43 @@ struct Run {
   std::exception_ptr error;       ///< of the first worker that failed; read after the ledger is closed
   TrainedWeights weights;         ///< gathered where final metrics need them
   int64_t next_step = 0;          ///< of next_batch
-  size_t next_test;               ///< of next_batch
+  int64_t next_test;              ///< of next_batch
   Loader loader;                  ///< last: its threads end first
 
   Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& p)
       : experiment(e), model(m), data(d), plan(p), training(compile(model, plan, compile_options(experiment, true))),
         evaluation(compile(model, plan, compile_options(experiment, false))),
-        sampler(training_sampler(experiment, data)), test_batches(evaluation_batches(experiment, data)), steps(steps_of(e.length, sampler.steps_per_epoch())),
-        evaluate_every(steps_of(e.evaluate_every, sampler.steps_per_epoch())), ledger(p.devices), world(p.devices),
-        memory(size_t(p.devices)), weights(training, model), next_test(test_batches.size()),
+        batches(experiment, data), steps(steps_of(e.length, sampler().steps_per_epoch())),
+        evaluate_every(steps_of(e.evaluate_every, sampler().steps_per_epoch())), ledger(p.devices), world(p.devices),
+        memory(size_t(p.devices)), weights(training, model), next_test(batches.evaluations()),
         loader([this] { return next_batch(); }, {.threads = loading_threads_of(experiment, *data.train), .readers = p.devices},
                [this] { return world.abort_reason(); }) {}
 
-  int64_t samples_in(int64_t step) const { return sampler.batch_size_at(step % sampler.steps_per_epoch()); }
+  const BatchSampler& sampler() const { return batches.sampler(); }
+  int64_t samples_in(int64_t step) const { return sampler().batch_size_at(step % sampler().steps_per_epoch()); }
   bool evaluates_after(int64_t step) const { return (step + 1) % evaluate_every == 0 || step + 1 == steps; }
 
   /// The batches of the run in the order in which every worker takes them: each step's, and after steps with an evaluation the test
   /// set's.
   std::optional<PlannedBatch> next_batch() {
-    if (next_test < test_batches.size()) return PlannedBatch{data.test, test_batches[next_test++]};
+    if (next_test < batches.evaluations()) return batches.evaluation(next_test++);
     if (next_step == steps) return std::nullopt;
     if (evaluates_after(next_step)) next_test = 0;
-    return training_batch(experiment, data, sampler, next_step++);
+    return batches.training(next_step++);
   }
 
   StepInput training_input(int rank, int64_t step) {
     return {.step = step,
             .batch = loader.take(rank),
-            .learning_rate = learning_rate_at(experiment, step, steps, sampler.steps_per_epoch()),
+            .learning_rate = learning_rate_at(experiment, step, steps, sampler().steps_per_epoch()),
             .clip_norm = experiment.clip_norm,
             .trace = step == std::min(kTracedStep, steps - 1),
-            .starts_stream = sampler.starts_anew(step % sampler.steps_per_epoch())};
-  }
-
-  int64_t test_samples() const {
-    int64_t sum = 0;
-    for (const auto& indices : test_batches) sum += int64_t(indices.size());
-    return sum;
+            .starts_stream = sampler().starts_anew(step % sampler().steps_per_epoch())};
   }
 
   StepOutcome evaluate(int rank, Worker& worker) {
     StepOutcome sum;
-    for (size_t k = 0; k < test_batches.size(); ++k) {
+    for (int64_t k = 0; k < batches.evaluations(); ++k) {
       const bool anew = k == 0 || !data.test->is_stream();
       StepOutcome part = worker.evaluate({.batch = loader.take(rank), .starts_stream = anew});
       // nothing else holds a first stage back: its activations would pile up in front of the second
@@ -265,6 +259,7 @@ void add_warnings(const Plan& plan, const Model& model, const Experiment& experi
 RunResult train(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
                 const std::atomic<bool>& interrupted) {
   validate(plan, model, experiment.batch, fmt::format("plan {}", plan.name));
+  check_shapes(experiment, model, data, plan);
   install_memory_accounting();
   RunResult result;
   result.strategy = family_of(plan.name);
@@ -279,8 +274,8 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
     set_memory_limit(d, experiment.device_memory);
     reset_memory_peak(d);
   }
-  Summary summary(run->experiment, {data.train->task(), data.train->classes()}, plan.devices, run->sampler.samples_per_epoch(),
-                  run->test_samples(), run->steps);
+  Summary summary(run->experiment, {data.train->task(), data.train->classes()}, plan.devices, run->sampler().samples_per_epoch(),
+                  run->batches.test_samples(), run->steps);
   Ending ending;
   const double started = now();
   std::thread crew([run] { run->work_all(); });

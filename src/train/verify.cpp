@@ -63,8 +63,10 @@ VerifyResult verify(const Experiment& experiment, const Model& model, const Task
       result.note = fmt::format("batch norm takes its statistics per micro-batch: the reference is one device with the same {} micro-batches",
                                 plan.micro_batches);
   }
-  const BatchSampler sampler = training_sampler(experiment, data);
-  auto batch_of = [&](int64_t step) { return batch_from(training_batch(experiment, data, sampler, step)); };
+  check_shapes(experiment, model, data, plan);
+  const Batches batches(experiment, data);
+  const BatchSampler& sampler = batches.sampler();
+  auto batch_of = [&](int64_t step) { return batch_from(batches.training(step)); };
   LockstepOptions options{.steps = steps, .precision = experiment.precision,
                           .worker = {.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer},
                           .clip_norm = experiment.clip_norm, .frozen = experiment.frozen,

@@ -1,12 +1,34 @@
 """What the verbs do when all is well."""
 import json
 import os
+import random
 
 import support
 from support import CliTest
 
 ROW_NAMES = {"strategy", "plan", "status", "reason", "devices", "step_seconds", "epoch_seconds", "samples_per_second",
              "scaling_efficiency", "busy_share", "communication", "memory_bytes", "test", "to_target", "curve"}
+
+SENTENCES = """
+name = "sentences"
+batch = 12
+length = "2 epochs"
+precision = "fp64"
+devices = [2]
+
+[model]
+name = "bert"
+options = { layers = 1, width = 8, heads = 2, positions = 16, probability = 0 }
+
+[data]
+name = "labelled-text"
+train = "train.tsv"
+test = "test.tsv"
+sequence = 16
+
+[optimizer]
+learning_rate = 0.05
+"""
 
 
 class Compare(CliTest):
@@ -100,6 +122,29 @@ class Train(CliTest):
         self.assertNotEqual(self.curve("--seed", "8", "--steps", "4"), first)
         self.assertEqual(self.curve("--set", "seed=7", "--set", "length=4 steps"), first)
         self.assertNotEqual(self.curve("--seed", "7", "--steps", "4", "--set", "optimizer.learning_rate=0.2")[1:], first[1:])
+
+    def test_sentences_with_little_padding(self):
+        draw = random.Random(3)
+        for split, count in (("train", 70), ("test", 30)):
+            words = [[draw.choice("abcdefgh") for _ in range(draw.randint(1, draw.randint(1, 10)))] for _ in range(count)]
+            self.write(f"{split}.tsv", "".join(f"{'yes' if 'a' in w else 'no'}\t{' '.join(w)}\n" for w in words))
+        self.write("e.toml", SENTENCES)
+        self.trireme("compare", "e.toml", "--strategies", "single", "--set", "data.pad_to_multiple_of=16", "--out", "whole")
+        self.trireme("compare", "e.toml", "--strategies", "single,tensor,pipeline", "--set", "data.pad_to_multiple_of=4", "--out", "cut")
+        whole = self.json("whole", "run.json")["rows"][0]
+        rows = self.json("cut", "run.json")["rows"]
+        for row in rows:
+            self.assertEqual(row["status"], "ok", row["reason"])
+            for point, expected in zip(row["curve"], whole["curve"], strict=True):
+                self.assertEqual(point["samples"], expected["samples"])
+                self.assertAlmostEqual(point["loss"] / expected["loss"], 1, delta=1e-10, msg=row["plan"])
+            self.assertAlmostEqual(row["test"]["loss"] / whole["test"]["loss"], 1, delta=1e-10)
+            self.assertEqual(row["test"]["metrics"], whole["test"]["metrics"])
+        cut_bytes, whole_bytes = (row["memory_bytes"][0]["activations"] for row in (rows[0], whole))
+        self.assertLess(cut_bytes, whole_bytes, "no sentence takes more than 12 of 16 tokens")
+        self.refused("train", "e.toml", "--plan", "tensor=2,split=sequence", "--set", "data.pad_to_multiple_of=3", "--out", "refused",
+                     says=["e.toml: data.pad_to_multiple_of = 3", "over 2 workers", "use a multiple of 2"])
+        self.assertFalse(os.path.exists(self.path("refused")), "an error of the input left a run folder")
 
     def test_edited_plan(self):
         plan = json.loads(self.trireme("plan", "e.toml", "--plan", "pipeline", "--set", "micro_batches=2")[0])
