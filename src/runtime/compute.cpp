@@ -6,6 +6,11 @@
 #include "runtime/worker_state.h"
 
 namespace trireme {
+namespace {
+
+constexpr NodeId kData = 0;  // of the model's inputs; those after it are targets
+
+}  // namespace
 
 Shape Worker::State::global_shape(NodeId node, const MicroBatch& batch) const {
   Shape shape = current_model().node(node).sample_shape;
@@ -31,7 +36,8 @@ void Worker::State::load(Prepared& prepared, int stage, MicroBatch& batch) {
     }
     at::Tensor tensor = it->second.at(size_t(value.node));
     for (size_t d = 1; d < box.size(); ++d) tensor = tensor.narrow(int64_t(d), box[d].begin, box[d].size());
-    if (tensor.is_floating_point()) tensor = tensor.to(compute_type(precision));
+    // a loss computes in float at least: what it compares with is not rounded before
+    if (tensor.is_floating_point()) tensor = tensor.to(value.node == kData ? compute_type(precision) : master_type(precision));
     batch.values[size_t(id)] = tensor;
   }
 }

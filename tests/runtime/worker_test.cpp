@@ -2,9 +2,12 @@
 #include "runtime/worker.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <chrono>
 #include <cmath>
+#include <map>
+#include <string>
 
 #include "../base/expect_error.h"
 #include "base/memory.h"
@@ -255,6 +258,30 @@ TEST_F(WorkerMemory, BytesSent) {
   int64_t elements = 0;
   for (const Bucket& bucket : data.program.buckets) elements += bucket.elements;
   EXPECT_EQ(run(data, batch_of()).outcomes[0].bytes_sent, 2 * 4 * elements / 2);
+}
+
+/// Layers compute in bfloat16, which has 8 bits of a number; what they are compared with, and the comparison, keep float's 24.
+TEST_F(WorkerMemory, TargetsAndLossesAreFloatUnderBf16) {
+  constexpr int64_t kValues = 2;
+  const Model model = make_model({"mlp", {kFeatures}, kValues, {{"hidden", 8}}, LearningTask::regression, {kValues}});
+  // 10 + k / 1024: bfloat16's neighbours of 10 are 1 / 16 apart
+  const at::Tensor targets = at::arange(kSamples * kValues, at::kFloat).view({kSamples, kValues}).div(1024).add(10);
+  const Batch batch{kSamples, [&](Range range) {
+                      return std::vector<at::Tensor>{at::ones({range.size(), kFeatures}), targets.slice(0, range.begin, range.end)};
+                    }};
+  for (const char* degrees : {"data=2", "tensor=2", "pipeline=2,micro_batches=2"}) {
+    SCOPED_TRACE(degrees);
+    const Ran ran = run(make(model, degrees, 2, {.mixed_precision = true}), batch, {}, 0, Precision::bf16);
+    std::map<std::string, double> sums;
+    double loss = 0;
+    for (const StepOutcome& outcome : ran.outcomes) {
+      loss += outcome.loss_sum;
+      for (const auto& [name, value] : outcome.metrics) sums[name] += value;
+    }
+    for (int64_t j = 0; j < kValues; ++j)
+      EXPECT_EQ(sums[fmt::format("target.{}", j)], targets.select(1, j).sum(at::kDouble).item<double>()) << j;
+    EXPECT_NEAR(loss, sums["squared_error"] / kValues, 1e-6 * loss);
+  }
 }
 
 TEST(Profile, SecondsOfEveryLayer) {
