@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/plan_choice.h"
+#include "data/open_text.h"
 #include "plan/strategy.h"
 #include "program/draw.h"
 #include "report/table.h"
@@ -21,23 +22,41 @@
 namespace trireme {
 namespace {
 
-/// What models are built for where no experiment says it: samples as in the data sets that Trireme knows.
-struct KnownSamples {
-  Shape sample_shape;
-  int64_t classes;
-};
-const std::vector<KnownSamples> kKnownSamples{{{3, 32, 32}, 10}, {{1, 28, 28}, 10}, {{kDefaultSequence}, 64}, {{kDefaultSequence}, 10000}};
+constexpr int64_t kWords = 10000, kPieces = 8000;  // of vocabularies that a data set would count
 
-/// The zoo's model of that name with its usual options, for every kind of samples that it takes.
+ModelSpec samples(Shape shape, int64_t classes, LearningTask task = LearningTask::classification, Shape target = {},
+                  int64_t vocabulary = 0) {
+  return {"", std::move(shape), classes, {}, task, std::move(target), vocabulary};
+}
+
+/// What models are built for where no experiment says it: samples as in the data sets that Trireme knows.
+const std::vector<ModelSpec>& known_samples() {
+  static const std::vector<ModelSpec> known{
+      samples({3, 32, 32}, 10),
+      samples({1, 28, 28}, 10),
+      samples({3, 64, 64}, 200),
+      samples({3, 224, 224}, 1000),
+      samples({3, 299, 299}, 1000),
+      samples({kDefaultSequence}, 64, LearningTask::language, {kDefaultSequence}, 64),
+      samples({kDefaultSequence}, kWords, LearningTask::language, {kDefaultSequence}, kWords),
+      samples({kDefaultSentence}, 2, LearningTask::classification, {}, kWords),
+      samples({2 * kDefaultTranslation}, kPieces, LearningTask::translation, {kDefaultTranslation}, kPieces),
+      samples({3, 256, 256}, 81, LearningTask::segmentation, {256, 256})};
+  return known;
+}
+
+/// The zoo's model of that name with its usual options, for every kind of samples that it takes; at least one.
 std::vector<Model> usual_models(const std::string& name) {
   std::vector<Model> models;
-  for (const KnownSamples& samples : kKnownSamples) {
-    if (reads_tokens(name) != (samples.sample_shape.size() == 1)) continue;
+  for (ModelSpec spec : known_samples()) {
+    if (!does(name, spec.task, spec.vocabulary > 0)) continue;
+    spec.name = name;
     try {
-      models.push_back(make_model({name, samples.sample_shape, samples.classes, {}}));
+      models.push_back(make_model(spec));
     } catch (const Error&) {  // these samples do not fit it
     }
   }
+  check_internal(!models.empty(), fmt::format("model {} takes the samples of a known data set", name));
   return models;
 }
 

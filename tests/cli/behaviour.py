@@ -176,6 +176,8 @@ class Train(CliTest):
         out, _ = self.trireme("plan", "show", "branches", "--model", "inception", "--devices", "3", data=False)
         self.assertIn("branches: 3 stages on 3 devices", out)
         # a plan may be for more devices than this machine can run
+        for model in ("unet", "bert", "gnmt", "inception-v3"):  # pixels, sentences, pairs of them, images of another size
+            self.assertIn(f"model {model}", self.trireme("plan", "show", "single", "--model", model, data=False)[0])
         out, _ = self.trireme("plan", "show", "data=512,tensor=2,pipeline=4,schedule=1f1b", "--model", "mlp", data=False)
         self.assertIn("on 4096 devices", out)
 
