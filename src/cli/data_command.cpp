@@ -102,17 +102,24 @@ int data_get(const std::string& name, const std::optional<std::filesystem::path>
 }
 
 int data_list(std::ostream& out, const std::optional<std::filesystem::path>& data_dir) {
+  struct Row {
+    std::string name, description, state;
+  };
   const auto searched = data_search_path(data_dir);
+  std::vector<Row> rows;
   for (const KnownSet& set : known_sets()) {
     const auto folder = find_set(set, searched);
-    out << fmt::format("{:<8} {}\n", set.name, set.description);
-    out << (folder ? fmt::format("         found in {}\n", folder->string())
-           : set.sources.empty()
-               ? fmt::format("         not found; {}\n", set.advice)
-               : fmt::format("         not found; trireme data get {} downloads {}\n", set.name, format_bytes(set.download_bytes())));
+    rows.push_back({set.name, set.description,
+                    folder               ? fmt::format("found in {}", folder->string())
+                    : set.sources.empty() ? fmt::format("not found; {}", set.advice)
+                                          : fmt::format("not found; trireme data get {} downloads {}", set.name,
+                                                        format_bytes(set.download_bytes()))});
   }
-  out << fmt::format("{:<8} {}\n         always there\n", "digits", "digits drawn by trireme, 28x28 grey, 60,000 + 10,000");
-  out << fmt::format("{}\n         always there: text of 64 different words written by trireme, 200,000 + 20,000\n", "generated-text");
+  rows.push_back({"digits", "digits drawn by trireme, 28x28 grey, 60,000 + 10,000", "always there"});
+  rows.push_back({"generated-text", "text of 64 different words written by trireme, 200,000 + 20,000", "always there"});
+  size_t width = 0;
+  for (const Row& row : rows) width = std::max(width, row.name.size());
+  for (const Row& row : rows) out << fmt::format("{:<{}}  {}\n{:<{}}  {}\n", row.name, width, row.description, "", width, row.state);
   out << "searched:";
   for (const auto& folder : searched) out << ' ' << folder.string();
   out << '\n';

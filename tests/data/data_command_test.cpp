@@ -35,6 +35,21 @@ TEST(DataCommand, ListsSetsAndWhereTheyAre) {
                                HasSubstr("digits")));
 }
 
+TEST(DataCommand, ListsInColumns) {
+  TemporaryFolder folder;
+  std::ostringstream out;
+  data_list(out, folder.path());
+  std::istringstream lines(out.str());
+  const size_t column = out.str().find("handwritten digits");  // of the first set, MNIST
+  EXPECT_GT(column, std::string("california-housing").size());
+  int sets = 0;
+  for (std::string name, state; std::getline(lines, name) && !name.starts_with("searched:") && std::getline(lines, state); ++sets) {
+    EXPECT_EQ(name.find_first_not_of(' ', name.find(' ')), column) << name;
+    EXPECT_EQ(state.find_first_not_of(' '), column) << state;
+  }
+  EXPECT_EQ(sets, int(known_sets().size()) + 2);
+}
+
 TEST(DataCommand, ListsTheNamesWhenASetIsUnknown) {
   std::ostringstream out;
   EXPECT_THAT(error_of([&] { data_get("imagenet", {}, out); }), AllOf(HasSubstr("\"imagenet\""), HasSubstr("mnist, cifar10")));
