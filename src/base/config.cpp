@@ -171,12 +171,15 @@ struct ConfigTable::Reader {
     }
     std::vector<T> values;
     for (const toml::node& element : elements) {
-      if (auto value = element.value_exact<T>())
-        values.push_back(*value);
-      else if (auto whole = element.value_exact<int64_t>(); whole && std::is_same_v<T, double>)
-        values.push_back(T(element.value<T>().value()));
-      else
-        wrong(expected);
+      if constexpr (std::is_same_v<T, double>) {
+        if (auto whole = element.value_exact<int64_t>()) {
+          values.push_back(double(*whole));
+          continue;
+        }
+      }
+      auto value = element.value_exact<T>();
+      if (!value) wrong(expected);
+      values.push_back(*value);
     }
     return values;
   }

@@ -84,6 +84,13 @@ TEST(Config, WrongTypesNameFileLineKeyValueAndReason) {
   expect_error(Blame::user, {"mnist.toml:10: model", "[[name]]"}, [&] { c.tables("model"); });
 }
 
+TEST(Config, WholeNumbersOfAnySizeAreNumbers) {
+  const ConfigTable c = ConfigTable::from_string("one = 9223372036854775807\nsome = [1, 9007199254740993, -0.5]");
+  EXPECT_EQ(c.get_double("one", 0), 9223372036854775807.0);
+  EXPECT_EQ(c.get_doubles("one", {}), (std::vector<double>{9223372036854775807.0}));
+  EXPECT_EQ(c.get_doubles("some", {}), (std::vector<double>{1, 9007199254740992.0, -0.5}));
+}
+
 TEST(Config, WrongUnitsRangesAndChoices) {
   ConfigTable c = sample();
   expect_error(Blame::user, {"mnist.toml:5: device_memory", "\"2 GiB\" is not a time", "ms"},
