@@ -19,6 +19,8 @@ namespace trireme {
 namespace {
 
 constexpr int kMaxThreads = 1024;  // of one worker
+constexpr int64_t kMostSamples = int64_t{1} << 30;  // of a batch
+constexpr int64_t kWidestBeam = 1024;
 
 /// "2" for every worker, or "[2, 1]" one by one.
 void read_threads(const ConfigTable& file, Experiment& e) {
@@ -57,6 +59,7 @@ void read_training(const ConfigTable& file, Experiment& e) {
   e.name = file.get_string("name", e.file.stem().string());
   e.seed = uint64_t(file.get_int("seed", 1, 0));
   e.batch = file.get_int("batch", 128, 1);
+  if (e.batch > kMostSamples) file.fail("batch", "no batch has so many samples", fmt::format("use at most {}", kMostSamples));
   e.length = file.get_length("length", e.length);
   e.evaluate_every = file.get_length("evaluate_every", e.evaluate_every);
   if (file.has("target_accuracy")) file.fail("target_accuracy", "is called target", "write target = 0.98: it is of the task's main metric");
@@ -106,13 +109,14 @@ void read_model(const ConfigTable& model, Experiment& e) {
 void read_loading(const ConfigTable& data, Experiment& e) {
   e.pad_to_multiple_of = data.get_int("pad_to_multiple_of", 0, 0);
   if (!data.has("workers")) return;
-  e.loading_threads = int(data.get_int("workers", 0, 0));
-  if (*e.loading_threads > kMaxThreads)
-    data.fail("workers", fmt::format("{} threads", *e.loading_threads), fmt::format("use 0 to {}", kMaxThreads));
+  const int64_t threads = data.get_int("workers", 0, 0);
+  if (threads > kMaxThreads) data.fail("workers", fmt::format("{} threads", threads), fmt::format("use 0 to {}", kMaxThreads));
+  e.loading_threads = int(threads);
 }
 
 void read_translation(const ConfigTable& table, Experiment& e) {
   e.beam = table.get_int("beam", e.beam, 1);
+  if (e.beam > kWidestBeam) table.fail("beam", "that many sentences are never needed", fmt::format("use 1 to {}, 4 is usual", kWidestBeam));
   e.length_penalty = table.get_double("length_penalty", e.length_penalty, 0);
   if (!std::isfinite(e.length_penalty)) table.fail("length_penalty", "must be finite", "0.6 is usual; 0 favours short sentences");
 }

@@ -71,7 +71,8 @@ LearningRateSchedule read_schedule(const ConfigTable& table, double learning_rat
 
 int64_t steps_of(const Length& length, int64_t steps_per_epoch) {
   double steps = length.unit == Length::Unit::steps ? length.count : length.count * double(steps_per_epoch);
-  return std::max<int64_t>(1, std::llround(steps));
+  constexpr double kMostSteps = 9e18;  // of int64
+  return std::max<int64_t>(1, std::llround(std::min(steps, kMostSteps)));
 }
 
 double scheduled_rate(const LearningRateSchedule& s, double rate, int64_t batch, int64_t step, int64_t total, int64_t steps_per_epoch) {

@@ -12,6 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int64_t kLongestSequence = int64_t{1} << 20;  // tokens
+
 /// The paths under a key, one or several, made absolute where they are relative to the experiment.
 std::vector<fs::path> paths_of(const ConfigTable& table, const char* key, const fs::path& folder) {
   std::vector<fs::path> paths;
@@ -52,6 +54,8 @@ ImageSize read_image_size(const ConfigTable& table) {
   const std::vector<int64_t> sides = table.get_ints("image_size", {});
   if (sides.empty() || sides.size() > 2)
     table.fail("image_size", fmt::format("{} numbers", sides.size()), "write a side, as 64, or height and width, as [120, 160]");
+  if (*std::min_element(sides.begin(), sides.end()) < 1)
+    table.fail("image_size", "a side has at least 1 pixel", "correct it, or leave it out");
   return {sides.front(), sides.back()};
 }
 
@@ -67,6 +71,8 @@ void read_images(const ConfigTable& table, DataSpec& spec) {
 
 void read_text(const ConfigTable& table, const fs::path& folder, DataSpec& spec) {
   spec.sequence = table.get_int("sequence", 0, 0);
+  if (spec.sequence > kLongestSequence)
+    table.fail("sequence", "no sample is that long", fmt::format("use at most {} tokens", kLongestSequence));
   if (spec.sequence > 0 && !is_text(spec.name)) table.fail("sequence", spec.name + " is no text", "leave it out");
   if (!takes_tokenizer(spec.name)) return;
   TextSpec& text = spec.text;

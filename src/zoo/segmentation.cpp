@@ -3,6 +3,7 @@
 // Kendall, Cipolla, "SegNet: A Deep Convolutional Encoder-Decoder Architecture for Image Segmentation", 2015).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "base/error.h"
@@ -30,7 +31,8 @@ NodeId twice(ImageBuilder& net, NodeId x, const std::string& name, int64_t out) 
 Model make_unet(const ModelSpec& spec, const ModelOptions& options) {
   const auto width = int64_t(options.at("width")), depth = int64_t(options.at("depth"));
   ImageBuilder net(spec);
-  const int64_t divisor = int64_t{1} << depth;
+  constexpr int64_t kDeepest = 40;  // no image has so many pixels
+  const int64_t divisor = int64_t{1} << std::min(depth, kDeepest);
   if (net.height(net.data()) % divisor != 0 || net.width(net.data()) % divisor != 0)
     fail_user({.where = fmt::format("model \"{}\"", spec.name),
                .what = fmt::format("images of {}x{}", net.height(net.data()), net.width(net.data())),

@@ -12,6 +12,9 @@
 namespace trireme {
 namespace {
 
+// beyond these an option is a slip, and products of sizes might leave int64
+constexpr double kLargestSize = 1 << 24, kMostLayers = 10000;
+
 template <int depth, bool small_images = false, int groups = 1, int group_width = 64>
 Model make_resnet_of(const ModelSpec& spec, const ModelOptions& options) {
   return make_resnet(spec, options, {depth, small_images, groups, group_width});
@@ -134,10 +137,11 @@ Model make_model(const ModelSpec& spec) {
     }
     const bool is_switch = key == "batch_norm" || key == "stateful" || key == "tied" || key == "auxiliary";
     const bool is_size = key != "probability" && !is_switch;
-    const int least = key == "samples" ? 0 : 1;
-    if (is_size && (value < least || value != std::floor(value)))
+    const bool is_count = key == "layers" || key == "depth";
+    const double least = key == "samples" ? 0 : 1, most = is_count ? kMostLayers : kLargestSize;
+    if (is_size && !(value >= least && value <= most && value == std::floor(value)))
       fail_user({.where = where, .what = fmt::format("option \"{}\" = {}", key, value),
-                 .why = fmt::format("it must be a whole number of at least {}", least), .next = "correct it"});
+                 .why = fmt::format("it must be a whole number from {} to {}", least, most), .next = "correct it"});
     if (is_switch && value != 0 && value != 1)
       fail_user({.where = where, .what = fmt::format("option \"{}\" = {}", key, value), .why = "it is either on or off",
                  .next = "use 1 or 0"});

@@ -259,6 +259,21 @@ TEST_F(ExperimentFile, Refused) {
   refuse({"schedule", "stairs", "cosine"}, "", "schedule = \"stairs\"");
 }
 
+TEST_F(ExperimentFile, NumbersFarTooLargeAreRefused) {
+  ExperimentOverrides o;
+  for (const auto& [set, words] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"batch=9223372036854775807", {"batch", "at most 1073741824"}},
+           {"data.workers=4294967297", {"data.workers", "4294967297 threads", "0 to 1024"}},
+           {"translation.beam=4294967297", {"translation.beam", "1 to 1024"}}}) {
+    o.set = {set};
+    refuse(words, "", "", o);
+  }
+  o.set = {"data.name=generated-text", "data.sequence=4294967297"};
+  refuse({"data.sequence", "at most 1048576 tokens"}, "", "", o);
+  o.set = {"data.name=tiny-imagenet", "data.image_size=0"};
+  refuse({"data.image_size", "at least 1 pixel"}, "", "", o);
+}
+
 TEST_F(ExperimentFile, WhatIsMissing) {
   std::ofstream(file_) << "[data]\nname = \"digits\"\n";
   expect_error(Blame::user, {file_.string(), "model.name"}, [&] { read_experiment(file_, {}); });
@@ -298,6 +313,8 @@ TEST(Steps, OfALength) {
   EXPECT_EQ(steps_of({0.25, Length::Unit::epochs}, 10), 3);   // rounded
   EXPECT_EQ(steps_of({0.001, Length::Unit::epochs}, 10), 1);  // at least one
   EXPECT_EQ(steps_of({5, Length::Unit::steps}, 7), 5);
+  EXPECT_GT(steps_of({1e300, Length::Unit::steps}, 7), int64_t{1} << 60);  // never, and not 1
+  EXPECT_GT(steps_of({1e18, Length::Unit::epochs}, 1000), int64_t{1} << 60);
 }
 
 TEST(LearningRate, Constant) {

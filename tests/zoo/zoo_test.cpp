@@ -1,5 +1,7 @@
 // The named models: sizes, messages, and that each of them learns.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -152,6 +154,27 @@ TEST(Zoo, TransformerClassifierReadsImagesOrSequences) {
   EXPECT_EQ(image.node(image.output()).sample_shape, Shape{10});
   Model sequence = make_model({.name = "transformer-classifier", .sample_shape = {20, 7}, .classes = 10, .options = {}});
   EXPECT_EQ(sequence.node(sequence.find("ln_f")).sample_shape, (Shape{20, 64}));
+}
+
+TEST(Zoo, SizesAreWholeNumbersWithinReason) {
+  const auto message = [](const ModelSpec& spec) {
+    try {
+      make_model(spec);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.blame(), Blame::user);
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  for (double hidden : {0.0, 2.5, 1e300, std::numeric_limits<double>::infinity(), std::nan("")})
+    EXPECT_THAT(message({.name = "mlp", .sample_shape = {4}, .classes = 2, .options = {{"hidden", hidden}}}),
+                ::testing::HasSubstr("it must be a whole number from 1 to 16777216"))
+        << hidden;
+  EXPECT_THAT(message({.name = "mlp", .sample_shape = {4}, .classes = 2, .options = {{"depth", 4294967297.0}}}),
+              ::testing::HasSubstr("from 1 to 10000"));
+  ModelSpec deep{.name = "unet", .sample_shape = {3, 32, 32}, .classes = 2, .options = {{"depth", 64}}, .task = LearningTask::segmentation,
+                 .target_shape = {32, 32}};
+  EXPECT_THAT(message(deep), ::testing::HasSubstr("they are halved 64 times"));
 }
 
 TEST(Zoo, NamesWhatItDoesNotKnow) {
