@@ -6,6 +6,7 @@
 
 #include "data/open_images.h"
 #include "data/open_text.h"
+#include "train/own_keys.h"
 
 namespace trireme {
 namespace {
@@ -13,6 +14,23 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kLongestSequence = int64_t{1} << 20;  // tokens
+
+/// Keys that only some data sets take, with these.
+OwnKeys keys_of_sets() {
+  const auto sets = [](auto&& take) {
+    std::vector<std::string> names;
+    for (const std::string& name : data_names())
+      if (take(name)) names.push_back(name);
+    return names;
+  };
+  OwnKeys keys{{"augmentation", sets(has_augmentation)}, {"image_size", sets(has_image_files)}, {"languages", {"multi30k"}},
+               {"task", {"csv", "tensors"}}, {"classes", {"tensors"}},
+               {"vocabulary", sets([](const std::string& name) { return takes_tokenizer(name) || name == "tensors"; })}};
+  for (const char* key : {"tokenizer", "min_count", "lower", "model", "joint"}) keys.emplace_back(key, sets(takes_tokenizer));
+  for (const char* key : {"target", "leave_out", "target_unit", "label_tail", "columns", "separator", "header", "test_share"})
+    keys.emplace_back(key, std::vector<std::string>{"csv"});
+  return keys;
+}
 
 /// The paths under a key, one or several, made absolute where they are relative to the experiment.
 std::vector<fs::path> paths_of(const ConfigTable& table, const char* key, const fs::path& folder) {
@@ -131,6 +149,7 @@ DataSpec read_data(const ConfigTable& table, const fs::path& folder) {
   DataSpec spec;
   table.require_string("name");
   spec.name = table.get_choice("name", "", data_names());
+  refuse_keys_of_others(table, keys_of_sets(), spec.name, spec.name);
   spec.path = path_of(table, "path", folder);
   spec.train_files = paths_of(table, "train", folder);
   spec.test_files = paths_of(table, "test", folder);

@@ -259,6 +259,20 @@ TEST_F(ExperimentFile, Refused) {
   refuse({"schedule", "stairs", "cosine"}, "", "schedule = \"stairs\"");
 }
 
+TEST_F(ExperimentFile, KeysOfOtherDataSetsSayWhoTakesThem) {
+  ExperimentOverrides o;
+  for (const auto& [set, words] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"data.tokenizer=word", {"data.tokenizer", "digits does not take it", "sst2, multi30k, labelled-text, parallel-text, text do"}},
+           {"data.target=price", {"data.target", "digits does not take it, csv does"}},
+           {"data.classes=3", {"data.classes", "tensors does"}},
+           {"data.columns.age=numeric", {"data.columns", "csv does"}}}) {
+    o.set = {"data.name=digits", set};
+    refuse(words, "", "", o);
+  }
+  o.set = {"data.name=csv", "data.train=x.csv", "data.languages=de,en"};
+  refuse({"data.languages", "csv does not take it, multi30k does", "of its own it takes", "test_share"}, "", "", o);
+}
+
 TEST_F(ExperimentFile, NumbersFarTooLargeAreRefused) {
   ExperimentOverrides o;
   for (const auto& [set, words] : std::vector<std::pair<std::string, std::vector<std::string>>>{
