@@ -31,7 +31,8 @@ void read_file_into(const std::filesystem::path& file, const CifarFormat& format
 
 void parse_cifar(std::span<const uint8_t> bytes, const std::filesystem::path& file, const CifarFormat& format, Images& images) {
   const auto record = static_cast<size_t>(format.record_bytes());
-  if (bytes.empty() || bytes.size() % record != 0)
+  if (bytes.empty()) fail_file(file, format, "an empty file", "");
+  if (bytes.size() % record != 0)
     fail_file(file, format, fmt::format("{} bytes", bytes.size()),
               fmt::format("a {} file is a whole number of records of {} bytes, {} bytes are over", format.title, record,
                           bytes.size() % record));

@@ -58,7 +58,8 @@ class CocoReader {
       const auto* syntax = dynamic_cast<const json::parse_error*>(&error);
       std::string why = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ..."
       if (size_t place = why.find(": "); place != why.npos) why.erase(0, place + 2);
-      fail_file(syntax ? fmt::format("not valid JSON at byte {} of {}", syntax->byte, text.size()) : "not valid JSON", why);
+      if (!syntax) fail_file("not valid JSON", why);
+      fail_file(fmt::format("not valid JSON at byte {} of {}", std::min(syntax->byte, text.size()), text.size()), why);
     }
   }
 

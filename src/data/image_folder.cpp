@@ -34,9 +34,15 @@ std::vector<std::string> folder_names(const fs::path& folder) {
 /// Images below `folder`, seen from `root`: a folder's own files, then those of its folders.
 std::vector<std::string> images_below(const fs::path& root, const fs::path& folder) {
   std::vector<std::pair<std::string, std::string>> found;  // of each image: folder, name
-  for (const auto& entry : fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink))
-    if (entry.is_regular_file() && is_image_name(entry.path()))
-      found.emplace_back(entry.path().parent_path().lexically_relative(root).string(), entry.path().filename().string());
+  try {
+    // a link that leads nowhere is an image that cannot be read; one that leads in a circle is asked for its kind, and that fails
+    for (const auto& entry : fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink))
+      if ((entry.is_regular_file() || !entry.exists()) && is_image_name(entry.path()))
+        found.emplace_back(entry.path().parent_path().lexically_relative(root).string(), entry.path().filename().string());
+  } catch (const fs::filesystem_error& error) {
+    fail_user({.where = folder.string(), .what = "cannot be listed", .why = error.code().message(),
+               .next = "check its folders, and where links in it lead"});
+  }
   std::sort(found.begin(), found.end());
   std::vector<std::string> images;
   for (const auto& [parent, name] : found) images.push_back(parent + "/" + name);

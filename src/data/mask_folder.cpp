@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-const char* const kLayout = "a set has images in train/ and val/ or test/, and masks of the same names in trainannot/ and so on";
+const char* const kLayout = "a set has images in train/ and test/, and masks of the same names in trainannot/ and testannot/";
 
 }  // namespace
 

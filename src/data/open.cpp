@@ -142,8 +142,9 @@ void check_path(const DataSpec& spec) {
   if (spec.name == "folder" && !spec.path)
     fail_user({.where = "data.path", .what = "missing", .why = "data set \"folder\" is where you say it is",
                .next = "name the folder that holds train/ and val/"});
-  if (spec.path && generated)
-    fail_user({.where = "data.path", .what = spec.path->string(), .why = spec.name + " is generated", .next = "leave it out"});
+  if (spec.path && (generated || is_files(spec.name)))
+    fail_user({.where = "data.path", .what = spec.path->string(),
+               .why = spec.name + (generated ? " is generated" : " is the files that train and test name"), .next = "leave it out"});
   if (spec.path && !std::filesystem::is_directory(*spec.path, ignored))
     fail_user({.where = "data.path", .what = spec.path->string(), .why = "no such folder", .next = "name the folder of the set"});
 }

@@ -78,6 +78,9 @@ std::string check_files(const DataSpec& spec, const std::string& what, ImageFold
 TaskData open_classes(const DataSpec& spec, const std::string& title, const fs::path& root, const fs::path& test_folder,
                       const SampleForm& form) {
   ImageFolder train = list_image_folder(root / "train");
+  if (train.classes.size() < 2)
+    fail_user({.where = (root / "train").string(), .what = fmt::format("one class, \"{}\"", train.classes[0]),
+               .why = "a classification tells at least two apart", .next = "add a folder of images for every other class"});
   ImageFolder test = list_image_folder(test_folder, train.classes);
   const int64_t whole_train = train.count(), whole_test = test.count();
   train.keep_evenly(spec.train_limit);

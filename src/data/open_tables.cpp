@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 constexpr double kHousingUnit = 100000;  // dollars
 constexpr double kHousingTestShare = 0.2;
 constexpr int64_t kImageDims = 4;  // [n, channels, height, width]
+constexpr int64_t kMostClasses = int64_t{1} << 24;  // and tokens of a vocabulary
 
 /// A table and those of its rows that make a split.
 struct TableSplit {
@@ -131,13 +132,34 @@ LearningTask task_of(const DataSpec& spec, const Arrays& arrays) {
                                                                                           : LearningTask::classification;
 }
 
-/// In the dtypes that training takes. User error: an array without samples' dim, a target whose shape is not its task's.
-void convert(Arrays& arrays, LearningTask task, int64_t vocabulary, const fs::path& where) {
+/// User error naming the first of `values` that is not allowed.
+void check_all(const at::Tensor& allowed, const at::Tensor& values, const char* what, const fs::path& where, const char* why) {
+  if (allowed.all().item<bool>()) return;
+  const int64_t first = allowed.logical_not().flatten().to(at::kByte).argmax().item<int64_t>();
+  const int64_t per_sample = values.numel() / values.size(0);
+  fail_user({.where = where.string(),
+             .what = fmt::format("{} of sample {}: {}", what, first / per_sample, values.flatten()[first].item<double>()),
+             .why = why, .next = "correct the array"});
+}
+
+/// The array in a dtype that training takes. User error naming a value that has no place in it.
+at::Tensor converted(const at::Tensor& values, bool numbers, const char* what, const fs::path& where) {
+  at::Tensor result = values.to(numbers ? at::kFloat : at::kLong).contiguous();
+  if (!values.is_floating_point()) return result;
+  if (numbers) check_all(result.isfinite(), values, what, where, "numbers must be finite, in float32");
+  else check_all(result.eq(values.to(at::kDouble)), values, what, where, "classes and tokens are whole numbers");
+  return result;
+}
+
+/// In the dtypes that training takes. User error: an array without samples' dim, a target whose shape is not its task's, values that
+/// are no numbers, classes or tokens.
+void convert(Arrays& arrays, LearningTask task, int64_t vocabulary, const std::vector<fs::path>& files) {
+  const fs::path &where = files.front(), &of_targets = files.back();
   if (arrays.data.dim() == 0 || arrays.target.dim() == 0)
     fail_user({.where = where.string(), .what = "an array without dims", .why = "samples lie along the first dim",
                .next = "save a list of samples"});
-  arrays.data = arrays.data.to(vocabulary > 0 ? at::kLong : at::kFloat).contiguous();
-  arrays.target = arrays.target.to(task == LearningTask::regression ? at::kFloat : at::kLong).contiguous();
+  arrays.data = converted(arrays.data, vocabulary == 0, "data", where);
+  arrays.target = converted(arrays.target, task == LearningTask::regression, "target", of_targets);
   if (task == LearningTask::regression && arrays.target.dim() == 1) arrays.target = arrays.target.unsqueeze(1);
   const bool flat = task == LearningTask::regression ? arrays.target.dim() == 2 : arrays.target.dim() == 1;
   if ((task == LearningTask::regression || task == LearningTask::classification) && !flat)
@@ -153,7 +175,25 @@ int64_t classes_of(const DataSpec& spec, LearningTask task, const Arrays& train,
   int64_t largest = 0;
   for (const Arrays* arrays : {&train, &test})
     if (arrays->target.numel() > 0) largest = std::max(largest, arrays->target.max().item<int64_t>());
-  return largest + 1;
+  return std::min(largest, kMostClasses) + 1;  // too many are refused
+}
+
+void check_classes(int64_t count, const char* what, const fs::path& where) {
+  if (count > kMostClasses)
+    fail_user({.where = where.string(), .what = fmt::format("more than {} {}", with_commas(kMostClasses), what),
+               .why = "a model has weights for each", .next = "check the values, and what the experiment states of them"});
+}
+
+/// User errors: those of TensorDataset, with the file's name.
+std::shared_ptr<TensorDataset> make_set(const Arrays& arrays, LearningTask task, int64_t classes, int64_t vocabulary,
+                                        const fs::path& where) {
+  try {
+    return std::make_shared<TensorDataset>(arrays.data, arrays.target, task, classes, vocabulary);
+  } catch (const Error& error) {
+    Diagnosis diagnosis = error.diagnosis();
+    diagnosis.where = fmt::format("{}: {}", where.string(), diagnosis.where);
+    throw Error(error.blame(), std::move(diagnosis));
+  }
 }
 
 }  // namespace
@@ -191,8 +231,8 @@ TaskData open_tensors(const DataSpec& spec) {
   Arrays train = read_arrays(spec.train_files, "data.train"), test = read_arrays(spec.test_files, "data.test");
   const LearningTask learning = task_of(spec, train);
   const int64_t vocabulary = spec.tensors.vocabulary;
-  convert(train, learning, vocabulary, spec.train_files[0]);
-  convert(test, learning, vocabulary, spec.test_files[0]);
+  convert(train, learning, vocabulary, spec.train_files);
+  convert(test, learning, vocabulary, spec.test_files);
   const bool alike = train.data.sizes().slice(1) == test.data.sizes().slice(1) &&
                      train.target.sizes().slice(1) == test.target.sizes().slice(1);
   if (!alike)
@@ -202,8 +242,10 @@ TaskData open_tensors(const DataSpec& spec) {
                                   to_string(train.target.sizes().vec())),
                .next = "samples of both must have one shape"});
   const int64_t classes = classes_of(spec, learning, train, test);
-  auto learned = std::make_shared<TensorDataset>(train.data, train.target, learning, classes, vocabulary);
-  auto tested = std::make_shared<TensorDataset>(test.data, test.target, learning, classes, vocabulary);
+  check_classes(classes, "classes", spec.train_files.back());
+  check_classes(vocabulary, "tokens", spec.train_files.front());
+  auto learned = make_set(train, learning, classes, vocabulary, spec.train_files.back());
+  auto tested = make_set(test, learning, classes, vocabulary, spec.test_files.back());
   const int64_t whole_train = learned->size(), whole_test = tested->size();
   learned->keep_first(spec.train_limit);
   tested->keep_first(spec.test_limit);

@@ -121,6 +121,9 @@ std::vector<std::string> sound_lines(const fs::path& file, OnError on_error, int
     if (line.bad_byte >= 0) ++skipped;
     else lines.push_back(std::move(line.text));
   }
+  const auto is_blank = [](const std::string& line) { return line.find_first_not_of(" \t") == line.npos; };
+  if (std::all_of(lines.begin(), lines.end(), is_blank))
+    fail_user({.where = file.string(), .what = "no words", .why = "there is nothing but empty lines", .next = "check the file"});
   return lines;
 }
 

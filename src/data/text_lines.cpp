@@ -13,7 +13,7 @@ namespace trireme {
 
 std::vector<TextLine> read_lines(const std::filesystem::path& file, const std::string& next) {
   std::vector<uint8_t> bytes = read_file(file, next);
-  if (is_gzip(bytes)) bytes = gunzip(bytes, file, next);
+  if (is_gzip(bytes)) bytes = gunzip(bytes, file, "the file is damaged or cut short: get it again");
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   std::vector<TextLine> lines;
   for (size_t begin = 0; begin < text.size();) {

@@ -75,6 +75,22 @@ TEST_F(ImageFolders, NameWhatIsMissing) {
   EXPECT_THAT(error_of([&] { list_image_folder(folder_.path()); }), HasSubstr("cat: no images"));
   image("cat/1.png");
   EXPECT_THAT(error_of([&] { list_image_folder(folder_.path(), {"dog"}); }), HasSubstr("cat: a class of its own"));
+  std::filesystem::create_directory_symlink("..", folder_ / "cat/up");
+  EXPECT_THAT(error_of([&] { list_image_folder(folder_.path()); }), AllOf(HasSubstr("cat: cannot be listed"), HasSubstr("links")));
+}
+
+TEST_F(ImageFolders, OneClassIsNoClassification) {
+  for (const char* path : {"train/cat/1.png", "val/cat/1.png"}) image(path);
+  EXPECT_THAT(error_of([&] { open_data({.name = "folder", .path = folder_.path()}); }),
+              AllOf(HasSubstr("train: one class, \"cat\""), HasSubstr("at least two")));
+}
+
+TEST_F(ImageFolders, LinksThatLeadNowhereAreBrokenImages) {
+  for (const char* path : {"train/a/1.png", "train/b/1.png", "val/a/1.png"}) image(path);
+  std::filesystem::create_symlink("gone.png", folder_ / "train/a/2.png");
+  const TaskData data = open_data({.name = "folder", .path = folder_.path(), .image_size = {8, 8}, .on_error = OnError::skip});
+  EXPECT_EQ(data.train->size(), 2);
+  EXPECT_THAT(data.source, HasSubstr("1 of 3 training images left out (first: a/2.png: no such file"));
 }
 
 TEST_F(ImageFolders, KeepAsManyOfEachClass) {

@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "data/open.h"
 #include "data/tensor_dataset.h"
@@ -178,14 +180,41 @@ TEST_F(OpenTensors, NamesWhatDoesNotFit) {
   write("class.npy", "<i4", "(4,)", bytes_of<int32_t>({0, 2, 1, -1}));
   write("three.npy", "<i4", "(3,)", bytes_of<int32_t>({0, 2, 1}));
   EXPECT_THAT(error_of([&] { open_data(spec("x.npy", "class.npy")); }),
-              AllOf(HasSubstr("target of sample 3"), HasSubstr("-1"), HasSubstr("0 to 2")));
-  EXPECT_THAT(error_of([&] { open_data(spec("x.npy", "three.npy")); }), HasSubstr("4 samples and 3 targets"));
+              AllOf(HasSubstr("class.npy: target of sample 3: -1"), HasSubstr("0 to 2")));
+  EXPECT_THAT(error_of([&] { open_data(spec("x.npy", "three.npy")); }), HasSubstr("three.npy: data: 4 samples and 3 targets"));
   DataSpec one = spec("x.npy", "three.npy");
   one.train_files.pop_back();
   EXPECT_THAT(error_of([&] { open_data(one); }), AllOf(HasSubstr("data.train: 1 files"), HasSubstr("two .npy")));
   DataSpec task = spec("x.npy", "x.npy");
   task.tensors.task = LearningTask::classification;
   EXPECT_THAT(error_of([&] { open_data(task); }), AllOf(HasSubstr("targets of shape [4, 3]"), HasSubstr("classification takes [n]")));
+}
+
+TEST_F(OpenTensors, NumbersAreNotRoundedToClassesOrTokens) {
+  write("x.npy", "<f4", "(4, 3)", floats(12));
+  write("nan.npy", "<f4", "(4, 3)", bytes_of<float>({0, 1, 2, 3, std::nanf(""), 5, 6, 7, 8, 9, 10, 11}));
+  write("half.npy", "<f4", "(4,)", bytes_of<float>({0, 1, 0.5f, 1}));
+  write("infinite.npy", "<f8", "(4,)", bytes_of<double>({0, 1, 2, std::numeric_limits<double>::infinity()}));
+  write("class.npy", "<f4", "(4,)", bytes_of<float>({0, 2, 1, 0}));
+  write("huge.npy", "<i8", "(4,)", bytes_of<int64_t>({0, 2, 1'000'000'000'000, 0}));
+  const auto error = [&](const std::string& data, const std::string& target, LearningTask task, int64_t vocabulary = 0) {
+    DataSpec s = spec(data, target);
+    s.tensors.task = task;
+    s.tensors.vocabulary = vocabulary;
+    return error_of([&] { open_data(s); });
+  };
+  constexpr auto kClasses = LearningTask::classification, kNumbers = LearningTask::regression;
+  EXPECT_THAT(error("x.npy", "half.npy", kClasses), AllOf(HasSubstr("half.npy: target of sample 2: 0.5"), HasSubstr("whole numbers")));
+  EXPECT_THAT(error("x.npy", "infinite.npy", kClasses), HasSubstr("target of sample 3: inf"));
+  EXPECT_THAT(error("x.npy", "infinite.npy", kNumbers), AllOf(HasSubstr("target of sample 3: inf"), HasSubstr("must be finite")));
+  EXPECT_THAT(error("nan.npy", "class.npy", kClasses), AllOf(HasSubstr("nan.npy: data of sample 1: nan"), HasSubstr("must be finite")));
+  EXPECT_THAT(error("nan.npy", "class.npy", kClasses, 20), AllOf(HasSubstr("data of sample 1: nan"), HasSubstr("whole numbers")));
+  EXPECT_THAT(error("x.npy", "huge.npy", kClasses), HasSubstr("huge.npy: more than 16,777,216 classes"));
+  DataSpec whole = spec("x.npy", "class.npy");
+  whole.tensors.task = kClasses;
+  EXPECT_EQ(open_data(whole).train->classes(), 3);
+  whole.path = folder_.path();
+  EXPECT_THAT(error_of([&] { open_data(whole); }), AllOf(HasSubstr("data.path"), HasSubstr("tensors is the files")));
 }
 
 }  // namespace

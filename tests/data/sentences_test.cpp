@@ -326,6 +326,11 @@ TEST_F(OpenSentences, PlainTextIsAStream) {
   EXPECT_TRUE(at::equal(task.train->get(std::vector<int64_t>{0, 1}, {}).data, at::tensor({5, 4, 3, 4}, at::kLong).view({2, 2})));
   EXPECT_TRUE(at::equal(task.test->get(std::vector<int64_t>{0}, {}).target, at::tensor({kUnknownToken, 5}, at::kLong).view({1, 2})));
   EXPECT_EQ(task.train->classes(), 7);
+  write_file(folder_ / "train.txt", "\n \n\t\n");
+  EXPECT_THAT(error_of([&] { open_data(spec); }), HasSubstr("train.txt: no words: there is nothing but empty lines"));
+  write_gzip(folder_ / "train.txt", "a b c d\nb c d e f\n");
+  std::filesystem::resize_file(folder_ / "train.txt", std::filesystem::file_size(folder_ / "train.txt") - 5);
+  EXPECT_THAT(error_of([&] { open_data(spec); }), AllOf(HasSubstr("train.txt: corrupt gzip data"), HasSubstr("cut short: get it again")));
 }
 
 TEST_F(OpenSentences, RealSst2) {

@@ -131,18 +131,18 @@ TEST(NamedPlan, PlainSequencesAreRecomputedFromPoolingToPooling) {
   std::map<std::string, std::vector<std::string>> runs;
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
     runs[plan.layers[size_t(id)].recompute].push_back(model.node(id).name);
-  const auto from = [](const char* parent, int first, int last) {
+  const auto layers = [](const char* parent, const std::vector<int>& numbers) {
     std::vector<std::string> names;
-    for (int i = first; i <= last; ++i) names.push_back(fmt::format("{}.{}", parent, i));
+    for (int number : numbers) names.push_back(fmt::format("{}.{}", parent, number));
     return names;
   };
-  EXPECT_EQ(runs.size(), 7u);  // torchvision pools at 3, 7, 14, 21, 28
-  EXPECT_EQ(runs["features.0"], from("features", 0, 3));
-  EXPECT_EQ(runs["features.4"], from("features", 4, 7));
-  EXPECT_EQ(runs["features.8"], from("features", 8, 14));
-  EXPECT_EQ(runs["features.15"], from("features", 15, 21));
-  EXPECT_EQ(runs["features.22"], from("features", 22, 28));
-  EXPECT_EQ(runs["classifier.0"], from("classifier", 0, 6));
+  EXPECT_EQ(runs.size(), 7u);
+  EXPECT_EQ(runs["features.0"], layers("features", {0, 1, 3}));  // norm and ReLU are one layer
+  EXPECT_EQ(runs["features.4"], layers("features", {4, 5, 7}));
+  EXPECT_EQ(runs["features.8"], layers("features", {8, 9, 11, 12, 14}));
+  EXPECT_EQ(runs["features.15"], layers("features", {15, 16, 18, 19, 21}));
+  EXPECT_EQ(runs["features.22"], layers("features", {22, 23, 25, 26, 28}));
+  EXPECT_EQ(runs["classifier.0"], layers("classifier", {0, 1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(runs["top"], (std::vector<std::string>{"avgpool", "flatten", "loss"}));
 }
 
