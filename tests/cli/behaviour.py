@@ -165,7 +165,7 @@ class Train(CliTest):
         out, _ = self.trireme("plan", "show", "1f1b,recompute=all,micro_batches=3", "e.toml", "--program", "--worker", "1")
         self.assertIn("pipeline 2, 3 micro-batches, 1f1b, recompute on 2 devices, model mlp", out)
         for line in (r"\nstage +workers +layers +degrees +recomputed with\n0 +0 +\S+", r"\n1 +1 +(\S+\.\.)?loss", r"\nworker 0, stage 0 +\|0",
-                     r"\nworker 1, one step:\n  load batch, micro-batch 0\n", r"\n  recompute \S+, micro-batch 2\n", r"\n  optimizer step"):
+                     r"\nworker 1, one step:\n  load batch, micro-batch 0\n", r"\n  recompute \S+, micro-batch 2\n", r"\n  backward \S+, micro-batch 2\n"):
             self.assertRegex(out, line)
         # a plan file of a model with its usual options needs no experiment
         written, _ = self.trireme("plan", "e.toml", "--plan", "data=2,tensor=2", "--set", "model.options.hidden=256")
