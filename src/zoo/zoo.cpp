@@ -142,6 +142,9 @@ Model make_model(const ModelSpec& spec) {
     if (is_size && !(value >= least && value <= most && value == std::floor(value)))
       fail_user({.where = where, .what = fmt::format("option \"{}\" = {}", key, value),
                  .why = fmt::format("it must be a whole number from {} to {}", least, most), .next = "correct it"});
+    if (key == "probability" && !(value >= 0 && value < 1))
+      fail_user({.where = where, .what = fmt::format("option \"{}\" = {}", key, value), .why = "it must be at least 0 and below 1",
+                 .next = "0 drops nothing, 0.1 is usual"});
     if (is_switch && value != 0 && value != 1)
       fail_user({.where = where, .what = fmt::format("option \"{}\" = {}", key, value), .why = "it is either on or off",
                  .next = "use 1 or 0"});

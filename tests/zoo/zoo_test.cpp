@@ -172,6 +172,10 @@ TEST(Zoo, SizesAreWholeNumbersWithinReason) {
         << hidden;
   EXPECT_THAT(message({.name = "mlp", .sample_shape = {4}, .classes = 2, .options = {{"depth", 4294967297.0}}}),
               ::testing::HasSubstr("from 1 to 10000"));
+  for (double probability : {-1.0, 1.0, std::nan("")})
+    EXPECT_THAT(message({.name = "lstm-lm", .sample_shape = {8}, .classes = 9, .options = {{"probability", probability}}}),
+                ::testing::HasSubstr("at least 0 and below 1"))
+        << probability;
   ModelSpec deep{.name = "unet", .sample_shape = {3, 32, 32}, .classes = 2, .options = {{"depth", 64}}, .task = LearningTask::segmentation,
                  .target_shape = {32, 32}};
   EXPECT_THAT(message(deep), ::testing::HasSubstr("they are halved 64 times"));
