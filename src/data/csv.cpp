@@ -224,9 +224,8 @@ CsvTable parse_csv(std::string text, const std::string& file, const CsvOptions& 
 }
 
 CsvTable read_csv(const std::filesystem::path& file, const CsvOptions& options) {
-  const std::string next = "check the path";
-  std::vector<uint8_t> bytes = read_file(file, next);
-  if (is_gzip(bytes)) bytes = gunzip(bytes, file, next);
+  std::vector<uint8_t> bytes = read_file(file, "check the path");
+  if (is_gzip(bytes)) bytes = gunzip(bytes, file, "the file is damaged or cut short: get it again");
   return parse_csv(std::string(bytes.begin(), bytes.end()), file.string(), options);
 }
 

@@ -96,6 +96,8 @@ TEST(Csv, ReadsGzippedFiles) {
   TemporaryFolder folder;
   write_gzip(folder / "t.csv.gz", "a,b\n1,2\n");
   EXPECT_THAT(rows_of(read_csv(folder / "t.csv.gz")), ElementsAre(Row{"1", "2"}));
+  std::filesystem::resize_file(folder / "t.csv.gz", std::filesystem::file_size(folder / "t.csv.gz") - 5);
+  EXPECT_THAT(error_of([&] { read_csv(folder / "t.csv.gz"); }), HasSubstr("the file is damaged or cut short"));
   EXPECT_THAT(error_of([&] { read_csv(folder / "no.csv"); }), HasSubstr("no such file"));
 }
 
