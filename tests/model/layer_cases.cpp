@@ -8,6 +8,7 @@
 #include "model/layers/batch_norm.h"
 #include "model/layers/concat.h"
 #include "model/layers/conv2d.h"
+#include "model/layers/drop_samples.h"
 #include "model/layers/dropout.h"
 #include "model/layers/flatten.h"
 #include "model/layers/global_avg_pool.h"
@@ -49,6 +50,8 @@ std::vector<LayerCase> layer_cases() {
       {"flatten", std::make_shared<const Flatten>("layer"), {image}},
       {"dropout", std::make_shared<const Dropout>("layer", 0.4), {image}},
       {"dropout_features", std::make_shared<const Dropout>("layer", 0.4), {{12}}},
+      {"drop_samples", std::make_shared<const DropSamples>("layer", 0.4), {image}},
+      {"drop_channels", std::make_shared<const DropSamples>("layer", 0.4, 1), {image}},
       {"cross_entropy", std::make_shared<const SoftmaxCrossEntropy>("layer"), {{8}, {}}, 8},
   };
   for (const auto& more : {transformer_cases(), vision_cases(), sequence_cases(), loss_cases()})

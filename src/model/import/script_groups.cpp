@@ -1,0 +1,176 @@
+// Operators without a layer of their own, put together to ScriptLayers: what cannot be split in runs as long as possible, what can
+// be split one by one or together as long as nothing is lost by it.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "model/import/draft.h"
+#include "model/import/merge.h"
+#include "model/import/script_layer.h"
+
+namespace trireme::torchscript {
+namespace {
+
+/// Operators with one result that goes on to other layers.
+struct Group {
+  std::set<int> operators;
+  ValueId root = -1;
+};
+
+class Grouping {
+ public:
+  explicit Grouping(Draft& draft) : draft_(draft) {}
+
+  void run() {
+    check_all();
+    for (int index = int(draft_.graph.operators.size()); index-- > 0;) {
+      if (draft_.is_covered(index)) continue;
+      const Operator& op = draft_.op(index);
+      for (auto result = op.results.rbegin(); result != op.results.rend(); ++result) place(index, *result);
+    }
+    for (auto group = groups_.rbegin(); group != groups_.rend(); ++group) add_layer(*group);
+  }
+
+ private:
+  /// Groups that have an operator which reads a value.
+  std::set<size_t> groups_reading(ValueId id) const {
+    std::set<size_t> found;
+    for (int reader : draft_.readers(id))
+      for (size_t g = 0; g < groups_.size(); ++g)
+        if (groups_[g].operators.contains(reader)) found.insert(g);
+    return found;
+  }
+
+  bool is_read_by_layers(ValueId id) const {
+    const auto& readers = draft_.readers(id);
+    return id == draft_.graph.output || std::any_of(readers.begin(), readers.end(), [&](int reader) { return draft_.is_covered(reader); });
+  }
+
+  void place(int index, ValueId result) {
+    const std::set<size_t> readers = groups_reading(result);
+    const bool is_boundary = draft_.form(result).has_value() && is_read_by_layers(result);
+    if (!draft_.form(result)) {  // computed where it is needed, in each place
+      for (size_t g : readers) groups_[g].operators.insert(index);
+      return;
+    }
+    if (readers.empty() && !is_boundary) return;
+    if (!is_boundary && readers.size() == 1 && fits(index, groups_[*readers.begin()])) {
+      groups_[*readers.begin()].operators.insert(index);
+      return;
+    }
+    groups_.push_back({{index}, result});
+  }
+
+  void check_all() const {
+    for (int index = 0; index < int(draft_.graph.operators.size()); ++index)
+      if (!draft_.is_covered(index))
+        for (ValueId result : draft_.op(index).results)
+          if (result == draft_.graph.output || !draft_.readers(result).empty()) check(index, result);
+  }
+
+  /// User error for what a layer of TorchScript operators cannot do.
+  void check(int index, ValueId result) const {
+    const Operator& op = draft_.op(index);
+    const auto fail = [&](const char* why, const char* next) { fail_at(draft_.file.path, *op.node, why, next); };
+    const Value& value = draft_.value(result);
+    if (value.from_data && value.batch_dim < 0)
+      fail("mixes the samples of a batch", "samples must not depend on each other (but through batch norm)");
+    const bool drops = op.name.find("dropout") != std::string::npos || op.name == kDropSamples;
+    if (drops && op.training_flag) fail("drops out in a way that no layer here has", "use nn.Dropout or nn.Dropout2d on activations");
+    const Argument* mean = op.find("running_mean");
+    if (mean != nullptr && op.training_flag)
+      fail(
+          "changes running statistics outside of a batch norm layer of its own (one with weight and bias, over [n, c] "
+          "or [n, c, h, w], used once)",
+          "write it as nn.BatchNorm1d or nn.BatchNorm2d with affine=True");
+    const bool recurrent = op.name == "aten::lstm" || op.name == "aten::gru" || op.name == "aten::rnn_tanh" || op.name == "aten::rnn_relu";
+    if (recurrent && op.training_flag && number_argument(op, "dropout").value_or(0) > 0)
+      fail("drops out between its layers", "write its layers one by one, with nn.Dropout between them");
+  }
+
+  /// Whether an operator may join the group that alone reads its result: both cannot be split, or together they split in as many
+  /// ways as the group does alone.
+  bool fits(int index, const Group& group) const {
+    Group joined = group, alone{{index}, draft_.op(index).result()};
+    joined.operators.insert(index);
+    const auto both = layer_of(joined, "", ""), before = layer_of(group, "", ""), single = layer_of(alone, "", "");
+    const bool opaque = before->unsplit() >= 0;
+    if (opaque != (single->unsplit() >= 0)) return false;
+    if (opaque) return true;
+    return ways(*both) >= ways(*before) && ways(*both) >= ways(*single);
+  }
+
+  static size_t ways(const ScriptLayer& layer) {
+    size_t count = 0;
+    for (int degree : {2, 3}) count += layer.sharding_options({}, degree).size();
+    return count;
+  }
+
+  std::unique_ptr<ScriptLayer> layer_of(const Group& group, std::string name, std::string kind, std::string opaque_because = "") const {
+    Script script;
+    script.dtype = draft_.file.dtype;
+    script.opaque_because = std::move(opaque_because);
+    std::set<ValueId> made;
+    for (int index : group.operators) {
+      const Operator& op = draft_.op(index);
+      script.operators.push_back(op);
+      script.operators.back().node = nullptr;  // it does not outlive the file's module
+      for (ValueId result : op.results) {
+        made.insert(result);
+        script.values.emplace(result, draft_.value(result));
+      }
+    }
+    std::set<ValueId> read;
+    for (const Operator& op : script.operators)
+      for (const Argument& argument : op.arguments)
+        for_each_value(argument, [&](ValueId id) {
+          if (!made.contains(id) && read.insert(id).second) add_port(script, id);
+        });
+    script.output = {group.root, *draft_.form(group.root)};
+    return std::make_unique<ScriptLayer>(std::move(name), std::move(kind), std::move(script));
+  }
+
+  void add_port(Script& script, ValueId id) const {
+    const Value& value = draft_.value(id);
+    script.values.emplace(id, value);
+    if (value.kind == Value::Kind::parameter) {
+      script.parameter_values.push_back(id);
+      script.parameters.push_back({value.name, value.sizes, init_like(draft_.file.parameters.at(value.name))});
+      return;
+    }
+    check_internal(draft_.form(id).has_value(), "a layer reads what can go from layer to layer");
+    script.inputs.push_back({id, *draft_.form(id)});
+  }
+
+  /// Where weights are drawn anew: as spread as the file's.
+  static Init init_like(const at::Tensor& values) {
+    const at::Tensor numbers = values.to(at::kDouble);
+    const double mean = numbers.numel() > 0 ? numbers.mean().item<double>() : 0;
+    const double deviation = numbers.numel() > 1 ? numbers.std().item<double>() : 0;
+    return deviation > 0 && std::isfinite(deviation) ? Init::normal(mean, deviation) : Init::constant(mean);
+  }
+
+  void add_layer(const Group& group) {
+    const std::unique_ptr<ScriptLayer> unnamed = layer_of(group, "", "");
+    const Operator& heaviest = unnamed->heaviest();
+    const bool alone = group.operators.size() == 1, opaque = unnamed->unsplit() >= 0;
+    const std::string because = opaque ? place_of(*draft_.op(*std::next(group.operators.begin(), unnamed->unsplit())).node) : "";
+    const std::string what = heaviest.name == "aten::batch_norm" ? "fixed_batch_norm" : short_name(heaviest);
+    Item item{.layer = layer_of(group, draft_.new_name(heaviest, what), opaque && !alone ? "script" : what, because),
+              .inputs = {}, .output = group.root, .operators = {group.operators.begin(), group.operators.end()}};
+    for (const Port& port : unnamed->inputs()) item.inputs.push_back(port.value);
+    draft_.items.push_back(std::move(item));
+  }
+
+  Draft& draft_;
+  std::vector<Group> groups_;
+};
+
+}  // namespace
+
+void add_script_layers(Draft& draft) { Grouping(draft).run(); }
+
+}  // namespace trireme::torchscript

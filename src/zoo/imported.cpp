@@ -1,0 +1,67 @@
+#include "zoo/imported.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "zoo/loss.h"
+
+namespace trireme {
+namespace {
+
+/// Of a sample's output, for the task's loss.
+Shape expected_output(const ModelSpec& spec) {
+  Shape shape;
+  switch (spec.task) {
+    case LearningTask::segmentation:
+      shape = spec.target_shape;
+      shape.insert(shape.begin(), spec.classes);
+      return shape;
+    case LearningTask::language:
+    case LearningTask::translation: shape = spec.target_shape; break;
+    case LearningTask::classification:
+    case LearningTask::regression: break;
+  }
+  shape.push_back(spec.classes);
+  return shape;
+}
+
+void check_output(const std::filesystem::path& file, const Shape& output, const ModelSpec& spec) {
+  const Shape expected = expected_output(spec);
+  if (output == expected) return;
+  const bool only_classes = output.size() == 1 && expected.size() == 1;
+  fail_user({.where = file.string(),
+             .what = fmt::format("its output is {} for a sample", to_string(output)),
+             .why = fmt::format("{} with these data needs {}", name_of(spec.task), to_string(expected)),
+             .next = only_classes ? fmt::format("give the module a last layer of {} features in Python and save it again", spec.classes)
+                                  : "change what forward returns and save the module again"});
+}
+
+/// Without data: the task that such an output is for, most often.
+void guess_task(ModelSpec& spec, const Shape& output) {
+  if (output.empty()) return;
+  spec.classes = output.size() == 3 ? output.front() : output.back();
+  spec.task = output.size() == 3   ? LearningTask::segmentation
+              : output.size() == 2 ? LearningTask::language
+                                   : LearningTask::classification;
+  if (output.size() == 3) spec.target_shape = {output[1], output[2]};
+  if (output.size() == 2) spec.target_shape = {output[0]};
+}
+
+}  // namespace
+
+bool names_script_file(const std::string& name) {
+  const std::string extension = std::filesystem::path(name).extension();
+  return extension == ".pt" || extension == ".pth" || extension == ".ts";
+}
+
+ImportedModel import_model(const std::filesystem::path& file, ModelSpec spec) {
+  const auto target_shape = [&](const Shape& output) {
+    if (spec.classes == 0) guess_task(spec, output);
+    check_output(file, output, spec);
+    return spec.target_shape;
+  };
+  const auto add = [&](ModelBuilder& builder, NodeId output, NodeId target) { return add_loss(builder, output, target, spec); };
+  return import_torchscript(file, {spec.sample_shape, spec.vocabulary}, {target_shape, add});
+}
+
+}  // namespace trireme

@@ -1,0 +1,138 @@
+// What cannot be imported: one line that names the node and what to do.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "../../base/expect_error.h"
+#include "script_modules.h"
+
+namespace trireme::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// The message with which the import of a module is refused.
+std::string refusal(const std::string& source, const Shape& sample = {6}, const Shapes& parameters = {{"weight", {6}}},
+                    const Tensors& buffers = {}, const std::map<std::string, torch::jit::Module>& children = {}) {
+  try {
+    Script{make_module(source, parameters, buffers, children), sample, 1}.import();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.blame(), Blame::user) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "it was imported";
+  return "";
+}
+
+TEST(ImportErrors, ControlFlowThatDependsOnData) {
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  if bool(x.sum() > 0):\n    x = x * 2\n  return x * self.weight\n"),
+              AllOf(HasSubstr("aten::Bool"), HasSubstr(":2"), HasSubstr("makes a number of Python's")));
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return x * self.weight[0].item()\n"), HasSubstr("aten::item"));
+}
+
+TEST(ImportErrors, ModesThatComputeDifferently) {
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  if self.training:\n    return torch.tanh(x * self.weight)\n  "
+                      "return torch.relu(x * self.weight)\n"),
+              AllOf(HasSubstr("aten::tanh"), HasSubstr("in training differs from what is computed in evaluation")));
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  a = 1.0\n  if self.training:\n    a = 2.0\n  return x * self.weight * a\n"),
+              AllOf(HasSubstr("aten::mul"), HasSubstr("other numbers in training than in evaluation")));
+}
+
+TEST(ImportErrors, SamplesThatDependOnEachOther) {
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return (x - x.mean(0)) * self.weight\n"),
+              HasSubstr("mixes the samples of a batch"));
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return (x / x.max()) * self.weight\n"), HasSubstr("mixes the samples of a batch"));
+}
+
+TEST(ImportErrors, SamplesFoldedBehindPositionsAndMixed) {
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  y = (x * self.weight).transpose(0, 1).reshape(3 * x.size(0), "
+                      "2)\n  return y.cumsum(0)\n",
+                      {3, 2}, {{"weight", {2}}}),
+              AllOf(HasSubstr("aten::cumsum"), HasSubstr("folded into a dim behind others")));
+}
+
+TEST(ImportErrors, SizesOfTheExampleBatch) {
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return (x * self.weight).view(2, 6)\n"),
+              AllOf(HasSubstr("aten::view"), HasSubstr("fails with 3 samples"), HasSubstr("traced")));
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return x * self.weight * float(x.size(0))\n"),
+              HasSubstr("changes with the number of samples, other than in proportion"));
+}
+
+TEST(ImportErrors, RandomNumbers) {
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return x * self.weight + torch.rand_like(x)\n"),
+              AllOf(HasSubstr("aten::rand_like"), HasSubstr("draws random numbers")));
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return x * torch.dropout(self.weight, 0.5, self.training)\n"),
+              AllOf(HasSubstr("aten::dropout"), HasSubstr("drops out in a way that no layer here has")));
+}
+
+TEST(ImportErrors, StateThatChanges) {
+  const Tensors counter{{"seen", at::zeros({}, at::kDouble)}};
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  self.seen.add_(1)\n  return x * self.weight / self.seen\n", {6},
+                      {{"weight", {6}}}, counter),
+              AllOf(HasSubstr("reads the buffer \"seen\""), HasSubstr("aten::add_")));
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  self.seen.copy_(x.sum())\n  return x * self.weight\n", {6},
+                      {{"weight", {6}}}, counter),
+              HasSubstr("writes data to the buffer \"seen\""));
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  self.weight.clamp_(-1, 1)\n  return x * self.weight\n"),
+              HasSubstr("changes the parameter \"weight\""));
+}
+
+TEST(ImportErrors, BatchNormThatNoLayerHas) {
+  const Shapes parameters{{"weight", {4}}, {"bias", {4}}};
+  const Tensors buffers{{"running_mean", at::zeros({4}, at::kDouble)}, {"running_var", at::ones({4}, at::kDouble)}};
+  const std::string arguments = "(x, self.weight, self.bias, self.running_mean, self.running_var, self.training, 0.1, 1e-5, True)";
+  const torch::jit::Module norm =
+      make_module("def forward(self, x: Tensor):\n  return torch.batch_norm" + arguments + "\n", parameters, buffers,
+                  {}, "BatchNorm");
+  EXPECT_THAT(
+      refusal("def forward(self, x: Tensor):\n  return self.bn.forward(x) * self.weight\n", {4, 5, 5, 5},
+              {{"weight", {1}}}, {}, {{"bn", norm}}),
+      AllOf(HasSubstr("aten::batch_norm"), HasSubstr("changes running statistics outside of a batch norm layer")));
+  EXPECT_THAT(
+      refusal("def forward(self, x: Tensor):\n  return self.bn.forward(torch.tanh(self.bn.forward(x))) * self.weight\n",
+              {4, 5, 5}, {{"weight", {1}}}, {}, {{"bn", norm}}),
+      HasSubstr("used once"));
+}
+
+TEST(ImportErrors, ViewsOfWhatIsChangedInPlace) {
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  y = x * self.weight\n  y[:, 0:2].mul_(2)\n  return y\n"),
+              HasSubstr("shares memory with one which was changed in place"));
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  y = torch.zeros([x.size(0), 6], dtype=x.dtype)\n  y[:, "
+                      "0:3].copy_(x[:, 0:3])\n  return y * self.weight\n"),
+              HasSubstr("shares memory with one which was changed in place"));
+}
+
+TEST(ImportErrors, WhatTheModuleItselfRaises) {
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  assert x.size(1) == 7, \"expected 7 features\"\n  return x * self.weight\n"),
+              AllOf(HasSubstr("the module raises"), HasSubstr("expected 7 features")));
+  EXPECT_THAT(
+      refusal("def forward(self, x: Tensor):\n  return torch.linear(x, self.weight)\n", {5}, {{"weight", {4, 6}}}),
+      HasSubstr("fails with 2 samples"));
+}
+
+TEST(ImportErrors, OperatorsWithoutAGradient) {
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return torch._thnn_fused_gru_cell(x, x, x)[0]\n"),
+              HasSubstr("aten::_thnn_fused_gru_cell"));
+}
+
+TEST(ImportErrors, MoreThanOneInput) {
+  EXPECT_THAT(refusal("def forward(self, x: Tensor, y: Tensor):\n  return x * self.weight + y\n"), HasSubstr("forward takes 2 inputs"));
+}
+
+TEST(ImportErrors, ModulesWithoutParameters) {
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return x * 2\n", {6}, {}), HasSubstr("a module without parameters"));
+}
+
+TEST(ImportErrors, FilesThatAreNoTorchScript) {
+  const auto path = std::filesystem::temp_directory_path() / ("trireme-no-script-" + std::to_string(getpid()) + ".pt");
+  std::ofstream(path) << "weights";
+  const auto import = [&] { import_torchscript(path, {{6}}, {}); };
+  EXPECT_THAT([&] { import(); }, ::testing::ThrowsMessage<Error>(HasSubstr("is no TorchScript")));
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace trireme::testing

@@ -1,0 +1,362 @@
+// What becomes of a TorchScript module: layers, names, values, notes.
+#include "model/import/import.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "model/import/describe.h"
+#include "script_modules.h"
+
+namespace trireme::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(Import, OperatorsBecomeLayersWithTheModulesNamesAndValues) {
+  const torch::jit::Module linear = make_module("def forward(self, x: Tensor):\n  return torch.linear(x, self.weight, self.bias)\n",
+                                                {{"weight", {5, 6}}, {"bias", {5}}}, {}, {}, "Linear");
+  const Script script{
+      make_module("def forward(self, x: Tensor):\n  return torch.relu(self.fc.forward(x))\n", {}, {}, {{"fc", linear}}),
+      {6},
+      5};
+  const ImportedModel imported = expect_same_as_module(script);
+  EXPECT_THAT(kinds_of(imported.model), ElementsAre("linear", "relu"));
+  EXPECT_EQ(imported.model.node(2).name, "fc");
+  EXPECT_EQ(imported.model.parameters().at(0).name, "fc.weight");
+  EXPECT_TRUE(at::equal(imported.initial_values.at("fc.weight"), linear.attr("weight").toTensor().detach()));
+  EXPECT_TRUE(imported.notes.empty());
+}
+
+TEST(Import, LoopsOverConstantsAreUnrolledAndConditionsOnSizesDecided) {
+  const Script script{make_module(R"(
+def forward(self, x: Tensor):
+  if x.size(1) > 4:
+    for i in range(3):
+      x = torch.tanh(x * self.weight)
+  return x
+)", {{"weight", {6}}}), {6}, 6};
+  EXPECT_THAT(kinds_of(expect_same_as_module(script).model), ElementsAre("mul", "tanh", "mul", "tanh", "mul", "tanh"));
+}
+
+TEST(Import, SizesMayFollowTheNumberOfSamples) {
+  const Script script{make_module("def forward(self, x: Tensor):\n  y = x.view(x.size(0) * 2, 3) * self.weight\n  "
+                                  "return y.view(x.size(0), -1)\n",
+                                  {{"weight", {3}}}),
+                      {6},
+                      6};
+  expect_same_as_module(script);
+}
+
+TEST(Import, BatchMayBeTheSecondDim) {
+  const Script script{make_module(R"(
+def forward(self, x: Tensor):
+  y = torch.linear(x.transpose(0, 1), self.weight)
+  return torch.softmax(y, 2).transpose(0, 1)
+)", {{"weight", {4, 6}}}), {5, 6}, 20};
+  EXPECT_THAT(kinds_of(expect_same_as_module(script).model), ElementsAre("linear", "softmax"));
+}
+
+TEST(Import, ConstantsOfOneSampleAreRepeated) {
+  const Script script{
+      make_module(
+          "def forward(self, x: Tensor):\n  return x * self.weight + torch.ones([x.size(0), 6], dtype=x.dtype) * 3\n",
+          {{"weight", {6}}}),
+      {6},
+      6};
+  expect_same_as_module(script);
+}
+
+TEST(Import, InPlaceOperatorsAreFollowed) {
+  const Script script{
+      make_module(
+          "def forward(self, x: Tensor):\n  y = x * self.weight\n  z = y\n  y.add_(1).relu_()\n  return z + x\n",
+          {{"weight", {6}}}),
+      {6},
+      6};
+  expect_same_as_module(script);
+}
+
+TEST(Import, AResidualOfAnInPlaceReluIsTheReludValue) {
+  const Script script{make_module(R"(
+def forward(self, x: Tensor):
+  x = x * self.weight
+  kept = x
+  y = torch.relu_(x)
+  return y * self.weight + kept
+)", {{"weight", {6}}}), {6}, 6};
+  expect_same_as_module(script);
+}
+
+TEST(Import, TakesTheFirstOfSeveralOutputsAndLeavesOutTheRest) {
+  const Script script{make_module("def forward(self, x: Tensor):\n  return x * self.used, x * self.unused\n",
+                                  {{"used", {6}}, {"unused", {6}}}),
+                      {6},
+                      6};
+  const ImportedModel imported = script.import();
+  EXPECT_EQ(imported.model.parameters().size(), 1u);
+  EXPECT_THAT(imported.notes, Contains(HasSubstr("output[0] is trained")));
+  EXPECT_THAT(imported.notes, Contains(HasSubstr("\"unused\"")));
+}
+
+TEST(Import, TakesOutOfADict) {
+  const Script script{
+      make_module("def forward(self, x: Tensor):\n  return {\"aux\": x * self.a, \"out\": x * self.b}\n",
+                  {{"a", {6}}, {"b", {6}}}),
+      {6},
+      6};
+  const ImportedModel imported = script.import();
+  EXPECT_EQ(imported.model.parameters().at(0).name, "b");
+  EXPECT_THAT(imported.notes, Contains(HasSubstr("[\"out\"]")));
+}
+
+constexpr const char* kBatchNorm = R"(
+def forward(self, x: Tensor):
+  return torch.batch_norm(x, self.weight, self.bias, self.running_mean, self.running_var, {}, 0.1, 1e-5, True)
+)";
+
+torch::jit::Module batch_norm(const std::string& mode) {
+  std::string source = kBatchNorm;
+  source.replace(source.find("{}"), 2, mode);
+  return make_module(
+      source, {{"weight", {4}}, {"bias", {4}}},
+      {{"running_mean", at::full({4}, 0.3, at::kDouble)}, {"running_var", at::full({4}, 2.0, at::kDouble)}}, {},
+      "BatchNorm");
+}
+
+Script normed(const std::string& mode) {
+  return {make_module("def forward(self, x: Tensor):\n  return torch.relu(self.bn.forward(x) + x)\n", {}, {},
+                      {{"bn", batch_norm(mode)}}),
+          {4, 3, 3},
+          36};
+}
+
+TEST(Import, BatchNormTakesTheSumAndTheReluAfterIt) {
+  const ImportedModel imported = expect_same_as_module(normed("self.training"));
+  EXPECT_THAT(kinds_of(imported.model), ElementsAre("batch_norm"));
+  EXPECT_TRUE(imported.notes.empty());
+  expect_same_as_module(normed("self.training"), /*training=*/false);
+}
+
+TEST(Import, ATracedEvaluationKeepsItsStatistics) {
+  const ImportedModel imported = expect_same_as_module(normed("False"));
+  EXPECT_THAT(kinds_of(imported.model), ElementsAre("fixed_batch_norm", "add", "relu"));
+  EXPECT_THAT(imported.notes, Contains(HasSubstr("1 batch norms are fixed to evaluation mode")));
+}
+
+TEST(Import, ATracedTrainingUsesRunningStatisticsInEvaluation) {
+  const ImportedModel imported = expect_same_as_module(normed("True"));
+  EXPECT_THAT(kinds_of(imported.model), ElementsAre("batch_norm"));
+  EXPECT_THAT(imported.notes, Contains(HasSubstr("fixed to training mode")));
+  expect_same_as_module(normed("self.training"), /*training=*/false);
+}
+
+TEST(Import, DropoutBecomesALayerAndSaysWhenTracingHasSwitchedItOff) {
+  const Script on{
+      make_module("def forward(self, x: Tensor):\n  return torch.dropout(x * self.weight, 0.5, self.training)\n",
+                  {{"weight", {6}}}),
+      {6},
+      6};
+  EXPECT_THAT(kinds_of(on.import().model), ElementsAre("mul", "dropout"));
+  EXPECT_TRUE(on.import().notes.empty());
+  const Script off{make_module("def forward(self, x: Tensor):\n  return torch.dropout(x * self.weight, 0.5, False)\n",
+                               {{"weight", {6}}}),
+                   {6},
+                   6};
+  EXPECT_THAT(kinds_of(off.import().model), ElementsAre("mul"));
+  EXPECT_THAT(off.import().notes, Contains(HasSubstr("switched off")));
+  const Script always{make_module("def forward(self, x: Tensor):\n  return torch.dropout(x * self.weight, 0.5, True)\n",
+                                  {{"weight", {6}}}),
+                      {6},
+                      6};
+  EXPECT_THAT(always.import().notes, Contains(HasSubstr("fixed to training mode")));
+}
+
+TEST(Import, StochasticDepthIsRecognisedByItsOperators) {
+  const Script script{make_module(R"(
+def forward(self, x: Tensor):
+  y = x * self.weight
+  if self.training:
+    noise = torch.empty([y.size(0), 1], dtype=y.dtype).bernoulli_(0.8).div_(0.8)
+    y = y * noise
+  return y + x
+)", {{"weight", {6}}}), {6}, 6};
+  EXPECT_THAT(kinds_of(script.import().model), ElementsAre("mul", "drop_samples", "add"));
+}
+
+TEST(Import, OperatorsWithoutALayerOrRuleBecomeOpaqueLayers) {
+  const Script script{make_module(R"(
+def forward(self, x: Tensor):
+  y = torch.logcumsumexp(x * self.first, 1)
+  z = torch.logcumsumexp(torch.cumprod(y, 1), 1)
+  return torch.relu(z * self.second)
+)", {{"first", {6}}, {"second", {6}}}), {6}, 6};
+  const ImportedModel imported = expect_same_as_module(script);
+  EXPECT_THAT(kinds_of(imported.model), ElementsAre("mul", "script", "mul", "relu"));
+  const std::vector<LayerRow> rows = describe_layers(imported.model);
+  EXPECT_TRUE(rows.at(1).opaque);
+  EXPECT_THAT(rows[1].splits, HasSubstr("replicate only, because there is no rule for splitting aten::logcumsumexp"));
+  EXPECT_EQ(rows[0].splits, "split by channels");
+  EXPECT_EQ(rows[0].parameters, 6);
+  EXPECT_EQ(rows[0].activation_bytes, 24);
+}
+
+TEST(Import, ParametersMayBeComputedWith) {
+  const Script script{make_module("def forward(self, x: Tensor):\n  return torch.linear(x, self.weight / "
+                                  "self.weight.norm(2, [1], True), self.bias)\n",
+                                  {{"weight", {4, 6}}, {"bias", {4}}}),
+                      {6},
+                      4};
+  EXPECT_THAT(kinds_of(expect_same_as_module(script).model), ElementsAre("script"));
+}
+
+TEST(Import, TokensAreEmbedded) {
+  const torch::jit::Module table =
+      make_module("def forward(self, x: Tensor):\n  return torch.embedding(self.weight, x, -1, False, False)\n",
+                  {{"weight", {9, 4}}}, {}, {}, "Embedding");
+  const Script script{make_module("def forward(self, x: Tensor):\n  return self.embed.forward(x).mean(1)\n", {}, {},
+                                  {{"embed", table}}),
+                      {5},
+                      4,
+                      9};
+  const ImportedModel imported = expect_same_as_module(script);
+  EXPECT_THAT(kinds_of(imported.model), ElementsAre("embedding", "mean"));
+}
+
+TEST(Import, PaddingOfAnEmbeddingHasNoGradient) {
+  const Script script{
+      make_module("def forward(self, x: Tensor):\n  return torch.embedding(self.weight, x, 0, False, False).mean(1)\n",
+                  {{"weight", {9, 4}}}),
+      {5},
+      4,
+      9};
+  expect_same_as_module(script);
+}
+
+TEST(Import, LstmOfSeveralLayersAndBothDirections) {
+  const auto parameters = [](int directions, int64_t in, int64_t hidden) {
+    Shapes shapes;
+    for (int layer = 0; layer < 2; ++layer)
+      for (int d = 0; d < directions; ++d) {
+        const std::string end = "_l" + std::to_string(layer) + (d ? "_reverse" : "");
+        shapes["weight_ih" + end] = {4 * hidden, layer == 0 ? in : hidden * directions};
+        shapes["weight_hh" + end] = {4 * hidden, hidden};
+        shapes["bias_ih" + end] = shapes["bias_hh" + end] = {4 * hidden};
+      }
+    return shapes;
+  };
+  for (int directions : {1, 2}) {
+    std::string list;
+    for (const char* layer : {"0", "1"})
+      for (int d = 0; d < directions; ++d)
+        for (const char* part : {"weight_ih", "weight_hh", "bias_ih", "bias_hh"})
+          list += std::string(list.empty() ? "" : ", ") + "self." + part + "_l" + layer + (d ? "_reverse" : "");
+    const std::string count = std::to_string(2 * directions), both = directions == 2 ? "True" : "False";
+    const torch::jit::Module lstm =
+        make_module("def forward(self, x: Tensor):\n  h = torch.zeros([" + count + ", x.size(0), 3], dtype=x.dtype)\n" +
+                        "  y, hn, cn = torch.lstm(x, [h, h], [" + list + "], True, 2, 0.0, self.training, " + both +
+                        ", True)\n  return y\n",
+                    parameters(directions, 5, 3), {}, {}, "LSTM");
+    const Script script{
+        make_module("def forward(self, x: Tensor):\n  return self.rnn.forward(x)\n", {}, {}, {{"rnn", lstm}}),
+        {4, 5},
+        12 * directions};
+    const ImportedModel imported = expect_same_as_module(script);
+    if (directions == 1) EXPECT_THAT(kinds_of(imported.model), ElementsAre("lstm", "lstm"));
+    else EXPECT_THAT(kinds_of(imported.model), ElementsAre("lstm", "lstm", "concat", "lstm", "lstm", "concat"));
+    EXPECT_TRUE(imported.initial_values.contains("rnn.weight_ih_l1"));
+  }
+}
+
+constexpr const char* kFusedAttention = R"(
+def forward(self, x: Tensor):
+  n, t, e = x.size(0), x.size(1), x.size(2)
+  qkv = torch.linear(x, self.weight, self.bias).reshape(n, t, 3, 2, e // 2).permute(2, 0, 3, 1, 4)
+  q, k, v = qkv[0] * 0.5, qkv[1], qkv[2]
+  scores = torch.matmul(q, k.transpose(2, 3))
+  MASK
+  return torch.matmul(torch.softmax(scores, -1), v).transpose(1, 2).reshape(n, t, e)
+)";
+
+Script fused_attention(const std::string& mask) {
+  std::string source = kFusedAttention;
+  source.replace(source.find("MASK"), 4, mask);
+  return {make_module(source, {{"weight", {24, 8}}, {"bias", {24}}}), {5, 8}, 40};
+}
+
+TEST(Import, AttentionOfFusedProjectionsIsRecognised) {
+  EXPECT_THAT(kinds_of(expect_same_as_module(fused_attention("pass")).model), ElementsAre("linear", "attention"));
+}
+
+TEST(Import, ACausalMaskIsRecognised) {
+  // dtype 11 is bool, which modules defined in C++ cannot spell
+  const std::string mask = "scores = scores.masked_fill(torch.ones([t, t], dtype=11).triu(1), float(\"-inf\"))";
+  EXPECT_THAT(kinds_of(expect_same_as_module(fused_attention(mask)).model), ElementsAre("linear", "attention"));
+}
+
+TEST(Import, WhatIsNotQuiteAttentionStaysItsOperators) {
+  const ImportedModel imported = expect_same_as_module(fused_attention("scores = scores * 1.5"));
+  EXPECT_THAT(kinds_of(imported.model), Contains("softmax"));
+  EXPECT_THAT(kinds_of(imported.model), ::testing::Not(Contains("attention")));
+}
+
+TEST(Import, AttentionOfSeparateProjectionsWithTheBatchInside) {
+  const Script script{make_module(R"(
+def forward(self, x: Tensor):
+  n, t, e = x.size(0), x.size(1), x.size(2)
+  y = x.transpose(0, 1)
+  q = torch.linear(y, self.q).reshape(t, n * 2, e // 2).transpose(0, 1)
+  k = torch.linear(y, self.k).reshape(t, n * 2, e // 2).transpose(0, 1)
+  v = torch.linear(y, self.v).reshape(t, n * 2, e // 2).transpose(0, 1)
+  weights = torch.softmax(torch.bmm(q / 2.0, k.transpose(1, 2)), -1)
+  return torch.bmm(weights, v).transpose(0, 1).reshape(t, n, e).transpose(0, 1)
+)", {{"q", {8, 8}}, {"k", {8, 8}}, {"v", {8, 8}}}), {5, 8}, 40};
+  EXPECT_THAT(kinds_of(expect_same_as_module(script).model), ElementsAre("linear", "linear", "linear", "attention"));
+}
+
+/// As nn.MultiheadAttention writes it: the heads' output is [positions * samples, features] in between.
+TEST(Import, SamplesMayBeFoldedBehindPositions) {
+  const Script script{make_module(R"(
+def forward(self, x: Tensor):
+  n, t, e = x.size(0), x.size(1), x.size(2)
+  y = torch.tanh(x.transpose(0, 1)).reshape(t * n, e)
+  y = torch.relu(torch.linear(y, self.weight, self.bias)) * self.bias
+  return y.view(t, n, y.size(1)).transpose(0, 1)
+)", {{"weight", {4, 6}}, {"bias", {4}}}), {5, 6}, 20};
+  EXPECT_THAT(kinds_of(expect_same_as_module(script).model), ElementsAre("tanh", "linear", "relu", "mul"));
+}
+
+TEST(Import, AModuleUsedTwiceSharesItsParameters) {
+  const torch::jit::Module linear = make_module("def forward(self, x: Tensor):\n  return torch.linear(x, self.weight, self.bias)\n",
+                                                {{"weight", {6, 6}}, {"bias", {6}}}, {}, {}, "Linear");
+  const Script script{
+      make_module("def forward(self, x: Tensor):\n  return self.fc.forward(torch.tanh(self.fc.forward(x)))\n", {}, {},
+                  {{"fc", linear}}),
+      {6},
+      6};
+  const ImportedModel imported = expect_same_as_module(script);
+  EXPECT_EQ(imported.model.parameters().size(), 2u);
+  EXPECT_THAT(kinds_of(imported.model), ElementsAre("linear", "tanh", "linear"));
+}
+
+TEST(Import, FrozenParametersAreListed) {
+  torch::jit::Module module = make_module("def forward(self, x: Tensor):\n  return x * self.scale * self.fixed + self.table[1]\n",
+                                          {{"scale", {6}}, {"fixed", {6}}}, {{"table", random_tensor({2, 6}, 3)}});
+  module.attr("fixed").toTensor().set_requires_grad(false);
+  const ImportedModel imported = Script{module, {6}, 6}.import();
+  EXPECT_THAT(imported.frozen, ElementsAre("fixed"));
+}
+
+TEST(Import, HalfPrecisionIsWidened) {
+  torch::jit::Module module("Model");
+  module.register_parameter("weight", at::ones({6}, at::kHalf), false);
+  module.register_buffer("index", at::arange(6));
+  module.define("def forward(self, x: Tensor):\n  return x[:, self.index] * self.weight\n");
+  const ImportedModel imported = Script{module, {6}, 6}.import();
+  EXPECT_EQ(imported.initial_values.at("weight").scalar_type(), at::kFloat);
+}
+
+}  // namespace
+}  // namespace trireme::testing
