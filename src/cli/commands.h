@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "cli/options.h"
 
@@ -40,13 +41,15 @@ int run_plan(const PlanOptions& options);
 
 struct PlanShowOptions {
   ExperimentOptions experiment;  ///< the file may be left out
-  std::string plan;
-  std::string model;             ///< of the zoo, where there is no experiment
+  std::string plan;              ///< or a model, whose layers are listed
+  std::string model;             ///< of the zoo or a TorchScript file, where there is no experiment
+  std::vector<int64_t> sample;   ///< shape of a sample, where there is no experiment; empty: usual ones (of the zoo's models)
+  int64_t vocabulary = 0;        ///< > 0: the samples are token ids below this
   bool program = false;          ///< draw the schedule too
   int worker = -1;               ///< and list what this worker does; -1: none
   int columns = 0;               ///< of the drawing; 0: as wide as the terminal
 };
-/// Prints a plan in words.
+/// Prints a plan in words, or a model's layers.
 int run_plan_show(const PlanShowOptions& options);
 
 /// Prints the table of a run folder and writes its report.html anew from run.json and trace.json.

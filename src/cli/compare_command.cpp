@@ -186,18 +186,19 @@ std::optional<RunResult> ruled_out(const Job& job, const Experiment& experiment,
   }
 }
 
-void say_what_runs(const ExperimentResult& result, Progress& progress) {
+void say_what_runs(const Experiment& experiment, const ExperimentResult& result, Progress& progress) {
   progress.say(fmt::format("{}: {}, batch {}, {}, seed {}", result.experiment, result.model, result.batch, result.precision,
                            result.seed));
   progress.say(fmt::format("data: {}", result.data_source));
   progress.say(fmt::format("machine: {}", result.machine));
+  for (const std::string& note : experiment.model_notes) progress.say(fmt::format("{}: {}", experiment.model_name, note));
 }
 
 /// Runs what is not known before, adding to `result` row by row.
 void run_jobs(const std::vector<Job>& jobs, const std::vector<std::optional<RunResult>>& known, const CompareOptions& options,
               const Experiment& experiment, RunFolder& folder, ExperimentResult& result) {
   Progress progress;
-  say_what_runs(result, progress);
+  say_what_runs(experiment, result, progress);
   Comparison comparison(options, experiment, progress, folder);
   for (size_t j = 0; j < jobs.size(); ++j) {
     const bool stopped = interrupted_by_user();
@@ -213,7 +214,7 @@ void run_jobs(const std::vector<Job>& jobs, const std::vector<std::optional<RunR
 
 int run_compare(const CompareOptions& options) {
   interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
-  const Experiment experiment = options.experiment.read();
+  Experiment experiment = options.experiment.read();
   check_json_target(options.json);
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);

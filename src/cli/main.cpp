@@ -63,15 +63,21 @@ struct PlanVerbs {
     json.experiment.add_common(*plan);
     json.experiment.add_devices(*plan, false, trireme::kMaxPlanDevices);
     plan->add_option("--plan", json.plan, plan_help())->capture_default_str();
-    show = plan->add_subcommand("show", "print a plan in words, with --program its schedule as a picture");
-    show->add_option("plan", words.plan, plan_help())->required();
+    show = plan->add_subcommand("show", "print a plan in words, with --program its schedule as a picture, or the layers of a model");
+    show->add_option("plan", words.plan, plan_help() + "; or a model, \"own.pt\" or \"resnet18\": what its layers cost, and by what they can be split")
+        ->required();
     words.experiment.add_common(*show);
     words.experiment.add_devices(*show, false, trireme::kMaxPlanDevices);
     for (auto* verb : {plan, show}) verb->get_option("experiment")->required(false);  // `show` can do without
     plan->callback([this] {
       if (!show->parsed() && json.experiment.experiment.empty()) throw CLI::RequiredError("experiment");
     });
-    show->add_option("--model", words.model, "a named model with its usual options, where there is no experiment");
+    show->add_option("--model", words.model, "a named model with its usual options, or a TorchScript file, where there is no experiment");
+    show->add_option("--sample", words.sample, "shape of a sample without the batch, where there is no experiment: 3,224,224")
+        ->delimiter(',')
+        ->check(trireme::whole_number(1));
+    show->add_option("--vocabulary", words.vocabulary, "samples are token ids below this, where there is no experiment")
+        ->check(trireme::whole_number(1));
     show->add_flag("--program", words.program, "draw what every worker does when");
     show->add_option("--worker", words.worker, "list the instructions of this worker")->check(trireme::whole_number(0, trireme::kMaxPlanDevices));
     show->add_option("--columns", words.columns, "width of the picture (default: the terminal's)")->check(trireme::whole_number(20, 10'000));

@@ -12,53 +12,16 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/plan_choice.h"
-#include "data/open_text.h"
+#include "cli/show_layers.h"
+#include "cli/text_table.h"
+#include "cli/usual_models.h"
 #include "plan/strategy.h"
 #include "program/draw.h"
 #include "report/table.h"
-#include "report/width.h"
 #include "train/trainer.h"
 
 namespace trireme {
 namespace {
-
-constexpr int64_t kWords = 10000, kPieces = 8000;  // of vocabularies that a data set would count
-
-ModelSpec samples(Shape shape, int64_t classes, LearningTask task = LearningTask::classification, Shape target = {},
-                  int64_t vocabulary = 0) {
-  return {"", std::move(shape), classes, {}, task, std::move(target), vocabulary};
-}
-
-/// What models are built for where no experiment says it: samples as in the data sets that Trireme knows.
-const std::vector<ModelSpec>& known_samples() {
-  static const std::vector<ModelSpec> known{
-      samples({3, 32, 32}, 10),
-      samples({1, 28, 28}, 10),
-      samples({3, 64, 64}, 200),
-      samples({3, 224, 224}, 1000),
-      samples({3, 299, 299}, 1000),
-      samples({kDefaultSequence}, 64, LearningTask::language, {kDefaultSequence}, 64),
-      samples({kDefaultSequence}, kWords, LearningTask::language, {kDefaultSequence}, kWords),
-      samples({kDefaultSentence}, 2, LearningTask::classification, {}, kWords),
-      samples({2 * kDefaultTranslation}, kPieces, LearningTask::translation, {kDefaultTranslation}, kPieces),
-      samples({3, 256, 256}, 81, LearningTask::segmentation, {256, 256})};
-  return known;
-}
-
-/// The zoo's model of that name with its usual options, for every kind of samples that it takes; at least one.
-std::vector<Model> usual_models(const std::string& name) {
-  std::vector<Model> models;
-  for (ModelSpec spec : known_samples()) {
-    if (!does(name, spec.task, spec.vocabulary > 0)) continue;
-    spec.name = name;
-    try {
-      models.push_back(make_model(spec));
-    } catch (const Error&) {  // these samples do not fit it
-    }
-  }
-  check_internal(!models.empty(), fmt::format("model {} takes the samples of a known data set", name));
-  return models;
-}
 
 /// The model that a plan file was made for, from nothing but the file.
 Model model_of_file(const std::string& file) {
@@ -78,16 +41,10 @@ Model model_of_file(const std::string& file) {
 Model model_without_experiment(const PlanShowOptions& options) {
   if (!options.experiment.set.empty())
     fail_user({"--set", options.experiment.set.front(), "there is no experiment whose key it could override", "name one"});
-  if (is_plan_file(options.plan)) return model_of_file(options.plan);
+  if (is_plan_file(options.plan) && options.model.empty()) return model_of_file(options.plan);
   if (options.model.empty())
     fail_user({"plan show", options.plan, "a strategy becomes a plan for some model only", "name an experiment, or a model with --model"});
-  const auto names = model_names();
-  if (std::find(names.begin(), names.end(), options.model) == names.end()) {
-    const std::string near = closest_match(options.model, names);
-    fail_user({"--model", options.model, "is not known",
-               near.empty() ? fmt::format("known are {}", join(names)) : fmt::format("did you mean \"{}\"?", near)});
-  }
-  return usual_models(options.model).at(0);
+  return model_of_options(options, options.model).model;
 }
 
 /// A plan says how much it divides a batch, not how large the batch is.
@@ -136,22 +93,6 @@ std::vector<Run> runs_of(const Plan& plan, const Model& model) {
   return runs;
 }
 
-/// Columns of text under their titles; empty columns are left out.
-std::string table(const std::vector<std::string>& titles, const std::vector<std::vector<std::string>>& rows) {
-  std::vector<int> widths(titles.size(), 0);
-  for (const auto& row : rows)
-    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], columns_of(row[c]));
-  const auto line = [&](const std::vector<std::string>& cells) {
-    std::string text;
-    for (size_t c = 0; c < cells.size(); ++c)
-      if (widths[c] > 0) text += pad_to(cells[c], std::max(widths[c], columns_of(titles[c])) + 2);
-    return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
-  };
-  std::string text = line(titles);
-  for (const auto& row : rows) text += line(row);
-  return text;
-}
-
 std::string plan_in_words(const Plan& plan, const Model& model) {
   std::vector<std::vector<std::string>> rows;
   for (const Run& run : runs_of(plan, model)) {
@@ -165,7 +106,7 @@ std::string plan_in_words(const Plan& plan, const Model& model) {
   }
   std::string text = fmt::format("{}: {} on {} {}, model {}\n", plan.name, plan.in_short(model), plan.devices,
                                  plan.devices == 1 ? "device" : "devices", model.name());
-  return text + table({"stage", "workers", "layers", "degrees", "shares", "splits", "recomputed with"}, rows);
+  return text + text_table({"stage", "workers", "layers", "degrees", "shares", "splits", "recomputed with"}, rows);
 }
 
 std::string instructions_in_words(const Program& program, const Model& model, int worker) {
@@ -182,6 +123,7 @@ std::string instructions_in_words(const Program& program, const Model& model, in
 }  // namespace
 
 int run_plan_show(const PlanShowOptions& options) {
+  if (names_model(options.plan)) return show_layers(options);
   check_plan_name(options.plan, "plan show");
   Experiment experiment;
   std::optional<Model> model;

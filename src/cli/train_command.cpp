@@ -74,6 +74,7 @@ RunResult train_and_show(const Experiment& experiment, const Model& model, const
   }
   Progress progress;
   if (data.generated) progress.say("data: " + data.source);
+  for (const std::string& note : experiment.model_notes) progress.say(fmt::format("{}: {}", experiment.model_name, note));
   progress.begin(plan.name, 0);
   BarObserver bar(progress, plan.name);
   Fanout fanout({&folder, &bar});
@@ -86,7 +87,7 @@ RunResult train_and_show(const Experiment& experiment, const Model& model, const
 
 int run_train(const TrainOptions& options) {
   interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
-  const Experiment experiment = options.experiment.read();
+  Experiment experiment = options.experiment.read();
   check_json_target(options.json);
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);

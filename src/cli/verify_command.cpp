@@ -23,6 +23,7 @@ int run_verify(const VerifyOptions& options) {
   for (const VerifyRow& row : result.rows) width = std::max(width, row.parameter.size());
   std::cout << fmt::format("{} against one device: {} on {}, {} steps, {}\n", plan.in_short(model), model.name(), data.source,
                            result.steps, name_of(experiment.precision));
+  for (const std::string& note : experiment.model_notes) std::cout << experiment.model_name << ": " << note << "\n";
   if (!result.note.empty()) std::cout << result.note << "\n";
   std::cout << fmt::format("{:<{}}  {:>12}  {:>12}\n", "largest relative difference", std::max(width, size_t(27)), "value", "gradient");
   for (const VerifyRow& row : result.rows)
@@ -34,7 +35,7 @@ int run_verify(const VerifyOptions& options) {
 }
 
 int run_plan(const PlanOptions& options) {
-  const Experiment experiment = options.experiment.read();
+  Experiment experiment = options.experiment.read();
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
   const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, model, /*to_run=*/false);

@@ -14,6 +14,7 @@
 #include "train/metrics.h"
 #include "train/read_data.h"
 #include "train/read_optimizer.h"
+#include "zoo/imported.h"
 
 namespace trireme {
 namespace {
@@ -88,11 +89,8 @@ void read_training(const ConfigTable& file, Experiment& e) {
   e.micro_batches = int(micro_batches);
 }
 
-/// Names are checked here, where file and line are known.
-void read_model(const ConfigTable& model, Experiment& e) {
-  model.require_string("name");
-  e.model_name = model.get_choice("name", "", model_names());
-  e.model_where = model.where("name");
+/// Numbers of a model of the zoo.
+void read_model_options(const ConfigTable& model, Experiment& e) {
   const auto known = model_options(e.model_name);
   ConfigTable options = model.table("options");
   for (const auto& option : known) options.has(option.first);  // so that --set model.width is told where width belongs
@@ -104,6 +102,36 @@ void read_model(const ConfigTable& model, Experiment& e) {
     options.fail(key, fmt::format("model {} has no such option", e.model_name),
                  names.empty() ? "it has none: remove it" : fmt::format("known: {}", join(names)));
   }
+}
+
+/// A file's path counts from the experiment's folder, as those of data do.
+void read_model_file(const ConfigTable& table, const char* key, Experiment& e) {
+  const std::filesystem::path written = table.get_string(key, "");
+  e.model_file = e.file.parent_path() / written;
+  e.model_name = written.filename();
+  e.model_where = table.where(key);
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(e.model_file, ignored))
+    table.fail(key, fmt::format("there is no file {}", e.model_file.string()),
+               "relative paths count from the experiment's folder; in Python: torch.jit.script(module).save(\"model.pt\")");
+}
+
+/// `model = "resnet18"` and `model = "own.pt"` are short for a table with that name. Names are checked here, where file and line are
+/// known.
+void read_model(const ConfigTable& file, Experiment& e) {
+  const nlohmann::json all = file.to_json();
+  const bool is_short = all.contains("model") && all.at("model").is_string();
+  const ConfigTable table = is_short ? file : file.table("model");
+  const char* key = is_short ? "model" : "name";
+  const std::string name = table.require_string(key);
+  if (names_script_file(name)) {
+    read_model_file(table, key, e);
+    if (!is_short && table.has("options")) table.fail("options", "a model in a file has none", "leave them out");
+    return;
+  }
+  e.model_name = table.get_choice(key, "", model_names());
+  e.model_where = table.where(key);
+  if (!is_short) read_model_options(table, e);
 }
 
 void read_loading(const ConfigTable& data, Experiment& e) {
@@ -130,7 +158,7 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   e.file = path;
   read_training(file, e);
   read_devices(file, e);
-  read_model(file.table("model"), e);
+  read_model(file, e);
   e.data = read_data(file.table("data"), path.parent_path());
   read_loading(file.table("data"), e);
   read_translation(file.table("translation"), e);
@@ -218,7 +246,13 @@ void check_beam(const Experiment& e, LearningTask task) {
 }
 
 void check_padding(const Experiment& e, const Dataset& set) {
-  if (e.pad_to_multiple_of == 0 || dynamic_cast<const PaddedSet*>(&set)) return;
+  if (e.pad_to_multiple_of == 0) return;
+  if (!e.model_file.empty())
+    fail_user({.where = fmt::format("{}: data.pad_to_multiple_of", e.file.string()),
+               .what = fmt::format("{}", e.pad_to_multiple_of),
+               .why = fmt::format("a model of a file ({}) is imported for one length of sentences", e.model_file.filename().string()),
+               .next = "leave it out"});
+  if (dynamic_cast<const PaddedSet*>(&set)) return;
   fail_user({.where = fmt::format("{}: data.pad_to_multiple_of", e.file.string()),
              .what = fmt::format("{}", e.pad_to_multiple_of),
              .why = fmt::format("samples of data set {} have no padding", e.data.name),
@@ -227,15 +261,20 @@ void check_padding(const Experiment& e, const Dataset& set) {
 
 }  // namespace
 
-Model build_model(const Experiment& experiment, const TaskData& data) {
+Model build_model(Experiment& experiment, const TaskData& data) {
   const Dataset& set = *data.train;
-  const bool tokens = set.vocabulary() > 0;
-  if (!does(experiment.model_name, set.task(), tokens)) fail_model(experiment, set, tokens);
+  const bool tokens = set.vocabulary() > 0, imported = !experiment.model_file.empty();
+  if (!imported && !does(experiment.model_name, set.task(), tokens)) fail_model(experiment, set, tokens);
   check_target(experiment, set.task());
   check_beam(experiment, set.task());
   check_padding(experiment, set);
-  return make_model({experiment.model_name, set.sample_shape(), set.classes(), experiment.model_options, set.task(), set.target_shape(),
-                     set.vocabulary(), experiment.label_smoothing});
+  const ModelSpec spec{experiment.model_name, set.sample_shape(), set.classes(), experiment.model_options, set.task(), set.target_shape(),
+                       set.vocabulary(), experiment.label_smoothing};
+  if (!imported) return make_model(spec);
+  ImportedModel model = import_model(experiment.model_file, spec);
+  experiment.frozen.insert(experiment.frozen.end(), model.frozen.begin(), model.frozen.end());
+  experiment.model_notes.insert(experiment.model_notes.end(), model.notes.begin(), model.notes.end());
+  return model.model.with_initial_values({.tensors = std::move(model.initial_values), .report = {}});
 }
 
 Model build_model(const Experiment& experiment, const RepaddedSet& set) {

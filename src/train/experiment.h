@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/units.h"
 #include "data/open.h"
+#include "model/weights/tensor_map.h"
 #include "plan/cluster.h"
 #include "program/compile.h"
 #include "runtime/optimizer.h"
@@ -41,7 +43,8 @@ struct Experiment {
   bool private_replicas = false;               ///< replicas = "private": a copy of the weights per worker, as separate devices have
   std::vector<std::string> frozen;             ///< parameters that are not trained: "conv1.weight", or "layer1.*" for all that begin so
   int micro_batches = 0;                       ///< 0: chosen by the plan
-  std::string model_name;
+  std::string model_name;                      ///< of the zoo, or the name of model_file without its folder
+  std::filesystem::path model_file;            ///< TorchScript to import; empty: a model of the zoo
   std::string model_where;                     ///< where the file names it, for messages; may be empty
   std::map<std::string, double> model_options;
   DataSpec data;
@@ -53,6 +56,8 @@ struct Experiment {
   OptimizerConfig optimizer;
   LearningRateSchedule schedule;
   double clip_norm = 0;                        ///< 0: no clipping
+
+  std::vector<std::string> model_notes;        ///< what build_model found to say of a file's model, one line each; rows have them as warnings
 };
 
 /// What flags say about an experiment; they win over the file.
@@ -78,9 +83,12 @@ std::vector<int> threads_of(const Experiment& experiment, int devices);
 /// What the experiment says about the programs that its plans compile to, for training or for evaluation.
 CompileOptions compile_options(const Experiment& experiment, bool training);
 
-/// Model for the experiment's data. Errors (user): a model that does not do what the data are for, with those that do; a target, label
-/// smoothing, beam or padding that the data have no use for.
-Model build_model(const Experiment& experiment, const TaskData& data);
+/// Model for the experiment's data. An imported one's notes and frozen parameters are added to the experiment, of which a run, a check or a
+/// comparison with the model must know them.
+/// Errors (user): a model that does not do what the data are for, with those that do; a file that cannot be imported
+/// (model/import/import.h), or whose output does not fit the data; a target, label smoothing, beam or padding that the data have no
+/// use for; less padding for an imported model.
+Model build_model(Experiment& experiment, const TaskData& data);
 
 /// The same model for samples of the data with less padding: same losses, same parameters. Thread-safe.
 Model build_model(const Experiment& experiment, const RepaddedSet& set);

@@ -228,6 +228,7 @@ void add_final_metrics(const Run& run, double started, const std::atomic<bool>& 
 }
 
 void add_warnings(const Plan& plan, const Model& model, const Experiment& experiment, RunResult& result) {
+  result.warnings = experiment.model_notes;
   const int cores = inspect_machine(false).cores;
   const auto threads = threads_of(experiment, plan.devices);
   const int busy = std::accumulate(threads.begin(), threads.end(), 0);
