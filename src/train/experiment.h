@@ -3,14 +3,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/units.h"
 #include "data/open.h"
-#include "model/weights/tensor_map.h"
 #include "plan/cluster.h"
 #include "program/compile.h"
 #include "runtime/optimizer.h"

@@ -20,7 +20,8 @@ using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
 struct Counting : TrainObserver {
-  int steps = 0, evaluations = 0;
+  std::atomic<int> steps{0};  // another thread may wait for the first one
+  int evaluations = 0;
   StepReport last;
   void on_step(const StepReport& report) override {
     ++steps;
@@ -138,7 +139,7 @@ TEST_F(Training, InterruptedWithinTwoSeconds) {
   train_set->pause = std::chrono::milliseconds(5);
   std::atomic<int64_t> interrupted_at{0};
   std::thread user([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    while (observer.steps == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     interrupted_at = Clock::now().time_since_epoch().count();
     interrupted = true;
   });
