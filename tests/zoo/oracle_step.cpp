@@ -8,56 +8,14 @@
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
-#include <sstream>
-#include <stdexcept>
 
 #include "../support/raw_tensor.h"
+#include "../support/spec_arguments.h"
 #include "run_model.h"
 #include "zoo/zoo.h"
 
 namespace trireme::testing {
 namespace {
-
-Shape parse_shape(const std::string& text) {
-  Shape shape;
-  std::istringstream stream(text);
-  for (std::string size; std::getline(stream, size, ',');) shape.push_back(std::atoll(size.c_str()));
-  return shape;
-}
-
-LearningTask parse_task(const std::string& name) {
-  using enum LearningTask;
-  for (LearningTask task : {classification, segmentation, language, translation, regression})
-    if (name == name_of(task)) return task;
-  throw std::runtime_error("no such task: " + name);
-}
-
-/// `args`: MODEL SHAPE CLASSES, then `options` further on the options.
-ModelSpec parse_spec(char** args, char** options, char** end) {
-  ModelSpec spec{.name = args[0], .sample_shape = parse_shape(args[1]), .classes = std::atoi(args[2]), .options = {}};
-  if (reads_tokens(spec.name)) {
-    spec.task = LearningTask::language;
-    spec.target_shape = spec.sample_shape;
-  }
-  for (; options != end; ++options) {
-    const std::string option = *options;
-    const size_t equals = option.find('=');
-    const std::string key = option.substr(0, equals), value = option.substr(equals + 1);
-    if (key == "target") spec.target_shape = parse_shape(value);
-    else if (key == "vocabulary") spec.vocabulary = std::atoll(value.c_str());
-    else if (key == "task") spec.task = parse_task(value);
-    else spec.options[key] = std::atof(value.c_str());
-  }
-  return spec;
-}
-
-std::vector<BufferSpec> buffers_of(const Model& model) {
-  std::vector<BufferSpec> buffers;
-  for (const Node& node : model.nodes())
-    if (node.layer)
-      for (const BufferSpec& buffer : node.layer->buffers()) buffers.push_back(buffer);
-  return buffers;
-}
 
 /// Mean and deviation of the distribution.
 std::pair<double, double> moments(const Init& init) {
@@ -75,7 +33,7 @@ void list(int count, char** args) {
     const auto [mean, deviation] = moments(p.init);
     std::cout << "parameter " << p.name << " " << to_string(p.shape) << " " << mean << " " << deviation << "\n";
   }
-  for (const BufferSpec& b : buffers_of(model)) std::cout << "buffer " << b.name << " " << to_string(b.shape) << " " << b.initial << " 0\n";
+  for (const BufferSpec& b : model.buffers()) std::cout << "buffer " << b.name << " " << to_string(b.shape) << " " << b.initial << " 0\n";
 }
 
 void step(int count, char** args) {
@@ -85,7 +43,7 @@ void step(int count, char** args) {
   std::map<std::string, at::Tensor> state;
   for (const ParameterSpec& p : model.parameters())
     state[p.name] = channels_last(testing::read_raw(folder + p.name + ".bin", p.shape, at::kDouble));
-  for (const BufferSpec& b : buffers_of(model)) state[b.name] = testing::read_raw(folder + b.name + ".bin", b.shape, at::kDouble);
+  for (const BufferSpec& b : model.buffers()) state[b.name] = testing::read_raw(folder + b.name + ".bin", b.shape, at::kDouble);
   Shape data_shape{std::atoi(args[5])}, target_shape = data_shape;
   data_shape.insert(data_shape.end(), spec.sample_shape.begin(), spec.sample_shape.end());
   target_shape.insert(target_shape.end(), spec.target_shape.begin(), spec.target_shape.end());
@@ -95,7 +53,7 @@ void step(int count, char** args) {
   testing::write_raw(folder + "losses_evaluation.bin", run.forward(data, target, /*training=*/false));
   testing::write_raw(folder + "losses.bin", run.forward(data, target));
   for (auto& [name, gradient] : run.backward()) testing::write_raw(folder + name + ".gradient", gradient);
-  for (const BufferSpec& b : buffers_of(model)) testing::write_raw(folder + b.name + ".after", state[b.name]);
+  for (const BufferSpec& b : model.buffers()) testing::write_raw(folder + b.name + ".after", state[b.name]);
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ std::vector<ParameterSpec> Linear::parameters() const {
   // in files the parts lie behind each other in one dim
   const int64_t all = std::max<int64_t>(options_.parts, 1) * out_;
   const Shape in_file = options_.transposed ? Shape{in_, all} : Shape{all, in_};
-  std::vector<ParameterSpec> specs{{.name = options_.weight_name, .shape = shape, .init = options_.weight_init.value_or(weight), .file_shape = in_file}};
+  std::vector<ParameterSpec> specs{
+      {.name = options_.weight_name, .shape = shape, .init = options_.weight_init.value_or(weight), .file_shape = in_file}};
   if (options_.bias)
     specs.push_back({.name = options_.bias_name, .shape = out, .init = options_.bias_init.value_or(bias), .file_shape = {all}});
   return specs;

@@ -1,0 +1,12 @@
+// Where libonnx was not found.
+#include "base/error.h"
+#include "model/export/onnx.h"
+
+namespace trireme {
+
+void write_onnx(const std::filesystem::path& path, const Model&, const TensorMap&) {
+  fail_user({.where = path.string(), .what = "cannot be written", .why = "this Trireme was built without libonnx",
+             .next = "build it where libonnx-dev is installed, or export as TorchScript"});
+}
+
+}  // namespace trireme

@@ -1,0 +1,91 @@
+#include "model/export/onnx.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/units.h"
+#include "model/export/onnx_graph.h"
+#include "model/weights/file_shapes.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kLargestMessage = int64_t{1} << 31;  // of protobuf
+constexpr const char* kInput = "data";
+constexpr const char* kOutput = "output";
+constexpr const char* kSamples = "n";
+
+/// "n" samples of that shape.
+onnx::ValueInfoProto value_info(const char* name, onnx::TensorProto::DataType type, const Shape& sample) {
+  onnx::ValueInfoProto info;
+  info.set_name(name);
+  onnx::TypeProto::Tensor* tensor = info.mutable_type()->mutable_tensor_type();
+  tensor->set_elem_type(type);
+  tensor->mutable_shape()->add_dim()->set_dim_param(kSamples);
+  for (int64_t size : sample) tensor->mutable_shape()->add_dim()->set_dim_value(size);
+  return info;
+}
+
+/// Whether the data are token ids: the first layer that reads them says so.
+bool reads_tokens(const std::vector<Vertex>& vertices) {
+  std::vector<NodeId> tokens{0};
+  for (const Vertex& v : vertices) {
+    const bool reads = v.inputs()[0] == tokens.back();
+    if (reads && v.kind() == "embedding") return true;
+    if (reads && v.kind() == "slice") tokens.push_back(v.id());
+  }
+  return false;
+}
+
+void check_size(const std::filesystem::path& path, const TensorMap& weights) {
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : weights) bytes += tensor.numel() * int64_t(sizeof(float));
+  if (bytes < kLargestMessage) return;
+  fail_user({.where = path.string(),
+             .what = fmt::format("{} of weights", format_bytes(bytes)),
+             .why = fmt::format("an ONNX file is one message of less than {}", format_bytes(kLargestMessage)),
+             .next = "export as TorchScript"});
+}
+
+onnx::ModelProto onnx_model(const Model& model, const TensorMap& in_file) {
+  const std::vector<Vertex> vertices = layers_before_output(model);
+  OnnxGraph graph(in_file);
+  std::vector<std::string> names(model.nodes().size());
+  names[0] = kInput;
+  for (const Vertex& vertex : vertices) {
+    std::vector<std::string> inputs;
+    for (NodeId input : vertex.inputs()) inputs.push_back(names[size_t(input)]);
+    names[size_t(vertex.id())] = add_onnx_layer(graph, vertex, inputs);
+  }
+  Shape sample = model.node(model.output()).sample_shape;
+  std::string output = names[size_t(model.output())];
+  graph.begin_layer(kOutput);
+  if (const auto linear = linear_in_loss(model); !linear.empty()) {
+    sample.back() = in_file.at(linear.at(0)).size(0);
+    const std::string weight = graph.add("Transpose", {graph.weight(linear.at(0))}, {{"perm", std::vector<int64_t>{1, 0}}});
+    output = graph.add("Add", {graph.add("MatMul", {output, weight}), graph.weight(linear.at(1))});
+  }
+  onnx::NodeProto* last = graph.proto().add_node();  // gives the output its name
+  last->set_op_type("Identity");
+  last->add_input(output);
+  last->add_output(kOutput);
+  const auto type = reads_tokens(vertices) ? onnx::TensorProto::INT64 : onnx::TensorProto::FLOAT;
+  return graph.finish(model.name(), value_info(kInput, type, model.node(0).sample_shape),
+                      value_info(kOutput, onnx::TensorProto::FLOAT, sample));
+}
+
+}  // namespace
+
+void write_onnx(const std::filesystem::path& path, const Model& model, const TensorMap& weights) {
+  check_size(path, weights);
+  AtomicFile file(path);
+  file.write(onnx_model(model, in_file_shapes(model, weights)).SerializeAsString());
+  file.commit();
+}
+
+}  // namespace trireme
