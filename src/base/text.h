@@ -17,4 +17,7 @@ std::string closest_match(std::string_view word, const std::vector<std::string>&
 /// "a, b, c"
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 
+/// The lines of a text, without their ends and without empty ones.
+std::vector<std::string> lines_of(std::string_view text);
+
 }  // namespace trireme

@@ -20,7 +20,7 @@ namespace trireme {
 namespace {
 
 constexpr int kPollMilliseconds = 50;
-constexpr double kSecondsToEnd = 1.5;  // after Ctrl-C, before the child is killed
+constexpr double kSecondsToEnd = 3;  // after Ctrl-C, before the child is killed
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 

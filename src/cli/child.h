@@ -17,7 +17,7 @@ struct ChildEnd {
 };
 
 /// Runs this program with `arguments`, hands each JSON line it writes to standard output to `on_message`, and waits for its end.
-/// It is killed `hard_limit` seconds after its start (0: never), and two seconds after `interrupted` becomes true.
+/// It is killed `hard_limit` seconds after its start (0: never), and three seconds after `interrupted` becomes true: time to save weights.
 ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit, const std::atomic<bool>& interrupted,
                    const std::function<void(const nlohmann::json&)>& on_message);
 

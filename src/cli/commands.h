@@ -52,6 +52,14 @@ struct PlanShowOptions {
 /// Prints a plan in words, or a model's layers.
 int run_plan_show(const PlanShowOptions& options);
 
+struct ExportOptions {
+  ExperimentOptions experiment;    ///< `experiment` is what to export: an experiment's file, a run's folder or a file of weights
+  std::string format;              ///< "safetensors", "torchscript", "onnx"; empty: by the name of `out`, else safetensors
+  std::filesystem::path out;       ///< empty: the model's name in the working folder
+};
+/// Writes a trained, a downloaded or an untrained model for other programs.
+int run_export(const ExportOptions& options);
+
 /// Prints the table of a run folder and writes its report.html anew from run.json and trace.json.
 int run_report(const std::filesystem::path& folder);
 

@@ -22,6 +22,7 @@
 #include "report/table.h"
 #include "train/batches.h"
 #include "train/compare.h"
+#include "train/initial_weights.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -190,6 +191,7 @@ void say_what_runs(const Experiment& experiment, const ExperimentResult& result,
   progress.say(fmt::format("{}: {}, batch {}, {}, seed {}", result.experiment, result.model, result.batch, result.precision,
                            result.seed));
   progress.say(fmt::format("data: {}", result.data_source));
+  for (const std::string& line : result.initial_values) progress.say(line);
   progress.say(fmt::format("machine: {}", result.machine));
   for (const std::string& note : experiment.model_notes) progress.say(fmt::format("{}: {}", experiment.model_name, note));
 }
@@ -222,7 +224,8 @@ int run_compare(const CompareOptions& options) {
   std::vector<std::optional<RunResult>> known;
   for (const Job& job : jobs) known.push_back(ruled_out(job, experiment, model, data));
 
-  ExperimentResult result = experiment_header(experiment, data);
+  // read here for its errors and its report; every row's process reads its own
+  ExperimentResult result = experiment_header(experiment, data, with_initial_weights(experiment, model));
   RunFolder folder(options.experiment.out.value_or(default_run_path(experiment.name, result.started)),
                    options.experiment.out ? IfExists::refuse : IfExists::pick_another);
   run_jobs(jobs, known, options, experiment, folder, result);

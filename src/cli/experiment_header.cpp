@@ -3,10 +3,11 @@
 #include <ctime>
 
 #include "base/machine.h"
+#include "base/text.h"
 
 namespace trireme {
 
-ExperimentResult experiment_header(const Experiment& experiment, const TaskData& data) {
+ExperimentResult experiment_header(const Experiment& experiment, const TaskData& data, const Model& model) {
   const std::time_t now = std::time(nullptr);
   char started[sizeof "2026-01-31T23:59:59Z"];
   std::strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
@@ -20,6 +21,7 @@ ExperimentResult experiment_header(const Experiment& experiment, const TaskData&
   result.seed = experiment.seed;
   result.machine = summary(inspect_machine(false));
   result.started = started;
+  if (model.initial_values()) result.initial_values = lines_of(model.initial_values()->report);
   return result;
 }
 

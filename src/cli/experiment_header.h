@@ -7,6 +7,7 @@
 
 namespace trireme {
 
-ExperimentResult experiment_header(const Experiment& experiment, const TaskData& data);
+/// `model`: with the initial values that it is trained from.
+ExperimentResult experiment_header(const Experiment& experiment, const TaskData& data, const Model& model);
 
 }  // namespace trireme

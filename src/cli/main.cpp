@@ -52,6 +52,18 @@ void add_verify(CLI::App& app, trireme::VerifyOptions& o) {
   verb->add_option("--steps", o.steps, "steps to compare")->capture_default_str()->check(trireme::whole_number(1));
 }
 
+void add_export(CLI::App& app, trireme::ExportOptions& o) {
+  auto* verb = app.add_subcommand("export", "write a model with its weights for other programs");
+  o.experiment.add_common(*verb);
+  verb->remove_option(verb->get_option("experiment"));
+  verb->add_option("source", o.experiment.experiment,
+                   "a run's folder, a file of weights, or an experiment file (its model with the weights of model.weights, else untrained)")
+      ->required();
+  verb->add_option("--format", o.format, "safetensors (weights), torchscript or onnx (the model too); default: by the name of --output, else safetensors")
+      ->check(CLI::IsMember({"safetensors", "torchscript", "onnx"}));
+  verb->add_option("-o,--output", o.out, "file to write (default: the model's name, here)");
+}
+
 /// `trireme plan` prints JSON, `trireme plan show` words and a picture.
 struct PlanVerbs {
   trireme::PlanOptions json;
@@ -146,9 +158,11 @@ int main(int argc, char** argv) {
   trireme::CompareOptions compare;
   trireme::TrainOptions train;
   trireme::VerifyOptions verify;
+  trireme::ExportOptions exported;
   add_compare(app, compare);
   add_train(app, train);
   add_verify(app, verify);
+  add_export(app, exported);
   PlanVerbs plan(app);
   std::filesystem::path run_folder;
   app.add_subcommand("report", "print a run folder's table and write its report.html anew")
@@ -177,6 +191,7 @@ int main(int argc, char** argv) {
     }
     if (app.got_subcommand("verify")) return run_verify(verify);
     if (app.got_subcommand("plan")) return plan.run();
+    if (app.got_subcommand("export")) return run_export(exported);
     if (app.got_subcommand("report")) return trireme::run_report(run_folder);
     if (app.got_subcommand("doctor")) return trireme::run_doctor(std::cout);
     return data.run();

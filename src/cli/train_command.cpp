@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json_file.h"
 #include "base/machine.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/experiment_header.h"
 #include "cli/plan_choice.h"
@@ -16,6 +17,7 @@
 #include "report/run_json.h"
 #include "report/table.h"
 #include "train/batches.h"
+#include "train/initial_weights.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -30,6 +32,9 @@ class Fanout : public TrainObserver {
   }
   void on_evaluation(const EvaluationPoint& point) override {
     for (TrainObserver* o : observers_) o->on_evaluation(point);
+  }
+  void on_weights(const Weights& weights) override {
+    for (TrainObserver* o : observers_) o->on_weights(weights);
   }
 
  private:
@@ -75,6 +80,8 @@ RunResult train_and_show(const Experiment& experiment, const Model& model, const
   Progress progress;
   if (data.generated) progress.say("data: " + data.source);
   for (const std::string& note : experiment.model_notes) progress.say(fmt::format("{}: {}", experiment.model_name, note));
+  if (model.initial_values())
+    for (const std::string& line : lines_of(model.initial_values()->report)) progress.say(line);
   progress.begin(plan.name, 0);
   BarObserver bar(progress, plan.name);
   Fanout fanout({&folder, &bar});
@@ -90,11 +97,11 @@ int run_train(const TrainOptions& options) {
   Experiment experiment = options.experiment.read();
   check_json_target(options.json);
   const TaskData data = open_data(experiment.data);
-  const Model model = build_model(experiment, data);
+  const Model model = with_initial_weights(experiment, build_model(experiment, data));
   const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, model);
   check_shapes(experiment, model, data, plan);
 
-  ExperimentResult result = experiment_header(experiment, data);
+  ExperimentResult result = experiment_header(experiment, data, model);
   RunFolder folder(options.experiment.out.value_or(default_run_path(experiment.name, result.started)),
                    options.experiment.out ? IfExists::refuse : IfExists::pick_another);
   folder.write_plan(plan_text(plan, model));

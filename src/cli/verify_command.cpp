@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/plan_choice.h"
+#include "train/initial_weights.h"
 #include "train/verify.h"
 
 namespace trireme {
@@ -14,7 +15,7 @@ int run_verify(const VerifyOptions& options) {
   Experiment experiment = options.experiment.read();
   experiment.precision = parse_precision(options.precision, "--precision");
   const TaskData data = open_data(experiment.data);
-  const Model model = build_model(experiment, data);
+  const Model model = with_initial_weights(experiment, build_model(experiment, data));
   install_memory_accounting();
   const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, model);
   const VerifyResult result = verify(experiment, model, data, plan, options.steps);
@@ -24,6 +25,7 @@ int run_verify(const VerifyOptions& options) {
   std::cout << fmt::format("{} against one device: {} on {}, {} steps, {}\n", plan.in_short(model), model.name(), data.source,
                            result.steps, name_of(experiment.precision));
   for (const std::string& note : experiment.model_notes) std::cout << experiment.model_name << ": " << note << "\n";
+  if (model.initial_values()) std::cout << model.initial_values()->report;
   if (!result.note.empty()) std::cout << result.note << "\n";
   std::cout << fmt::format("{:<{}}  {:>12}  {:>12}\n", "largest relative difference", std::max(width, size_t(27)), "value", "gradient");
   for (const VerifyRow& row : result.rows)

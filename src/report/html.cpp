@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "report/columns.h"
 #include "report/run_json.h"
 #include "report/trace.h"
@@ -146,7 +147,8 @@ std::string fact(const char* name, const std::string& value) {
 std::string facts(const ExperimentResult& result) {
   return "<dl>" + fact("Model", result.model) + fact("Data", result.data_source) +
          fact("Precision", result.precision) + fact("Global batch", result.batch > 0 ? fmt::format("{}", result.batch) : "") +
-         fact("Seed", fmt::format("{}", result.seed)) + fact("Machine", result.machine) + fact("Started", result.started) + "</dl>";
+         fact("Seed", fmt::format("{}", result.seed)) + fact("Machine", result.machine) + fact("Started", result.started) +
+         fact("Initial values", join(result.initial_values, "; ")) + "</dl>";
 }
 
 std::string list_of(const std::vector<std::string>& items, const char* empty) {

@@ -9,9 +9,11 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "model/weights/safetensors.h"
 #include "report/html.h"
 #include "report/run_json.h"
 #include "report/trace.h"
+#include "train/initial_weights.h"
 
 namespace trireme {
 namespace {
@@ -119,6 +121,8 @@ void RunFolder::on_evaluation(const EvaluationPoint& point) {
                  {"loss", json_number(point.loss)}},
                 point.step, point.metrics, point.loss);
 }
+
+void RunFolder::on_weights(const Weights& weights) { write_safetensors(path_ / kWeightsFile, weights.tensors, weights.metadata); }
 
 void RunFolder::write_final_metrics(const RunResult& row) {
   if (row.final_metrics.empty() || row.curve.empty()) return;

@@ -46,6 +46,8 @@ class RunFolder : public TrainObserver {
 
   void on_step(const StepReport& report) override;
   void on_evaluation(const EvaluationPoint& point) override;
+  /// weights.safetensors.
+  void on_weights(const Weights& weights) override;
 
  private:
   void open_metrics();

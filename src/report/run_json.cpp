@@ -329,6 +329,7 @@ json to_json(const ExperimentResult& result) {
           {"seed", result.seed},
           {"machine", result.machine},
           {"started", result.started},
+          {"initial_values", result.initial_values},
           {"rows", std::move(rows)}};
 }
 
@@ -348,6 +349,7 @@ ExperimentResult from_json(const json& j, const std::string& where) {
     result.seed = j.value("seed", uint64_t{0});
     result.machine = j.value("machine", "");
     result.started = j.value("started", "");
+    result.initial_values = j.value("initial_values", std::vector<std::string>{});
     for (const json& row : j.at("rows")) result.rows.push_back(read_row(row));
     return result;
   });

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "data/repadded_set.h"
+#include "train/initial_weights.h"
 #include "train/metrics.h"
 #include "train/read_data.h"
 #include "train/read_optimizer.h"
@@ -84,6 +85,7 @@ void read_training(const ConfigTable& file, Experiment& e) {
   e.strategies = file.get_strings("strategies", {"single", "data", "tensor", "pipeline", "hybrid"});
   if (e.strategies.empty()) file.fail("strategies", "nothing to compare", "name at least one, for example [\"data\"]");
   e.time_limit = file.get_seconds("time_limit", 0);
+  if (file.has("save_weights")) e.save_weights = file.get_bool("save_weights", true);
   const int64_t micro_batches = file.get_int("micro_batches", 0, 0);
   if (micro_batches > e.batch) file.fail("micro_batches", fmt::format("batch = {} has fewer samples", e.batch), "use fewer");
   e.micro_batches = int(micro_batches);
@@ -124,6 +126,7 @@ void read_model(const ConfigTable& file, Experiment& e) {
   const ConfigTable table = is_short ? file : file.table("model");
   const char* key = is_short ? "model" : "name";
   const std::string name = table.require_string(key);
+  if (!is_short) e.initial_weights = read_initial_weights(table, e.file.parent_path());
   if (names_script_file(name)) {
     read_model_file(table, key, e);
     if (!is_short && table.has("options")) table.fail("options", "a model in a file has none", "leave them out");
@@ -259,6 +262,12 @@ void check_padding(const Experiment& e, const Dataset& set) {
              .next = "leave it out"});
 }
 
+/// What the model is built for, in the zoo's words.
+ModelSpec spec_of(const Experiment& e, const Dataset& set) {
+  return {e.model_name, set.sample_shape(), set.classes(), e.model_options, set.task(), set.target_shape(), set.vocabulary(),
+          e.label_smoothing};
+}
+
 }  // namespace
 
 Model build_model(Experiment& experiment, const TaskData& data) {
@@ -268,8 +277,7 @@ Model build_model(Experiment& experiment, const TaskData& data) {
   check_target(experiment, set.task());
   check_beam(experiment, set.task());
   check_padding(experiment, set);
-  const ModelSpec spec{experiment.model_name, set.sample_shape(), set.classes(), experiment.model_options, set.task(), set.target_shape(),
-                       set.vocabulary(), experiment.label_smoothing};
+  const ModelSpec spec = spec_of(experiment, set);
   if (!imported) return make_model(spec);
   ImportedModel model = import_model(experiment.model_file, spec);
   experiment.frozen.insert(experiment.frozen.end(), model.frozen.begin(), model.frozen.end());
@@ -278,8 +286,14 @@ Model build_model(Experiment& experiment, const TaskData& data) {
 }
 
 Model build_model(const Experiment& experiment, const RepaddedSet& set) {
-  return make_model({experiment.model_name, set.sample_shape(), set.classes(), experiment.model_options, set.task(), set.target_shape(),
-                     set.vocabulary(), experiment.label_smoothing, element_count(set.whole().target_shape())});
+  ModelSpec spec = spec_of(experiment, set);
+  spec.padded_positions = element_count(set.whole().target_shape());
+  return make_model(spec);
+}
+
+std::optional<ModelSpec> zoo_spec(const Experiment& experiment, const TaskData& data) {
+  if (!experiment.model_file.empty()) return std::nullopt;
+  return spec_of(experiment, *data.train);
 }
 
 int loading_threads_of(const Experiment& experiment, const Dataset& set) {

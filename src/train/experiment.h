@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "data/open.h"
+#include "model/weights/match.h"
 #include "plan/cluster.h"
 #include "program/compile.h"
 #include "runtime/optimizer.h"
@@ -19,6 +20,13 @@
 namespace trireme {
 
 class RepaddedSet;
+
+/// A file that the model's initial values are taken from.
+struct InitialWeights {
+  std::filesystem::path path;   ///< of any kind that read_weights reads, or a folder of a run
+  std::string where;            ///< where the experiment names it, for messages
+  MatchOptions match;
+};
 
 struct Experiment {
   std::string name;
@@ -45,6 +53,7 @@ struct Experiment {
   std::filesystem::path model_file;            ///< TorchScript to import; empty: a model of the zoo
   std::string model_where;                     ///< where the file names it, for messages; may be empty
   std::map<std::string, double> model_options;
+  std::optional<InitialWeights> initial_weights;
   DataSpec data;
   std::optional<int> loading_threads;          ///< data.workers; not set: what the data set suggests, see loading_threads_of
   /// 0: every sentence is padded to data.sequence. Else batches are of sentences of similar length, padded to a multiple of this.
@@ -56,6 +65,7 @@ struct Experiment {
   double clip_norm = 0;                        ///< 0: no clipping
 
   std::vector<std::string> model_notes;        ///< what build_model found to say of a file's model, one line each; rows have them as warnings
+  std::optional<bool> save_weights;            ///< not set: unless they are huge (kLargestSavedUnasked)
 };
 
 /// What flags say about an experiment; they win over the file.
@@ -90,6 +100,9 @@ Model build_model(Experiment& experiment, const TaskData& data);
 
 /// The same model for samples of the data with less padding: same losses, same parameters. Thread-safe.
 Model build_model(const Experiment& experiment, const RepaddedSet& set);
+
+/// What the zoo makes the model from; nothing where a file holds it.
+std::optional<ModelSpec> zoo_spec(const Experiment& experiment, const TaskData& data);
 
 /// Threads that load samples ahead of training: data.workers, else 1 where the set decodes its samples, 0 where they lie in memory.
 int loading_threads_of(const Experiment& experiment, const Dataset& set);

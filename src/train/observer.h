@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "model/weights/tensor_map.h"
 #include "train/result.h"
 
 namespace trireme {
@@ -21,6 +22,9 @@ class TrainObserver {
   virtual ~TrainObserver() = default;
   virtual void on_step(const StepReport&) {}
   virtual void on_evaluation(const EvaluationPoint&) {}
+  /// The trained weights as a file is to hold them (train/trained_weights.h), once, after the last step. What it throws becomes a
+  /// warning of the run.
+  virtual void on_weights(const Weights&) {}
 };
 
 }  // namespace trireme

@@ -88,6 +88,7 @@ struct ExperimentResult {
   uint64_t seed = 0;
   std::string machine;      ///< "2 cores, AVX-512, AMX, 23.4 GiB; libtorch 1.13.1"
   std::string started;      ///< ISO 8601, UTC
+  std::vector<std::string> initial_values;  ///< lines: where the model's initial values are from; none where they were drawn
   std::vector<RunResult> rows;
 };
 

@@ -2,7 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include "base/error.h"
 #include "base/memory.h"
+#include "model/weights/file_shapes.h"
+#include "zoo/spec_text.h"
 
 namespace trireme {
 
@@ -33,9 +36,30 @@ void TrainedWeights::gather(int rank, Worker& worker, const ParameterStore& stor
   DeviceScope nobody(kNoDevice);
   worker.settle(/*averaged=*/true);
   worker.barrier();
-  if (rank == 0) add_parameters(store);
-  add_buffers(rank, worker);
+  try {
+    if (rank == 0) add_parameters(store);
+    add_buffers(rank, worker);
+  } catch (const std::exception& error) {
+    std::lock_guard lock(mutex_);
+    failure_ = first_line(error);
+  }
   worker.barrier();
+  if (rank != 0) return;
+  is_whole_ = failure_.empty();
+  if (!is_whole_) tensors_.clear();
+}
+
+int64_t bytes_of_weights(const Model& model, Precision precision) {
+  int64_t values = model.parameter_count();
+  for (const BufferSpec& spec : model.buffers()) values += element_count(spec.shape);
+  return values * int64_t(c10::elementSize(master_type(precision)));
+}
+
+Weights weights_for_file(const std::optional<ModelSpec>& spec, const Model& model, const TensorMap& weights) {
+  // Hugging Face's loaders ask for the format: "pt" says that shapes are PyTorch's
+  Weights file{.tensors = in_file_shapes(model, weights), .metadata = {{"format", "pt"}}};
+  if (spec) file.metadata[kModelKey] = to_text(*spec);
+  return file;
 }
 
 }  // namespace trireme

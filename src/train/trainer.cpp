@@ -32,7 +32,8 @@ namespace trireme {
 namespace {
 
 constexpr double kPollSeconds = 0.05;
-constexpr double kPatienceSeconds = 1;   // after an interrupt, for workers to finish the layer they are in
+constexpr double kCleanSeconds = 0.5;    // after an interrupt, for workers to finish their step and hand out the weights
+constexpr double kPatienceSeconds = 1;   // after that, for workers to finish the layer they are in
 constexpr double kFinalSeconds = 10;     // for final metrics beyond the time limit: a comparison waits little longer
 constexpr int64_t kTracedStep = 10;  // or the last one of a shorter run
 
@@ -53,7 +54,7 @@ struct Run {
   LocalWorld world;
   std::vector<MemoryUse> memory;  ///< by rank, when the rank was through
   std::exception_ptr error;       ///< of the first worker that failed; read after the ledger is closed
-  TrainedWeights weights;         ///< gathered where final metrics need them
+  TrainedWeights weights;         ///< gathered where a file or final metrics need them
   int64_t next_step = 0;          ///< of next_batch
   int64_t next_test;              ///< of next_batch
   Loader loader;                  ///< last: its threads end first
@@ -89,6 +90,10 @@ struct Run {
             .starts_stream = sampler().starts_anew(step % sampler().steps_per_epoch())};
   }
 
+  bool saves_weights() const {
+    return experiment.save_weights.value_or(bytes_of_weights(model, experiment.precision) <= kLargestSavedUnasked);
+  }
+
   StepOutcome evaluate(int rank, Worker& worker) {
     StepOutcome sum;
     for (int64_t k = 0; k < batches.evaluations(); ++k) {
@@ -114,7 +119,7 @@ struct Run {
       loader.take_load_seconds(rank);  // an evaluation is no part of training time
     }
     worker.drain();
-    if (has_final_metrics(data)) weights.gather(rank, worker, store);
+    if (saves_weights() || has_final_metrics(data)) weights.gather(rank, worker, store);
     memory[size_t(rank)] = memory_use(rank);
   }
 
@@ -152,6 +157,7 @@ StepReport step_report(const CurvePoint& point, const Summary& summary, const Ru
 void coordinate(Run& run, Summary& summary, TrainObserver& observer, const std::atomic<bool>& interrupted, Ending& ending) {
   const double started = now();
   double interrupted_at = 0;
+  bool aborted = false;
   while (true) {
     bool timed_out_waiting = false;
     auto entry = run.ledger.next(kPollSeconds, timed_out_waiting);
@@ -170,9 +176,13 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, const std::
     if (interrupted && !ending.interrupted) {
       ending.interrupted = true;
       interrupted_at = now();
+      run.gate.stop();
+    }
+    if (ending.interrupted && !aborted && now() - interrupted_at > kCleanSeconds) {
+      aborted = true;
       run.world.abort("interrupted");
     }
-    if (ending.interrupted && now() - interrupted_at > kPatienceSeconds) {
+    if (ending.interrupted && now() - interrupted_at > kCleanSeconds + kPatienceSeconds) {
       ending.abandoned = true;
       return;
     }
@@ -208,6 +218,28 @@ void describe_ending(const Ending& ending, const std::exception_ptr& error, cons
     result.status = RunStatus::timed_out;
     result.reason = fmt::format("time_limit = {} reached", format_seconds(experiment.time_limit));
   }
+}
+
+/// Why the run's weights cannot be saved; "" where they can.
+std::string obstacle_to_saving(const Run& run, const Ending& ending) {
+  if (!run.saves_weights())
+    return fmt::format("they take {}; save_weights = true saves more than {}",
+                       format_bytes(bytes_of_weights(run.model, run.experiment.precision)), format_bytes(kLargestSavedUnasked));
+  if (!ending.abandoned && !run.weights.tensors().empty()) return "";
+  return ending.abandoned || run.weights.failure().empty() ? "the run was stopped in the middle of a step" : run.weights.failure();
+}
+
+/// Gives the observer the trained weights, or the row the reason why there are none: a full disk takes nothing else from a run.
+void hand_out_weights(const Run& run, const Ending& ending, TrainObserver& observer, RunResult& result) {
+  const bool unwanted = run.experiment.save_weights.has_value() && !*run.experiment.save_weights;
+  if (unwanted || result.curve.empty()) return;
+  std::string obstacle = obstacle_to_saving(run, ending);
+  try {
+    if (obstacle.empty()) observer.on_weights(weights_for_file(zoo_spec(run.experiment, run.data), run.model, run.weights.tensors()));
+  } catch (const std::exception& error) {
+    obstacle = first_line(error);
+  }
+  if (!obstacle.empty()) result.warnings.push_back("the trained weights are not saved: " + obstacle);
 }
 
 /// What is measured of the trained weights after training, within a few seconds of the time limit where there is one.
@@ -297,7 +329,9 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   }
   summary.write(result);
   describe_ending(ending, ending.abandoned ? nullptr : run->error, experiment, run->steps, result);
-  if (result.status == RunStatus::ok || result.status == RunStatus::timed_out) add_final_metrics(*run, started, interrupted, result);
+  const bool ended_well = result.status == RunStatus::ok || result.status == RunStatus::timed_out;
+  if (ended_well || result.status == RunStatus::interrupted) hand_out_weights(*run, ending, observer, result);
+  if (ended_well) add_final_metrics(*run, started, interrupted, result);
   return result;
 }
 

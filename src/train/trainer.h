@@ -11,7 +11,8 @@ namespace trireme {
 
 /// Trains to the experiment's length (or time limit) with the plan's workers as threads of this process. Never throws for what
 /// goes wrong during the run: the result's status and reason say it, with what was measured until then. Bad plans throw user
-/// errors before anything starts. When `interrupted` becomes true the run ends within a second or two, whatever it is doing.
+/// errors before anything starts. When `interrupted` becomes true the run ends its step, if that takes half a second, or else without it
+/// within a second or two, whatever it is doing. The observer is given the trained weights where the run ended between two steps.
 RunResult train(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
                 const std::atomic<bool>& interrupted);
 

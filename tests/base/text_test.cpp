@@ -27,5 +27,11 @@ TEST(Text, Joins) {
   EXPECT_EQ(join({"a", "b", "a"}), "a, b, a");
 }
 
+TEST(Text, Lines) {
+  EXPECT_EQ(lines_of("a\n\n b\nc"), (std::vector<std::string>{"a", " b", "c"}));
+  EXPECT_EQ(lines_of("a\n"), std::vector<std::string>{"a"});
+  EXPECT_TRUE(lines_of("").empty());
+}
+
 }  // namespace
 }  // namespace trireme

@@ -10,6 +10,7 @@ support.PROGRAM, support.EXAMPLES = os.path.abspath(sys.argv[1]), os.path.abspat
 from errors import *      # noqa: E402,F401,F403
 from behaviour import *   # noqa: E402,F401,F403
 from endings import *     # noqa: E402,F401,F403
+from export import *      # noqa: E402,F401,F403
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

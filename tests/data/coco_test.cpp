@@ -257,7 +257,7 @@ TEST(Coco, GivesThePlaceOfWhatIsWrong) {
   EXPECT_THAT(message([](json& s) { s.erase("categories"); }), HasSubstr("i.json: no list \"categories\""));
   EXPECT_THAT(message([](json& s) { s["images"] = {{"id", 1}}; }), HasSubstr("no list \"images\""));
   EXPECT_THAT(message([](json& s) { s["annotations"].push_back(17); }), HasSubstr("annotations[1]: no \"image_id\""));
-  EXPECT_THAT(error_of([] { parse_coco("{\"images\": [", "i.json"); }), AllOf(HasSubstr("i.json: not valid JSON at byte 13 of 12")));
+  EXPECT_THAT(error_of([] { parse_coco("{\"images\": [", "i.json"); }), AllOf(HasSubstr("i.json: not valid JSON at byte 12 of 12")));
   EXPECT_THAT(error_of([] { parse_coco("[1, 2]", "i.json"); }), HasSubstr("no list"));
   EXPECT_THAT(error_of([] { parse_coco("{\"images\": [1e999]}", "i.json"); }), HasSubstr("not valid JSON"));
   EXPECT_THAT(error_of([] { parse_coco("", "i.json"); }), HasSubstr("not valid JSON"));

@@ -247,7 +247,8 @@ TEST(Compile, PositionsOfMaximaHaveNoGradient) {
     }
   EXPECT_EQ(forwards, 2);
   EXPECT_EQ(of_pool, 2);
-  for (const ProgramParameter& parameter : program.parameters) EXPECT_EQ(parameter.trainable, !parameter.spec.name.starts_with("guide")) << parameter.spec.name;
+  for (const ProgramParameter& parameter : program.parameters)
+    EXPECT_EQ(parameter.trainable, !parameter.spec.name.starts_with("guide")) << parameter.spec.name;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "report/run_folder.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -10,6 +11,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "model/weights/safetensors.h"
 #include "report/run_json.h"
 #include "sample.h"
 
@@ -51,6 +53,27 @@ TEST(RunFolder, HoldsEveryFileInTheEnd) {
     (entry.path().filename().string().starts_with("events.out.tfevents.") ? events : others)++;
   EXPECT_EQ(events, 1);
   EXPECT_EQ(others, 5) << "run, plan, trace, report, metrics; no temporary files";
+}
+
+TEST(RunFolder, WritesWeightsWholeOrNotAtAll) {
+  TemporaryFolder root;
+  RunFolder folder(root.path() / "run");
+  folder.on_weights({.tensors = {{"fc.weight", at::arange(6, at::kFloat).view({2, 3})}}, .metadata = {{"format", "pt"}}});
+  const Weights read = read_safetensors(folder.path() / "weights.safetensors");
+  EXPECT_TRUE(at::equal(read.tensors.at("fc.weight"), at::arange(6, at::kFloat).view({2, 3})));
+  EXPECT_EQ(read.metadata.at("format"), "pt");
+  fs::remove_all(folder.path());
+  EXPECT_THROW(folder.on_weights({.tensors = {{"w", at::ones({1})}}}), Error);
+}
+
+TEST(RunFolder, KeepsWhereTheWeightsCameFrom) {
+  TemporaryFolder root;
+  RunFolder folder(root.path() / "run");
+  ExperimentResult result = sample_result();
+  result.initial_values = {"x.pt: 3 of 4 tensors", "  1 missing <fc.bias>"};
+  folder.finish(result);
+  EXPECT_EQ(from_json(json::parse(read_text(folder.path() / "run.json"))).initial_values, result.initial_values);
+  EXPECT_NE(read_text(folder.path() / "report.html").find("x.pt: 3 of 4 tensors;   1 missing &lt;fc.bias&gt;"), std::string::npos);
 }
 
 TEST(RunFolder, WritesEveryMetric) {

@@ -360,5 +360,25 @@ TEST(LearningRate, WarmUpAlone) {
   EXPECT_DOUBLE_EQ(learning_rate_at(e, 15, 20, 5), 1);
 }
 
+TEST_F(ExperimentFile, Weights) {
+  const auto with = [](const std::vector<std::string>& set) { return ExperimentOverrides{.set = set}; };
+  EXPECT_FALSE(read("").initial_weights);
+  EXPECT_FALSE(read("").save_weights);
+  EXPECT_EQ(read("save_weights = false").save_weights, false);
+  const InitialWeights plain = *read("", "", with({"model.weights=a/b.pt"})).initial_weights;
+  EXPECT_EQ(plain.path, file_.parent_path() / "a/b.pt") << "beside the experiment";
+  EXPECT_EQ(plain.match.rule, MatchOptions::Rule::strict);
+  const InitialWeights part = *read("", "", with({"model.weights=/b.pt", "model.weights_match=partial", "model.weights_skip=fc.,conv1.",
+                                                  "model.weights_prefix=module."})).initial_weights;
+  EXPECT_EQ(part.path, "/b.pt");
+  EXPECT_EQ(part.match.rule, MatchOptions::Rule::partial);
+  EXPECT_EQ(part.match.skip, (std::vector<std::string>{"fc.", "conv1."}));
+  EXPECT_EQ(part.match.prefix, "module.");
+  refuse({"weights_skip", "there is none"}, "", "", with({"model.weights_skip=fc."}));
+  refuse({"weights_match", "partial"}, "", "", with({"model.weights=a.pt", "model.weights_match=some"}));
+  refuse({"weights", "no file"}, "", "", with({"model.weights=\"\""}));
+  refuse({"weights_skip", "that would be all"}, "", "", with({"model.weights=a.pt", "model.weights_skip=[\"\"]"}));
+}
+
 }  // namespace
 }  // namespace trireme

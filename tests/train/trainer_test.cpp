@@ -11,7 +11,10 @@
 #include "../base/expect_error.h"
 #include "base/error.h"
 #include "memory_data.h"
+#include "model/weights/match.h"
 #include "plan/named.h"
+#include "train/trained_weights.h"
+#include "zoo/spec_text.h"
 
 namespace trireme::testing {
 namespace {
@@ -28,6 +31,8 @@ struct Counting : TrainObserver {
     last = report;
   }
   void on_evaluation(const EvaluationPoint&) override { ++evaluations; }
+  void on_weights(const Weights& trained) override { weights.push_back(trained); }
+  std::vector<Weights> weights;
 };
 
 class Training : public ::testing::Test {
@@ -228,6 +233,65 @@ TEST_F(Training, PipelinesAreBalancedByMeasurement) {
   EXPECT_EQ(plan.stages.size(), 2u);
   EXPECT_EQ(plan.devices, 2);
   EXPECT_EQ(make_plan("single", experiment, model, 4).devices, 1);
+}
+
+TEST_F(Training, HandsOutItsWeights) {
+  experiment.length = {3, Length::Unit::steps};
+  const RunResult r = run("tensor", 2);
+  EXPECT_EQ(r.status, RunStatus::ok) << r.reason;
+  ASSERT_EQ(observer.weights.size(), 1u);
+  const Weights& weights = observer.weights[0];
+  const Model model = build_model(experiment, data);
+  EXPECT_TRUE(match_weights(model, weights.tensors, {}, "the run").is_complete());
+  for (const auto& [name, tensor] : weights.tensors) EXPECT_EQ(tensor.scalar_type(), at::kFloat) << name;
+  EXPECT_EQ(make_model(spec_from_text(weights.metadata.at(kModelKey), "the run")).fingerprint(), model.fingerprint());
+  // a run that begins with them does not begin with drawn ones
+  Experiment second = experiment;
+  second.length = {1, Length::Unit::steps};
+  const Model tuned = model.with_initial_values({.tensors = match_weights(model, weights.tensors, {}, "the run").tensors, .report = ""});
+  const RunResult more = train(second, tuned, data, make_plan("data", second, model, 2), observer, interrupted);
+  EXPECT_LT(more.curve.at(0).loss, 0.97 * r.curve.at(0).loss);
+}
+
+TEST_F(Training, SavesNoWeightsWhereTheyAreNotWanted) {
+  experiment.length = {2, Length::Unit::steps};
+  experiment.save_weights = false;
+  const RunResult r = run();
+  EXPECT_EQ(r.status, RunStatus::ok);
+  EXPECT_TRUE(observer.weights.empty());
+  EXPECT_TRUE(std::none_of(r.warnings.begin(), r.warnings.end(), [](const std::string& w) { return w.find("weights") != w.npos; }));
+}
+
+TEST_F(Training, KeepsTheRunWhereTheWeightsCannotBeWritten) {
+  struct Full : TrainObserver {
+    void on_weights(const Weights&) override { fail_run({"weights.safetensors", "cannot be written", "no space", "free some"}); }
+  } full;
+  experiment.length = {2, Length::Unit::steps};
+  const Model model = build_model(experiment, data);
+  const RunResult r = train(experiment, model, data, make_plan("data", experiment, model, 2), full, interrupted);
+  EXPECT_EQ(r.status, RunStatus::ok);
+  EXPECT_THAT(r.warnings, ::testing::Contains(::testing::AllOf(HasSubstr("the trained weights are not saved: "), HasSubstr("no space"))));
+}
+
+TEST_F(Training, ATimedOutRunKeepsItsWeights) {
+  experiment.length = {100000, Length::Unit::steps};
+  experiment.time_limit = 0.2;
+  EXPECT_EQ(run().status, RunStatus::timed_out);
+  EXPECT_EQ(observer.weights.size(), 1u);
+}
+
+TEST_F(Training, AnInterruptedRunKeepsItsWeights) {
+  experiment.length = {100000, Length::Unit::steps};
+  experiment.evaluate_every = experiment.length;
+  std::thread user([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    interrupted = true;
+  });
+  const RunResult r = run("pipeline", 2);
+  user.join();
+  EXPECT_EQ(r.status, RunStatus::interrupted);
+  ASSERT_EQ(observer.weights.size(), 1u);
+  EXPECT_TRUE(match_weights(build_model(experiment, data), observer.weights[0].tensors, {}, "the run").is_complete());
 }
 
 }  // namespace

@@ -1,0 +1,129 @@
+// `trireme export`: weights and models for other programs.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "model/export/onnx.h"
+#include "model/export/torchscript.h"
+#include "model/weights/match.h"
+#include "model/weights/read_weights.h"
+#include "model/weights/safetensors.h"
+#include "runtime/replicas.h"
+#include "train/initial_weights.h"
+#include "train/trained_weights.h"
+#include "zoo/spec_text.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSafetensors = "safetensors";
+constexpr const char* kTorchScript = "torchscript";
+constexpr const char* kOnnx = "onnx";
+
+const std::vector<std::pair<std::string, std::string>> kExtensions{{kSafetensors, ".safetensors"}, {kTorchScript, ".pt"}, {kOnnx, ".onnx"}};
+
+/// What is to be written: a model with all its weights, or weights whose model nobody knows.
+struct Exported {
+  std::string name;
+  std::optional<ModelSpec> spec;
+  std::optional<Model> model;
+  TensorMap weights;  ///< with a model in its shapes
+};
+
+/// The model's initial values, drawn where it has none.
+TensorMap initial_weights(const Model& model, uint64_t seed) {
+  TensorMap weights;
+  if (model.initial_values()) weights = model.initial_values()->tensors;
+  for (const ParameterSpec& spec : model.parameters())
+    if (!weights.contains(spec.name)) weights[spec.name] = drawn_parameter(spec, seed);
+  for (const BufferSpec& spec : model.buffers())
+    if (!weights.contains(spec.name)) weights[spec.name] = at::full(spec.shape, spec.initial, at::kFloat);
+  return weights;
+}
+
+Exported from_experiment(const ExportOptions& options) {
+  Experiment experiment = options.experiment.read();
+  const TaskData data = open_data(experiment.data);
+  Model model = with_initial_weights(experiment, build_model(experiment, data));
+  if (model.initial_values()) std::cout << model.initial_values()->report;
+  TensorMap weights = initial_weights(model, experiment.seed);
+  return {experiment.model_name, zoo_spec(experiment, data), std::move(model), std::move(weights)};
+}
+
+Exported from_weights(const ExportOptions& options) {
+  if (!options.experiment.set.empty())
+    fail_user({"--set", options.experiment.set.front(), "there is no experiment whose key it could override", "name an experiment file"});
+  const fs::path path = weights_file(options.experiment.experiment);
+  Weights file = read_weights(path);
+  const auto description = file.metadata.find(kModelKey);
+  if (description == file.metadata.end()) return {path.stem().string(), std::nullopt, std::nullopt, std::move(file.tensors)};
+  const ModelSpec spec = spec_from_text(description->second, path.string());
+  Model model = make_model(spec);
+  TensorMap weights = match_weights(model, file.tensors, {}, path.string()).tensors;
+  return {spec.name, spec, std::move(model), std::move(weights)};
+}
+
+std::string chosen_format(const ExportOptions& options) {
+  if (!options.format.empty()) return options.format;
+  for (const auto& [format, extension] : kExtensions)
+    if (options.out.extension() == extension) return format;
+  if (options.out.empty()) return kSafetensors;
+  fail_user({"--output", options.out.string(), "its name does not tell the format", "say --format safetensors, torchscript or onnx"});
+}
+
+/// A name made up here never replaces a file; one given by hand does.
+fs::path chosen_path(const ExportOptions& options, const std::string& format, const std::string& name) {
+  if (!options.out.empty()) return options.out;
+  const auto extension = std::find_if(kExtensions.begin(), kExtensions.end(), [&](const auto& entry) { return entry.first == format; });
+  const fs::path path = name + extension->second;
+  std::error_code ignored;
+  if (fs::exists(path, ignored))
+    fail_user({path.string(), "exists already", "a name that was not given never replaces a file", "name one with -o"});
+  return path;
+}
+
+void write(const Exported& exported, const std::string& format, const fs::path& path, const std::string& source) {
+  if (format == kSafetensors) {
+    if (!exported.model) return write_safetensors(path, exported.weights, {{"format", "pt"}});
+    const Weights file = weights_for_file(exported.spec, *exported.model, exported.weights);
+    return write_safetensors(path, file.tensors, file.metadata);
+  }
+  if (!exported.model)
+    fail_user({source, fmt::format("cannot become {}", format), "the file holds weights and does not say of which model",
+               "name an experiment of that model: trireme export EXPERIMENT.toml --set model.weights=FILE"});
+  if (format == kTorchScript) write_torchscript(path, *exported.model, exported.weights);
+  else write_onnx(path, *exported.model, exported.weights);
+}
+
+std::string in_words(const Exported& exported, const std::string& format) {
+  double values = 0;
+  for (const auto& [name, tensor] : exported.weights) values += double(tensor.numel());
+  std::string text = fmt::format("{} tensors, {} values", exported.weights.size(), format_count(values));
+  if (!exported.model || format == kSafetensors) return text;
+  return text + fmt::format(", for samples {}", to_string(exported.model->node(0).sample_shape));
+}
+
+}  // namespace
+
+int run_export(const ExportOptions& options) {
+  const fs::path& source = options.experiment.experiment;
+  const std::string format = chosen_format(options);
+  const Exported exported = source.extension() == ".toml" ? from_experiment(options) : from_weights(options);
+  const fs::path path = chosen_path(options, format, exported.name);
+  write(exported, format, path, source.string());
+  std::cout << fmt::format("{}: {} of {}: {}\n", path.string(), format, exported.name, in_words(exported, format));
+  return 0;
+}
+
+}  // namespace trireme

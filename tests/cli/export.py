@@ -1,0 +1,84 @@
+"""Trained weights: saved with a run, begun with, exported; and what is said where that cannot be."""
+import json
+import os
+import struct
+
+from support import CliTest
+
+
+def read_header(path):
+    with open(path, "rb") as f:
+        return json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+
+
+class Weights(CliTest):
+    def test_a_run_is_saved_continued_and_exported(self):
+        self.trireme("train", "e.toml", "--out", "first")
+        header = read_header(self.path("first", "weights.safetensors"))
+        self.assertEqual(header["__metadata__"]["format"], "pt")
+        self.assertEqual(json.loads(header["__metadata__"]["trireme.model"])["name"], "mlp")
+        self.assertEqual(header["fc1.weight"]["shape"], [32, 784])
+        last = self.json("first", "run.json")["rows"][0]["test"]["loss"]
+
+        weights = ["--set", "model.weights=" + self.path("first")]
+        out, _ = self.trireme("train", "e.toml", "--steps", "1", "--out", "second", *weights)
+        self.assertIn("6 of 6 tensors of model \"mlp\"", out)
+        second = self.json("second", "run.json")
+        self.assertIn("6 of 6 tensors", second["initial_values"][0])
+        self.assertLess(second["rows"][0]["curve"][0]["loss"], 1.5 * last)
+        self.trireme("verify", "e.toml", "--steps", "1", *weights)
+
+        for name, magic in (("m.safetensors", None), ("m.pt", b"PK"), ("m.onnx", b"\x08\x08")):
+            out, _ = self.trireme("export", "first", "-o", name, data=False)
+            self.assertIn(f"{name}: ", out)
+            with open(self.path(name), "rb") as f:
+                if magic:
+                    self.assertEqual(f.read(2), magic)
+        self.assertEqual(read_header(self.path("m.safetensors")), header)
+        self.trireme("export", "first", data=False)
+        self.assertTrue(os.path.exists(self.path("mlp.safetensors")))
+        self.refused("export", "first", says=["mlp.safetensors", "exists already", "-o"], data=False)
+        self.trireme("export", "e.toml", "-o", "drawn.pt")
+
+    def test_every_row_of_a_comparison_has_its_own(self):
+        self.trireme("compare", "e.toml", "--out", "o")
+        for row in ("single", "data-x2"):
+            self.assertTrue(os.path.exists(self.path("o", row, "weights.safetensors")), row)
+        self.refused("export", "o", says=["a comparison's folder", "\"data-x2\", \"single\""], data=False)
+        self.trireme("compare", "e.toml", "--steps", "2", "--set", "save_weights=false", "--out", "p")
+        self.assertFalse(os.path.exists(self.path("p", "single", "weights.safetensors")))
+
+    def test_another_number_of_classes(self):
+        self.trireme("train", "e.toml", "--steps", "1", "--set", "model.options.hidden=16", "--out", "small")
+        weights = ["--set", "model.weights=" + self.path("small")]
+        self.refused("train", "e.toml", *weights, says=["weights.safetensors", "not everything fits model \"mlp\"", "weights_match = \"partial\""])
+        out, _ = self.trireme("train", "e.toml", "--steps", "1", *weights, "--set", "model.weights_match=partial", "--out", "o")
+        self.assertIn("left at their initial values, of another shape in the file", out)
+        out, _ = self.trireme("compare", "e.toml", "--steps", "1", *weights, "--set", "model.weights_match=partial",
+                              "--set", "model.weights_skip=fc1.", "--out", "p")
+        self.assertIn("as asked", out)
+        self.assertEqual([row["status"] for row in self.json("p", "run.json")["rows"]], ["ok", "ok"])
+
+    def test_refusals(self):
+        self.write("text.pt", "this is no file of weights")
+        self.write("plain.safetensors", "")
+        header = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+        with open(self.path("w.safetensors"), "wb") as f:
+            f.write(struct.pack("<Q", len(header)) + header + bytes(4))
+        self.all_refused((
+            (["export"], ["source is required", "trireme export --help"]),
+            (["export", "nowhere"], ["nowhere", "cannot be read"]),
+            (["export", "."], ["no weights.safetensors", "not a run's"]),
+            (["export", "text.pt"], ["text.pt"]),
+            (["export", "plain.safetensors"], ["plain.safetensors"]),
+            (["export", "w.safetensors", "-o", "w.pt"], ["cannot become torchscript", "does not say of which model", "model.weights"]),
+            (["export", "w.safetensors", "-o", "w.bin"], ["--output", "w.bin", "--format"]),
+            (["export", "w.safetensors", "--format", "keras"], ["--format", "safetensors", "torchscript"]),
+            (["export", "w.safetensors", "-o", "nowhere/w.safetensors"], ["nowhere/w.safetensors"]),
+            (["export", "w.safetensors", "--set", "seed=3"], ["--set", "no experiment"]),
+            (["train", "e.toml", "--set", "model.weights=gone.pt"], ["gone.pt", "cannot be read"]),
+            (["train", "e.toml", "--set", "model.weights=w.safetensors"], ["w.safetensors", "nothing fits model \"mlp\""]),
+            (["train", "e.toml", "--set", "model.weight=w.pt"], ["weight", "weights"])))
+        self.assertFalse(os.path.exists(self.path("runs")), "an error of the input left a run folder")
+        self.trireme("export", "w.safetensors", "-o", "copy.safetensors", data=False)
+        self.assertEqual(read_header(self.path("copy.safetensors"))["w"]["shape"], [1])

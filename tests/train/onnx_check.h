@@ -1,0 +1,11 @@
+// ONNX's own checker and shape inference.
+#pragma once
+
+#include <filesystem>
+
+namespace trireme::testing {
+
+/// Throws where a file breaks ONNX's rules, or where the shapes that its nodes give are not those that it states.
+void check_onnx(const std::filesystem::path& path);
+
+}  // namespace trireme::testing
