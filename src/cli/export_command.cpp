@@ -37,6 +37,7 @@ const std::vector<std::pair<std::string, std::string>> kExtensions{{kSafetensors
 struct Exported {
   std::string name;
   std::optional<ModelSpec> spec;
+  fs::path script;      ///< that the model was imported from; empty: it was not
   std::optional<Model> model;
   TensorMap weights;  ///< with a model in its shapes
 };
@@ -58,7 +59,7 @@ Exported from_experiment(const ExportOptions& options) {
   Model model = with_initial_weights(experiment, build_model(experiment, data));
   if (model.initial_values()) std::cout << model.initial_values()->report;
   TensorMap weights = initial_weights(model, experiment.seed);
-  return {experiment.model_name, zoo_spec(experiment, data), std::move(model), std::move(weights)};
+  return {fs::path(experiment.model_name).stem(), zoo_spec(experiment, data), experiment.model_file, std::move(model), std::move(weights)};
 }
 
 Exported from_weights(const ExportOptions& options) {
@@ -67,11 +68,11 @@ Exported from_weights(const ExportOptions& options) {
   const fs::path path = weights_file(options.experiment.experiment);
   Weights file = read_weights(path);
   const auto description = file.metadata.find(kModelKey);
-  if (description == file.metadata.end()) return {path.stem().string(), std::nullopt, std::nullopt, std::move(file.tensors)};
+  if (description == file.metadata.end()) return {.name = path.stem().string(), .weights = std::move(file.tensors)};
   const ModelSpec spec = spec_from_text(description->second, path.string());
   Model model = make_model(spec);
   TensorMap weights = match_weights(model, file.tensors, {}, path.string()).tensors;
-  return {spec.name, spec, std::move(model), std::move(weights)};
+  return {spec.name, spec, {}, std::move(model), std::move(weights)};
 }
 
 std::string chosen_format(const ExportOptions& options) {
@@ -102,7 +103,8 @@ void write(const Exported& exported, const std::string& format, const fs::path& 
   if (!exported.model)
     fail_user({source, fmt::format("cannot become {}", format), "the file holds weights and does not say of which model",
                "name an experiment of that model: trireme export EXPERIMENT.toml --set model.weights=FILE"});
-  if (format == kTorchScript) write_torchscript(path, *exported.model, exported.weights);
+  if (format == kTorchScript && !exported.script.empty()) write_torchscript(path, exported.script, *exported.model, exported.weights);
+  else if (format == kTorchScript) write_torchscript(path, *exported.model, exported.weights);
   else write_onnx(path, *exported.model, exported.weights);
 }
 

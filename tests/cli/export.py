@@ -3,7 +3,7 @@ import json
 import os
 import struct
 
-from support import CliTest
+from support import EXPERIMENT, CliTest
 
 
 def read_header(path):
@@ -58,6 +58,23 @@ class Weights(CliTest):
                               "--set", "model.weights_skip=fc1.", "--out", "p")
         self.assertIn("as asked", out)
         self.assertEqual([row["status"] for row in self.json("p", "run.json")["rows"]], ["ok", "ok"])
+
+    def test_an_imported_model_is_trained_and_exported_again(self):
+        self.trireme("export", "e.toml", "-o", "own.pt")
+        self.write("own.toml", EXPERIMENT.replace('name = "mlp"\noptions.hidden = 32', 'name = "own.pt"'))
+        out, _ = self.trireme("train", "own.toml", "--out", "o")
+        metadata = read_header(self.path("o", "weights.safetensors"))["__metadata__"]
+        self.assertNotIn("trireme.model", metadata)  # the zoo cannot make it again
+        self.refused("export", "o", "-o", "trained.pt", says=["does not say of which model", "EXPERIMENT.toml"], data=False)
+        self.trireme("export", "own.toml", "--set", "model.weights=" + self.path("o"), "-o", "trained.pt")
+        self.trireme("export", "o", "-o", "run.safetensors", data=False)
+        self.trireme("export", "trained.pt", "-o", "again.safetensors", data=False)
+        with open(self.path("run.safetensors"), "rb") as run, open(self.path("again.safetensors"), "rb") as again:
+            self.assertEqual(run.read(), again.read())
+        self.write("trained.toml", EXPERIMENT.replace('name = "mlp"\noptions.hidden = 32', 'name = "trained.pt"'))
+        self.trireme("train", "trained.toml", "--steps", "1", "--out", "p")
+        last = self.json("o", "run.json")["rows"][0]["test"]["loss"]
+        self.assertLess(self.json("p", "run.json")["rows"][0]["curve"][0]["loss"], 1.5 * last)
 
     def test_refusals(self):
         self.write("text.pt", "this is no file of weights")

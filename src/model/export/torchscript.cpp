@@ -1,5 +1,6 @@
 #include "model/export/torchscript.h"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/export.h>
@@ -12,6 +13,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "model/export/script_source.h"
+#include "model/import/script_file.h"
 #include "model/weights/file_shapes.h"
 
 namespace trireme {
@@ -57,16 +59,40 @@ Module script_module(const Model& model, const TensorMap& weights) {
   return module;
 }
 
-}  // namespace
-
-void write_torchscript(const std::filesystem::path& path, const Model& model, const TensorMap& weights) {
-  const Module module = script_module(model, weights);
+void save(const Module& module, const std::filesystem::path& path) {
   AtomicFile file(path);
   torch::jit::ExportModule(module, [&](const void* bytes, size_t size) {
     file.write({static_cast<const char*>(bytes), size});
     return size;
   });
   file.commit();
+}
+
+void give(const TensorMap& weights, const TensorMap& to, const std::filesystem::path& source) {
+  at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : to) {
+    const auto given = weights.find(name);
+    if (given == weights.end()) continue;
+    if (given->second.sizes() != tensor.sizes())
+      fail_user({.where = source.string(), .what = fmt::format("its parameter {}", name), .why = "has another shape than the model's",
+                 .next = "name the file that the model was imported from"});
+    tensor.copy_(given->second);
+  }
+}
+
+}  // namespace
+
+void write_torchscript(const std::filesystem::path& path, const Model& model, const TensorMap& weights) {
+  save(script_module(model, weights), path);
+}
+
+void write_torchscript(const std::filesystem::path& path, const std::filesystem::path& source, const Model& model,
+                       const TensorMap& weights) {
+  const torchscript::ScriptFile file = torchscript::load_script(source);
+  const TensorMap in_file = in_file_shapes(model, weights);
+  give(in_file, file.parameters, source);
+  give(in_file, file.buffers, source);
+  save(*file.module, path);
 }
 
 }  // namespace trireme

@@ -13,4 +13,9 @@ namespace trireme {
 /// and batch norm take the batch's statistics. Written in one go or not at all (AtomicFile). Errors: script_source's, AtomicFile's.
 void write_torchscript(const std::filesystem::path& path, const Model& model, const TensorMap& weights);
 
+/// Writes the module that `model` was imported from (model/import/import.h), all its code as it is in the file `source`, with `weights`
+/// in place of its own; what the model left out keeps the file's values. Numbers are float32 (float64 where the file's are). Errors:
+/// those of reading `source`; user, where it is another module by now; AtomicFile's.
+void write_torchscript(const std::filesystem::path& path, const std::filesystem::path& source, const Model& model, const TensorMap& weights);
+
 }  // namespace trireme
