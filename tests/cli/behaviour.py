@@ -175,6 +175,10 @@ class Train(CliTest):
         self.assertNotIn("one step", shown)
         out, _ = self.trireme("plan", "show", "branches", "--model", "inception", "--devices", "3", data=False)
         self.assertIn("branches: 3 stages on 3 devices", out)
+        # a model in place of a plan: its layers
+        out, _ = self.trireme("plan", "show", "mlp", "--sample", "6", "--devices", "3", data=False)
+        for words in ("mlp: ", "for a sample of [6]", "on a tensor axis of 3", "fc1", "linear", "split by", "replicate only, because"):
+            self.assertIn(words, out)
         # a plan may be for more devices than this machine can run
         for model in ("unet", "bert", "gnmt", "inception-v3"):  # pixels, sentences, pairs of them, images of another size
             self.assertIn(f"model {model}", self.trireme("plan", "show", "single", "--model", model, data=False)[0])

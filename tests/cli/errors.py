@@ -164,6 +164,7 @@ class Plans(CliTest):
                 (["--plan", "pipelin"], ["--plan", "pipelin", 'did you mean "pipeline"?'])))
 
     def test_plans_in_words(self):
+        self.write("own.pt", "no model")
         self.write("mine.json", self.trireme("plan", "e.toml", "--plan", "data")[0])
         self.all_refused((["plan", *arguments], says) for arguments, says in (
             ([], ["experiment is required", "trireme plan --help"]),
@@ -171,6 +172,11 @@ class Plans(CliTest):
             (["show", "data"], ["data", "name an experiment", "--model"]),
             (["show", "data", "--model", "mpl"], ["--model", "mpl", 'did you mean "mlp"?']),
             (["show", "data", "--model", "mlp", "--set", "batch=3"], ["--set", "batch=3", "no experiment"]),
+            (["show", "nowhere.pt", "--sample", "3,8,8"], ["nowhere.pt", "there is no such file"]),
+            (["show", "own.pt"], ["own.pt", "its samples' shape", "--sample 3,224,224"]),
+            (["show", "own.pt", "--sample", "3,8,8"], ["own.pt", "is no TorchScript", "torch.jit.script"]),
+            (["show", "mlp", "--program"], ["mlp", "a model has no schedule", "--model mlp"]),
+            (["show", "mlp", "--sample", "3,0"], ["--sample", "0", "at least 1"]),
             (["show", "mine.json"], ["mine.json", "a plan for model", "trireme plan show PLAN EXPERIMENT"]),
             (["show", "mine.json,recompute=all"], ["mine.json,recompute=all", "edit the file"]),
             (["show", "mine.json", "e.toml", "--worker", "2"], ["--worker", "2", "0..1"])))

@@ -44,6 +44,21 @@ class Grouping {
     return found;
   }
 
+  /// An operator, and those before it whose results cannot go from layer to layer.
+  void include(Group& group, int index) const {
+    if (!group.operators.insert(index).second) return;
+    for (const Argument& argument : draft_.op(index).arguments)
+      for_each_value(argument, [&](ValueId id) {
+        if (!draft_.form(id) && draft_.value(id).kind == Value::Kind::result) include(group, draft_.value(id).producer);
+      });
+  }
+
+  Group group_of(int index, ValueId root) const {
+    Group group{{}, root};
+    include(group, index);
+    return group;
+  }
+
   bool is_read_by_layers(ValueId id) const {
     const auto& readers = draft_.readers(id);
     return id == draft_.graph.output || std::any_of(readers.begin(), readers.end(), [&](int reader) { return draft_.is_covered(reader); });
@@ -53,15 +68,15 @@ class Grouping {
     const std::set<size_t> readers = groups_reading(result);
     const bool is_boundary = draft_.form(result).has_value() && is_read_by_layers(result);
     if (!draft_.form(result)) {  // computed where it is needed, in each place
-      for (size_t g : readers) groups_[g].operators.insert(index);
+      for (size_t g : readers) include(groups_[g], index);
       return;
     }
     if (readers.empty() && !is_boundary) return;
     if (!is_boundary && readers.size() == 1 && fits(index, groups_[*readers.begin()])) {
-      groups_[*readers.begin()].operators.insert(index);
+      include(groups_[*readers.begin()], index);
       return;
     }
-    groups_.push_back({{index}, result});
+    groups_.push_back(group_of(index, result));
   }
 
   void check_all() const {
@@ -94,8 +109,9 @@ class Grouping {
   /// Whether an operator may join the group that alone reads its result: both cannot be split, or together they split in as many
   /// ways as the group does alone.
   bool fits(int index, const Group& group) const {
-    Group joined = group, alone{{index}, draft_.op(index).result()};
-    joined.operators.insert(index);
+    Group joined = group;
+    include(joined, index);
+    const Group alone = group_of(index, draft_.op(index).result());
     const auto both = layer_of(joined, "", ""), before = layer_of(group, "", ""), single = layer_of(alone, "", "");
     const bool opaque = before->unsplit() >= 0;
     if (opaque != (single->unsplit() >= 0)) return false;

@@ -1,0 +1,172 @@
+// A TorchScript file as an experiment's model: how it is named, that training begins with its values, and what a user is told.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <torch/csrc/jit/api/module.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "../base/expect_error.h"
+#include "../model/import/script_modules.h"
+#include "memory_data.h"
+#include "train/batches.h"
+#include "train/trainer.h"
+#include "train/verify.h"
+
+namespace trireme::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+constexpr const char* kNorm = R"(
+def forward(self, x: Tensor):
+  return torch.batch_norm(x, self.weight, self.bias, self.running_mean, self.running_var, MODE, 0.1, 1e-5, True)
+)";
+constexpr const char* kForward = R"(
+def forward(self, x: Tensor):
+  return torch.linear(FUNCTION(torch.linear(self.bn.forward(x), self.first)), self.second)
+)";
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  return text.replace(text.find(what), what.size(), by);
+}
+
+class ImportedModels : public ::testing::Test {
+ protected:
+  ImportedModels() {
+    fs::create_directories(folder_);
+    data_.train = std::make_shared<MemoryDataset>(120, 1);
+    data_.test = std::make_shared<MemoryDataset>(60, 2);
+  }
+  ~ImportedModels() override { fs::remove_all(folder_); }
+
+  /// Four numbers in, `classes` out, with batch norm at its beginning.
+  torch::jit::Module classifier(int64_t classes = 4, const std::string& mode = "self.training",
+                                const std::string& function = "torch.tanh") {
+    const Tensors statistics{{"running_mean", at::full({4}, 0.2, at::kDouble)}, {"running_var", at::full({4}, 1.5, at::kDouble)}};
+    const torch::jit::Module norm =
+        make_module(replaced(kNorm, "MODE", mode), {{"weight", {4}}, {"bias", {4}}}, statistics, {}, "BatchNorm");
+    return make_module(replaced(kForward, "FUNCTION", function), {{"first", {8, 4}}, {"second", {classes, 8}}}, {}, {{"bn", norm}});
+  }
+
+  Experiment read(const std::string& text, std::vector<std::string> set = {}) {
+    std::ofstream(folder_ / "own.toml") << text << "\n[data]\nname = \"digits\"\n";
+    return read_experiment(folder_ / "own.toml", {.set = std::move(set)});
+  }
+  Experiment experiment_for(const torch::jit::Module& module) {
+    module.save((folder_ / "own.pt").string());
+    Experiment e = read("model = \"own.pt\"\nbatch = 24\nbatch_norm = \"global\"");
+    e.length = {5, Length::Unit::steps};
+    e.optimizer.momentum = 0;
+    return e;
+  }
+
+  const fs::path folder_ = fs::temp_directory_path() / ("trireme-imported-" + std::to_string(getpid()));
+  TaskData data_;
+  const std::atomic<bool> interrupted_{false};
+  TrainObserver observer_;
+};
+
+TEST_F(ImportedModels, AreNamedInOneWordOrInATable) {
+  classifier().save((folder_ / "own.pt").string());
+  for (const char* text : {"model = \"own.pt\"", "[model]\nname = \"own.pt\""}) {
+    const Experiment e = read(text);
+    EXPECT_EQ(e.model_file, folder_ / "own.pt") << "counts from the experiment's folder";
+    EXPECT_EQ(e.model_name, "own.pt");
+  }
+  EXPECT_EQ(read("[model]\nname = \"mlp\"\noptions.hidden = 7", {"model=own.pt"}).model_name, "own.pt");
+  EXPECT_EQ(read("model = \"mlp\"").model_name, "mlp");
+  EXPECT_TRUE(read("model = \"mlp\"").model_file.empty());
+}
+
+TEST_F(ImportedModels, FilesThatAreNotThere) {
+  expect_error(Blame::user, {"own.toml:1: model", "no.pt", "there is no file", "torch.jit.script"}, [&] { read("model = \"no.pt\""); });
+  classifier().save((folder_ / "own.pt").string());
+  expect_error(Blame::user, {"model.options", "a model in a file has none"},
+               [&] { read("[model]\nname = \"own.pt\"\noptions.hidden = 3"); });
+}
+
+TEST_F(ImportedModels, OutputsThatDoNotFitTheData) {
+  Experiment e = experiment_for(classifier(/*classes=*/10));
+  expect_error(Blame::user, {"own.pt", "its output is [10]", "needs [4]", "a last layer of 4 features"}, [&] { build_model(e, data_); });
+}
+
+/// Losses of steps of plain gradient descent by libtorch on the module itself, in double, and at last that of the test set.
+std::vector<double> train_module(const torch::jit::Module& original, const Experiment& e, const TaskData& data, int64_t steps) {
+  torch::jit::Module module = copy_to_run(original, /*training=*/true);
+  const auto loss_of = [&](const Dataset& set, const std::vector<int64_t>& indices) {
+    const Samples samples = set.get(indices, {});
+    return at::cross_entropy_loss(module.forward({samples.data.to(at::kDouble)}).toTensor(), samples.target);
+  };
+  std::vector<double> losses;
+  const BatchSampler order = training_sampler(e, data);
+  for (int64_t step = 0; step < steps; ++step) {
+    const at::Tensor loss = loss_of(*data.train, order.batch(0, step));
+    loss.backward();
+    losses.push_back(loss.item<double>());
+    const at::NoGradGuard no_grad;
+    for (const auto& parameter : module.parameters()) {
+      if (!parameter.requires_grad()) continue;
+      at::Tensor(parameter).sub_(parameter.grad(), learning_rate_at(e, step, steps, order.steps_per_epoch()));
+      parameter.grad().zero_();
+    }
+  }
+  module.eval();
+  std::vector<int64_t> all(size_t(data.test->size()));
+  std::iota(all.begin(), all.end(), 0);
+  losses.push_back(loss_of(*data.test, all).item<double>());
+  return losses;
+}
+
+TEST_F(ImportedModels, TrainFromTheFilesValuesAsLibtorchDoesUnderEveryPlan) {
+  constexpr int64_t kSteps = 5;
+  torch::jit::Module module = classifier();
+  module.attr("first").toTensor().set_requires_grad(false);
+  Experiment e = experiment_for(module);
+  e.precision = Precision::fp64;
+  e.length = {kSteps, Length::Unit::steps};
+  const Model model = build_model(e, data_);
+  EXPECT_THAT(e.frozen, ElementsAre("first"));
+  const std::vector<double> expected = train_module(module, e, data_, kSteps);
+  for (const char* plan : {"single", "data=2", "tensor=2", "pipeline=2,micro_batches=1"}) {
+    const int devices = std::string(plan) == "single" ? 1 : 2;
+    const RunResult row = train(e, model, data_, make_plan(plan, e, model, devices), observer_, interrupted_);
+    ASSERT_EQ(row.status, RunStatus::ok) << row.reason;
+    ASSERT_EQ(row.curve.size(), size_t(kSteps));
+    for (size_t s = 0; s < size_t(kSteps); ++s) EXPECT_NEAR(row.curve[s].loss, expected[s], 1e-10) << plan << ", step " << s;
+    EXPECT_NEAR(row.test->loss, expected.back(), 1e-10) << plan << ", by the running statistics";
+  }
+}
+
+TEST_F(ImportedModels, PassVerification) {
+  Experiment e = experiment_for(classifier());
+  e.precision = Precision::fp64;
+  const Model model = build_model(e, data_);
+  EXPECT_TRUE(verify(e, model, data_, make_plan("data=2", e, model, 2), 3).ok());
+}
+
+TEST_F(ImportedModels, NotesAreWarningsOfEveryRow) {
+  Experiment e = experiment_for(classifier(4, /*mode=*/"False"));
+  const Model model = build_model(e, data_);
+  EXPECT_THAT(e.model_notes, ElementsAre(HasSubstr("fixed to evaluation mode")));
+  const RunResult row = train(e, model, data_, make_plan("single", e, model, 1), observer_, interrupted_);
+  EXPECT_THAT(row.warnings, Contains(e.model_notes.front()));
+}
+
+TEST_F(ImportedModels, PlansKnowWhichGraphTheyAreFor) {
+  const auto fingerprint = [&](const torch::jit::Module& module) {
+    Experiment e = experiment_for(module);
+    return build_model(e, data_).fingerprint();
+  };
+  EXPECT_EQ(fingerprint(classifier()), fingerprint(classifier()));
+  EXPECT_NE(fingerprint(classifier()), fingerprint(classifier(4, "self.training", "torch.sigmoid")));
+  EXPECT_NE(fingerprint(classifier()), fingerprint(classifier(4, "False")));
+}
+
+}  // namespace
+}  // namespace trireme::testing

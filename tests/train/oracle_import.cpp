@@ -1,0 +1,225 @@
+// oracle_import FILE SHAPE MODES STEPS [PLAN...]: imports a TorchScript file of float64 numbers for samples of SHAPE ("3,64,64") and
+// compares what the model computes with what libtorch computes with the file itself: outputs and losses, in training also all
+// gradients and the running statistics after the step. MODES: "evaluation", "training" or "both". Then trains STEPS steps from the
+// file's weights on one device and under every PLAN, and compares losses and weights. For oracle_import.py.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <sstream>
+
+#include "../model/import/script_modules.h"
+#include "model/import/describe.h"
+#include "plan/named.h"
+#include "train/lockstep.h"
+#include "train/verify.h"
+#include "zoo/imported.h"
+
+namespace trireme::testing {
+namespace {
+
+constexpr int64_t kSamples = 4, kBatch = 6;
+constexpr double kTolerance = 1e-9;        // of one step
+constexpr double kWeightTolerance = 1e-8;  // after the first update
+constexpr double kCurveTolerance = 1e-5;   // of the losses of all steps: rounding grows
+// Of the largest gradient of all: sums that cancel to less (the gradient of a bias before a batch norm) are rounding alone.
+constexpr double kSmallestGradient = 1e-2;
+
+Shape parse_shape(const std::string& text) {
+  Shape shape;
+  std::istringstream stream(text);
+  for (std::string size; std::getline(stream, size, ',');) shape.push_back(std::atoll(size.c_str()));
+  return shape;
+}
+
+Shape with_samples(Shape sample, int64_t samples) {
+  sample.insert(sample.begin(), samples);
+  return sample;
+}
+
+/// The logits among what a module returns: the tensor, or the first of several.
+at::Tensor logits_of(const c10::IValue& returned) {
+  return returned.isTensor() ? returned.toTensor() : returned.toTupleRef().elements()[0].toTensor();
+}
+
+/// What libtorch computes with a module in one step.
+struct Step {
+  at::Tensor logits, losses;
+  std::map<std::string, at::Tensor> gradients, buffers;
+
+  Step(const torch::jit::Module& original, bool training, const at::Tensor& data, const at::Tensor& target) {
+    torch::jit::Module module = copy_to_run(original, training);
+    const at::Tensor output = logits_of(module.forward({data}));
+    const at::Tensor each = at::cross_entropy_loss(output, target, {}, at::Reduction::None);
+    each.mean().backward();
+    logits = output.detach();
+    losses = each.detach();
+    for (const auto& parameter : module.named_parameters())
+      if (parameter.value.grad().defined()) gradients[parameter.name] = parameter.value.grad();
+    for (const auto& buffer : module.named_buffers()) buffers[buffer.name] = buffer.value.clone();
+  }
+};
+
+/// What a run under a plan gave.
+struct Curve {
+  std::vector<double> losses = {};
+  Snapshot first;  ///< after the first step
+};
+
+class Comparison {
+ public:
+  Comparison(const std::string& file, const Shape& sample)
+      : module_(torch::jit::load(file)), sample_(sample), imported_(import_model(file, {.name = file, .sample_shape = sample})) {
+    at::manual_seed(11);
+    data_ = at::randn(with_samples(sample, kSamples), at::kDouble);
+    target_ = at::randint(classes(), {kSamples}, at::TensorOptions().dtype(at::kLong));
+  }
+
+  void print_layers() const {
+    std::map<std::string, int> kinds;
+    int opaque = 0, whole = 0;
+    for (const LayerRow& row : describe_layers(imported_.model)) {
+      ++kinds[row.kind];
+      opaque += row.opaque;
+      whole += row.splits.starts_with("replicate");
+    }
+    for (const std::string& note : imported_.notes) std::cout << "  note: " << note << "\n";
+    std::cout << fmt::format("  {} opaque layers, {} that do not split in 2: {}\n", opaque, whole, kinds);
+  }
+
+  void step(bool training) {
+    largest_ = 0;
+    const std::string mode = training ? "training" : "evaluation";
+    const Step expected(module_, training, data_, target_);
+    std::map<std::string, at::Tensor> state;
+    for (const auto& [name, tensor] : *initial_values()) state[name] = channels_last(tensor.clone());
+    PlainRun run(imported_.model, state);
+    const at::Tensor losses = run.forward(data_, target_, training);
+    compare(mode + ", output", run.values[size_t(imported_.model.output())], expected.logits);
+    compare(mode + ", losses", losses, expected.losses);
+    if (training) compare_training(run.backward(), state, expected);
+    std::cout << fmt::format("  {}: largest difference {:.1e}\n", mode, largest_);
+  }
+
+  void train(int64_t steps, const std::string& name) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Plan plan = plan_of(name);
+    const bool by_micro_batch = has_batch_norm(imported_.model) && plan.micro_batches > 1;
+    const std::string reference = by_micro_batch ? fmt::format("data=1,micro_batches={}", plan.micro_batches) : "single";
+    if (!references_.contains(reference)) references_[reference] = run(steps, plan_of(reference));
+    const Curve& expected = references_.at(reference);
+    const Curve actual = run(steps, plan);
+    largest_ = 0;
+    for (size_t s = 0; s < expected.losses.size(); ++s)
+      compare(fmt::format("{}, loss of step {}", name, s), at::scalar_tensor(actual.losses[s], at::kDouble),
+              at::scalar_tensor(expected.losses[s], at::kDouble), kCurveTolerance);
+    for (size_t p = 0; p < expected.first.names.size(); ++p)
+      compare(fmt::format("{}, {} after a step", name, expected.first.names[p]), actual.first.parameters.at(p),
+              expected.first.parameters[p], kWeightTolerance);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    std::cout << fmt::format("  {} ({}): losses {:.4f} ... {:.4f} as those of {}, largest difference {:.1e}, {:.1f} s\n", name,
+                             plan.in_short(imported_.model), actual.losses.front(), actual.losses.back(), reference, largest_, seconds);
+  }
+
+  const std::vector<std::string>& failures() const { return failures_; }
+
+ private:
+  int64_t classes() const { return imported_.model.node(imported_.model.output()).sample_shape.back(); }
+  std::shared_ptr<const TensorMap> initial_values() const { return {std::shared_ptr<const TensorMap>(), &imported_.initial_values}; }
+
+  void compare(const std::string& what, const at::Tensor& actual, const at::Tensor& expected, double tolerance = kTolerance,
+               double smallest_scale = 1e-12) {
+    if (actual.numel() != expected.numel()) return failures_.push_back("  " + what + ": another shape");
+    const double scale = std::max(expected.abs().max().item<double>(), smallest_scale);
+    const double error = (actual.reshape(expected.sizes()) - expected).abs().max().item<double>() / scale;
+    if (!(error <= tolerance)) failures_.push_back(fmt::format("  {}: {:.1e} of {:.1e} off", what, error * scale, scale));
+    largest_ = std::max(largest_, error);
+  }
+
+  void compare_training(const std::map<std::string, at::Tensor>& gradients, const std::map<std::string, at::Tensor>& state,
+                        const Step& expected) {
+    if (expected.gradients.size() < imported_.model.parameters().size()) failures_.emplace_back("  TorchScript gave too few gradients");
+    double largest = 0;
+    for (const auto& [name, gradient] : expected.gradients) largest = std::max(largest, gradient.abs().max().item<double>());
+    for (const auto& [name, gradient] : expected.gradients) {
+      const auto own = gradients.find(name);
+      const bool left_out = !imported_.initial_values.contains(name);  // of an output that is not trained
+      if (own == gradients.end() && !left_out) failures_.push_back("  no gradient of " + name);
+      if (own != gradients.end()) compare("gradient of " + name, own->second, gradient, kTolerance, kSmallestGradient * largest);
+    }
+    for (const Node& node : imported_.model.nodes())
+      if (node.layer)
+        for (const BufferSpec& spec : node.layer->buffers())
+          compare("after the step, " + spec.name, state.at(spec.name), expected.buffers.at(spec.name));
+  }
+
+  Plan plan_of(const std::string& name) const {
+    const int devices = name == "single" || name.starts_with("data=1") ? 1 : 2;
+    return named_plan(name, imported_.model, Cluster::uniform(devices), kBatch, {});
+  }
+
+  Batch batch_of(int64_t step) const {
+    at::manual_seed(uint64_t(step) + 100);
+    const at::Tensor data = at::randn(with_samples(sample_, kBatch), at::kDouble).contiguous(at::MemoryFormat::ChannelsLast);
+    const at::Tensor target = at::randint(classes(), {kBatch}, at::TensorOptions().dtype(at::kLong));
+    return {kBatch, [data, target](Range range) {
+              return std::vector<at::Tensor>{data.narrow(0, range.begin, range.size()).clone(),
+                                             target.narrow(0, range.begin, range.size())};
+            }};
+  }
+
+  Curve run(int64_t steps, const Plan& plan) const {
+    LockstepOptions options{.steps = steps, .precision = Precision::fp64,
+                            .worker = {.seed = 1, .batch_norm = BatchNormScope::global, .initial_values = initial_values()}};
+    options.worker.optimizer.momentum = 0.9;
+    std::vector<Batch> batches;
+    for (int64_t step = 0; step < steps; ++step) batches.push_back(batch_of(step));
+    options.one_pass = true;  // twenty steps' gradients of the larger models would fill the memory
+    const std::vector<Snapshot> snapshots = run_lockstep(
+        imported_.model, plan, [&](int64_t step) { return batches[size_t(step)]; }, options);
+    Curve curve{.first = snapshots.front()};
+    for (const Snapshot& snapshot : snapshots) curve.losses.push_back(snapshot.loss);
+    return curve;
+  }
+
+  torch::jit::Module module_;
+  Shape sample_;
+  ImportedModel imported_;
+  at::Tensor data_, target_;
+  std::map<std::string, Curve> references_;
+  double largest_ = 0;
+  std::vector<std::string> failures_;
+};
+
+int run(int count, char** args) {
+  Comparison comparison(args[1], parse_shape(args[2]));
+  const std::string modes = args[3];
+  comparison.print_layers();
+  for (bool training : {false, true})
+    if (modes == "both" || modes == (training ? "training" : "evaluation")) comparison.step(training);
+  for (int a = 5; a < count; ++a) comparison.train(std::atoll(args[4]), args[a]);
+  for (const std::string& failure : comparison.failures()) std::cout << failure << "\n";
+  return comparison.failures().empty() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace trireme::testing
+
+int main(int count, char** args) {
+  if (count < 5) {
+    std::cerr << "usage: oracle_import FILE SHAPE MODES STEPS [PLAN...]\n";
+    return 2;
+  }
+  try {
+    return trireme::testing::run(count, args);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""oracle_import.py ORACLE_IMPORT [--long] [MODEL...]: torchvision's models, scripted and traced, imported and compared with TorchScript.
+
+In float64: outputs and losses in evaluation and in training, all gradients of a step against autograd's, running statistics; then a
+few steps (--long: 20) under data, tensor and pipeline plans against one device. Dropout and stochastic depth, whose random numbers
+are Trireme's own, are off. Exit code 77 (skipped) where python3-torch or python3-torchvision is missing.
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import torch
+    import torchvision.models as zoo
+except ImportError as missing:
+    print(f"skipped: {missing} (apt-get install python3-torchvision)")
+    sys.exit(77)
+
+PLANS = ("data", "tensor", "pipeline=2,micro_batches=2")
+LONG_STEPS = 20
+# how to make it, pixels, steps in a short run
+MODELS = {
+    "mobilenet_v2": (lambda: zoo.mobilenet_v2(weights=None), 48, 3),
+    "efficientnet_b0": (lambda: zoo.efficientnet_b0(weights=None), 48, 2),
+    "convnext_tiny": (lambda: zoo.convnext_tiny(weights=None), 32, 2),
+    "swin_t": (lambda: zoo.swin_t(weights=None), 32, 2),
+    "densenet121": (lambda: zoo.densenet121(weights=None), 64, 2),
+    "googlenet": (lambda: zoo.googlenet(weights=None, aux_logits=True, init_weights=False), 64, 2),
+}
+TRACED = ("mobilenet_v2",)
+
+
+def without_drops(module):
+    for part in module.modules():
+        if isinstance(part, torch.nn.Dropout) or type(part).__name__ == "StochasticDepth":
+            part.p = 0.0
+    return module
+
+
+def shaken(module):
+    """Norms, biases and layer scales away from 1 and 0, so that a swapped one shows."""
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if parameter.dim() < 2 or name.endswith("layer_scale"):
+                parameter += 0.05 * torch.randn_like(parameter)
+        for name, buffer in module.named_buffers():
+            if name.endswith("running_mean"):
+                buffer += 0.1 * torch.randn_like(buffer)
+            if name.endswith("running_var"):
+                buffer *= 1 + 0.2 * torch.rand_like(buffer)
+    return module
+
+
+def files(name, folder):
+    """The file of a model in each form: (path, which modes to compare, whether to train it)."""
+    make, pixels, _ = MODELS[name]
+    torch.manual_seed(3)
+    module = shaken(without_drops(make())).double()
+    path = folder / f"{name}-scripted.pt"
+    torch.jit.script(module.train()).save(str(path))
+    yield path, "both", True
+    if name not in TRACED:
+        return
+    example = torch.randn(2, 3, pixels, pixels, dtype=torch.float64)
+    path = folder / f"{name}-traced-evaluation.pt"
+    torch.jit.trace(module.eval(), example, check_trace=False).save(str(path))
+    yield path, "both", False
+    path = folder / f"{name}-traced-training.pt"
+    torch.jit.trace(module.train(), example, check_trace=False).save(str(path))
+    yield path, "training", False  # its evaluation is Trireme's own: with running statistics
+
+
+def main():
+    arguments = [a for a in sys.argv[2:] if a != "--long"]
+    is_long = "--long" in sys.argv
+    oracle, names = sys.argv[1], arguments or list(MODELS)
+    failed = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            _, pixels, steps = MODELS[name]
+            for path, modes, trains in files(name, pathlib.Path(folder)):
+                print(path.stem, flush=True)
+                command = [oracle, path, f"3,{pixels},{pixels}", modes, str(LONG_STEPS if is_long else steps)]
+                if subprocess.run(command + list(PLANS if trains else ())).returncode:
+                    failed.append(path.stem)
+                path.unlink()
+    print("failed:", ", ".join(failed) if failed else "none")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
