@@ -104,7 +104,8 @@ std::vector<double> train_module(const torch::jit::Module& original, const Exper
     return at::cross_entropy_loss(module.forward({samples.data.to(at::kDouble)}).toTensor(), samples.target);
   };
   std::vector<double> losses;
-  const BatchSampler order = training_sampler(e, data);
+  const Batches batches(e, data);
+  const BatchSampler& order = batches.sampler();
   for (int64_t step = 0; step < steps; ++step) {
     const at::Tensor loss = loss_of(*data.train, order.batch(0, step));
     loss.backward();

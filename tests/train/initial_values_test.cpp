@@ -1,6 +1,7 @@
 // Weights of a file as the values that training begins with, under every kind of plan.
 #include "train/initial_weights.h"
 
+#include <cmath>
 #include <filesystem>
 
 #include "../base/expect_error.h"
@@ -20,11 +21,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr double kSize = 2;  // of weights times the root of what they add up
+
 /// Running statistics; LSTMs, whose gates are a dim of their own; fused projections, transposed, and a tied weight.
 std::vector<ModelSpec> specs() {
   using enum LearningTask;
-  return {{.name = "cifar-resnet18", .sample_shape = {3, 8, 8}, .classes = kClasses, .options = {{"width", 4}}},
-          {.name = "lstm-lm", .sample_shape = {5}, .classes = kClasses, .options = {{"width", 8}}, .task = language, .target_shape = {5}},
+  return {{.name = "cifar-resnet18", .sample_shape = {3, 16, 16}, .classes = kClasses, .options = {{"width", 4}}},
+          {.name = "lstm-lm", .sample_shape = {5}, .classes = kClasses, .options = {{"width", 8}, {"stateful", 0}}, .task = language, .target_shape = {5}},
           {.name = "gpt2",
            .sample_shape = {6},
            .classes = kClasses,
@@ -34,17 +37,20 @@ std::vector<ModelSpec> specs() {
            .vocabulary = kClasses}};
 }
 
-/// Values that no seed draws, as a file has them.
+/// Values that no seed draws, as a file has them: matrices of about the size of drawn ones, norms and statistics above zero.
 TensorMap file_of(const Model& model) {
   TensorMap weights;
-  const auto values = [](const std::string& name, const Shape& shape) {
+  const auto values = [](const std::string& name, const Shape& shape, double low, double high) {
     at::Tensor tensor = at::empty(shape);
     const Philox random(random_key(7, name));
-    for (int64_t i = 0; i < tensor.numel(); ++i) tensor.data_ptr<float>()[i] = float(0.1 + 0.3 * random.uniform(uint64_t(i)));
+    for (int64_t i = 0; i < tensor.numel(); ++i) tensor.data_ptr<float>()[i] = float(low + (high - low) * random.uniform(uint64_t(i)));
     return tensor;
   };
-  for (const ParameterSpec& spec : model.parameters()) weights[spec.name] = values(spec.name, spec.shape);
-  for (const BufferSpec& spec : model.buffers()) weights[spec.name] = values(spec.name, spec.shape);
+  for (const ParameterSpec& spec : model.parameters()) {
+    const double fan_in = double(element_count(spec.shape)) / double(spec.shape[0]), size = kSize / std::sqrt(fan_in);
+    weights[spec.name] = spec.full_precision ? values(spec.name, spec.shape, 0.5, 1) : values(spec.name, spec.shape, -size, size);
+  }
+  for (const BufferSpec& spec : model.buffers()) weights[spec.name] = values(spec.name, spec.shape, 0.5, 1);
   return in_file_shapes(model, weights);
 }
 
@@ -77,7 +83,7 @@ const std::vector<Case> kCases{{"single"},
                                {"zero1", 2, true},
                                {"zero2", 3, true},
                                {"zero3", 2, true},
-                               {"pipeline=2,micro_batches=3,schedule=pipedream", 2}};
+                               {"pipeline=2,schedule=pipedream", 2}};
 
 /// What the workers hold before any step, and the loss of an evaluation.
 struct Beginning {
@@ -159,7 +165,8 @@ TEST_F(InitialValues, FineTuningIsTheSameUnderEveryPlan) {
     const Model plain = make_model(spec);
     TensorMap file = file_of(plain);
     const Model model = from_file(plain, file);
-    const Comparison comparison{.tolerance = 1e-9, .batches = {7, 5, 2}};
+    // batch norm over few values makes much of rounding
+    const Comparison comparison{.tolerance = 1e-9, .batches = {12, 9, 8}};
     const Recipe recipe{"adam, ema", {.kind = OptimizerConfig::Kind::adam, .epsilon = 1e-3, .ema = 0.8}};
     for (const char* degrees : {"data=3", "tensor=2", "data=2,tensor=2", "data=2,sharding=zero1", "data=2,sharding=zero3"}) {
       SCOPED_TRACE(spec.name + " " + degrees);

@@ -75,7 +75,8 @@ struct Curve {
 class Comparison {
  public:
   Comparison(const std::string& file, const Shape& sample)
-      : module_(torch::jit::load(file)), sample_(sample), imported_(import_model(file, {.name = file, .sample_shape = sample})) {
+      : module_(torch::jit::load(file)), sample_(sample), imported_(import_model(file, {.name = file, .sample_shape = sample})),
+        model_(imported_.model.with_initial_values({.tensors = imported_.initial_values, .report = {}})) {
     at::manual_seed(11);
     data_ = at::randn(with_samples(sample, kSamples), at::kDouble);
     target_ = at::randint(classes(), {kSamples}, at::TensorOptions().dtype(at::kLong));
@@ -98,7 +99,7 @@ class Comparison {
     const std::string mode = training ? "training" : "evaluation";
     const Step expected(module_, training, data_, target_);
     std::map<std::string, at::Tensor> state;
-    for (const auto& [name, tensor] : *initial_values()) state[name] = channels_last(tensor.clone());
+    for (const auto& [name, tensor] : imported_.initial_values) state[name] = channels_last(tensor.clone());
     PlainRun run(imported_.model, state);
     const at::Tensor losses = run.forward(data_, target_, training);
     compare(mode + ", output", run.values[size_t(imported_.model.output())], expected.logits);
@@ -131,7 +132,6 @@ class Comparison {
 
  private:
   int64_t classes() const { return imported_.model.node(imported_.model.output()).sample_shape.back(); }
-  std::shared_ptr<const TensorMap> initial_values() const { return {std::shared_ptr<const TensorMap>(), &imported_.initial_values}; }
 
   void compare(const std::string& what, const at::Tensor& actual, const at::Tensor& expected, double tolerance = kTolerance,
                double smallest_scale = 1e-12) {
@@ -176,13 +176,13 @@ class Comparison {
 
   Curve run(int64_t steps, const Plan& plan) const {
     LockstepOptions options{.steps = steps, .precision = Precision::fp64,
-                            .worker = {.seed = 1, .batch_norm = BatchNormScope::global, .initial_values = initial_values()}};
+                            .worker = {.seed = 1, .batch_norm = BatchNormScope::global}};
     options.worker.optimizer.momentum = 0.9;
     std::vector<Batch> batches;
     for (int64_t step = 0; step < steps; ++step) batches.push_back(batch_of(step));
     options.one_pass = true;  // twenty steps' gradients of the larger models would fill the memory
     const std::vector<Snapshot> snapshots = run_lockstep(
-        imported_.model, plan, [&](int64_t step) { return batches[size_t(step)]; }, options);
+        model_, plan, [&](int64_t step) { return batches[size_t(step)]; }, options);
     Curve curve{.first = snapshots.front()};
     for (const Snapshot& snapshot : snapshots) curve.losses.push_back(snapshot.loss);
     return curve;
@@ -191,6 +191,7 @@ class Comparison {
   torch::jit::Module module_;
   Shape sample_;
   ImportedModel imported_;
+  Model model_;  ///< that begins as the module
   at::Tensor data_, target_;
   std::map<std::string, Curve> references_;
   double largest_ = 0;
