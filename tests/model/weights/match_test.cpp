@@ -9,7 +9,6 @@
 #include "model/layers/flatten.h"
 #include "model/layers/linear.h"
 #include "model/layers/lstm.h"
-#include "model/layers/mean_squared_error.h"
 #include "model/layers/softmax_cross_entropy.h"
 #include "model/weights/file_shapes.h"
 #include "support.h"
@@ -199,10 +198,10 @@ TEST(MatchWeights, TheReportStaysShort) {
 /// Hugging Face's Conv1D for queries, keys and values: the parts are in the middle.
 TEST(MatchWeights, TakesTheShapeOfFiles) {
   ModelBuilder b("conv1d");
-  const NodeId data = b.input("data", {6, 4}), target = b.input("target", {90});
+  const NodeId data = b.input("data", {6, 4}), target = b.input("target", {});
   const NodeId parts = b.layer<Linear>({data}, "c_attn", 4, 5, LinearOptions{.parts = 3, .transposed = true});
   const NodeId x = b.layer<Flatten>({parts}, "flatten");
-  const Model model = b.finish(x, b.layer<MeanSquaredError>({x, target}, "loss"));
+  const Model model = b.finish(x, b.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
   const at::Tensor weight = at::randn({4, 15}), bias = at::randn({15});
   const WeightsMatch match = match_weights(model, {{"c_attn.weight", weight}, {"c_attn.bias", bias}}, {}, "x.pt");
   EXPECT_TRUE(at::equal(match.tensors.at("c_attn.weight"), weight.view({4, 3, 5})));
