@@ -34,6 +34,11 @@ if(NOT PkgConfig_FOUND)
   trireme_missing(pkg-config pkg-config)
 endif()
 
+pkg_check_modules(cbc QUIET IMPORTED_TARGET GLOBAL cbc)
+if(NOT cbc_FOUND)
+  trireme_missing(CBC coinor-libcbc-dev)
+endif()
+
 # libtorch's own target drags in a C++14 flag set and every header folder; this one adds only what we compile against.
 add_library(trireme_torch INTERFACE)
 target_include_directories(trireme_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})

@@ -1,0 +1,51 @@
+// What a search over a graph file found.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+/// Nodes that one device, or several alike, work on.
+struct GraphStage {
+  std::vector<int> nodes;         ///< as numbered in the file's graph, ascending
+  std::string device = "device";  ///< "device" (PipeDream's model), "accelerator" or "cpu"
+  int replicas = 1;
+  double compute = 0;             ///< of the stage's nodes, before it is divided among replicas
+  double load = 0;                ///< what counts for the objective: with communication, per replica
+};
+
+/// Times are in the file's unit: seconds for PipeDream's profiles, whatever the file has for the other format.
+struct GraphPlan {
+  double objective = 0;
+  double lower_bound = 0;  ///< no plan is better than this; equal to the objective where the search came to its end
+  std::vector<GraphStage> stages;
+  size_t states = 0;       ///< order ideals searched; 0 where the search is not one over ideals
+  std::string proof;       ///< what the lower bound comes from
+};
+
+/// GraphPlan::proof of a search over order ideals. `states`: 0 where there were too many to list.
+std::string proof_in_words(size_t states, bool complete);
+
+/// Until when a search may go on.
+class Deadline {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// `seconds` from now; nullopt: never.
+  explicit Deadline(std::optional<double> seconds) {
+    if (seconds) end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*seconds));
+  }
+  bool passed() const { return end_ && Clock::now() >= *end_; }
+  std::optional<double> seconds_left() const {
+    if (!end_) return std::nullopt;
+    return std::chrono::duration<double>(*end_ - Clock::now()).count();
+  }
+
+ private:
+  std::optional<Clock::time_point> end_;
+};
+
+}  // namespace trireme

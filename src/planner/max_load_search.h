@@ -1,0 +1,74 @@
+// Dynamic program over (order ideal, devices used up to it): the core of plan_max_load.
+#pragma once
+
+#include <vector>
+
+#include "planner/color_graph.h"
+#include "planner/graph_plan.h"
+#include "planner/order_ideals.h"
+
+namespace trireme {
+
+struct DeviceLimits {
+  int accelerators = 0, cpus = 0;
+  double memory = 0;  ///< bytes of an accelerator
+};
+
+/// Classes that one device holds.
+struct DevicePart {
+  std::vector<int> classes;
+  bool on_cpu = false;
+  double compute = 0, load = 0;
+};
+
+/// Finds the placement with the smallest largest load, if one is below a bound.
+///
+/// Ideals are left out that cannot be reached, or leave too much work, with every device below the bound. What remains is few where
+/// the bound is tight: then each ideal is paired with those before it directly. Else all smaller ideals are walked through from it, one
+/// class more at a time leaving it for the part between the two, with communication kept up to date class by class.
+class MaxLoadSearch {
+ public:
+  MaxLoadSearch(const OrderIdeals& ideals, const ColorGraph& graph, const DeviceLimits& limits);
+
+  /// The parts in order of the data; empty where no placement is below `bound`. `complete`: whether the deadline left time to look at
+  /// all.
+  std::vector<DevicePart> run(double bound, const Deadline& deadline, bool& complete);
+
+ private:
+  struct Choice {
+    int32_t from = -1;  ///< the ideal before the device's part
+    bool on_cpu = false;
+  };
+
+  size_t cell(size_t ideal, int cpus, int accelerators) const { return (ideal * size_t(limits_.cpus + 1) + size_t(cpus)) * columns_ + size_t(accelerators); }
+  double capacity(int cpus, int accelerators, double bound) const;
+  bool is_useful(size_t ideal, double bound) const;
+  void pair_directly(size_t ideal, double bound);
+  void walk(size_t ideal, size_t at, double bound);
+  void try_part(size_t ideal, size_t from, double communication, double bound);
+  void drop_hopeless(size_t ideal, double bound);
+  bool fits_somewhere(size_t from, size_t to, double bound) const;
+  double communication_between(size_t from, size_t to) const;
+  bool crosses(int output) const;
+  void flip(int klass);
+  std::vector<DevicePart> parts() const;
+
+  const OrderIdeals& ideals_;
+  const ColorGraph& graph_;
+  DeviceLimits limits_;
+  size_t columns_;
+  double cpu_share_ = 0;  ///< the most accelerator time that one CPU takes over per unit of its own
+  std::vector<double> cpu_, accelerator_, bytes_, cpu_only_;  ///< sums over each ideal; cpu_only_: number of classes
+  std::vector<double> best_;     ///< by cell: smallest largest load
+  std::vector<Choice> choice_;   ///< by cell
+  std::vector<char> reached_;    ///< per ideal: some cell is below the bound
+  std::vector<size_t> all_reached_;
+  std::vector<uint32_t> seen_;   ///< per ideal: the walk it was last seen in
+
+  std::vector<VertexSet> readers_;  ///< per output
+  std::vector<char> inside_;     ///< per class: in the part
+  std::vector<int> readers_in_;  ///< per output: readers in the part
+  double communication_ = 0;     ///< of the part
+};
+
+}  // namespace trireme

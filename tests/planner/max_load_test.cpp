@@ -1,0 +1,172 @@
+// The max-load model: the planner against brute force over all assignments of colours to devices.
+#include "planner/max_load.h"
+
+#include <limits>
+#include <map>
+#include <set>
+
+#include "../base/expect_error.h"
+#include "random_graphs.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// The largest load of nodes on devices, `is_cpu` of each; infinity where it is not allowed.
+double largest_load(const PlacementProblem& problem, const std::vector<int>& device, const std::vector<bool>& is_cpu) {
+  std::vector<double> load(is_cpu.size(), 0), bytes(is_cpu.size(), 0);
+  for (size_t v = 0; v < device.size(); ++v) {
+    const size_t mine = size_t(device[v]);
+    const PlacementNode& node = problem.nodes[v];
+    if (!is_cpu[mine] && !node.on_accelerator) return kInfinity;
+    load[mine] += is_cpu[mine] ? node.cpu : node.accelerator;
+    bytes[mine] += node.bytes;
+    std::set<int> others;
+    for (int next : problem.edges.successors[v])
+      if (device[size_t(next)] != device[v]) others.insert(device[size_t(next)]);
+    if (others.empty()) continue;
+    if (!is_cpu[mine]) load[mine] += node.send;
+    for (int other : others)
+      if (!is_cpu[size_t(other)]) load[size_t(other)] += node.send;
+  }
+  double worst = 0;
+  for (size_t d = 0; d < is_cpu.size(); ++d) {
+    if (!is_cpu[d] && bytes[d] > problem.memory) return kInfinity;
+    worst = std::max(worst, load[d]);
+  }
+  return worst;
+}
+
+/// Devices in the order of the data: every mix of accelerators and CPUs, every assignment that no forward edge runs against.
+double brute_force(const PlacementProblem& problem) {
+  std::map<int, std::vector<int>> colors;
+  for (size_t v = 0; v < problem.nodes.size(); ++v) colors[problem.nodes[v].color.value_or(-1 - int(v))].push_back(int(v));
+  std::vector<std::vector<int>> classes;
+  for (const auto& [color, nodes] : colors) classes.push_back(nodes);
+  const int devices = problem.accelerators + problem.cpus;
+  double best = kInfinity;
+  for (unsigned cpus = 0; cpus < 1u << devices; ++cpus) {
+    if (__builtin_popcount(cpus) != problem.cpus) continue;
+    std::vector<bool> is_cpu;
+    for (int d = 0; d < devices; ++d) is_cpu.push_back(cpus >> d & 1);
+    std::vector<int> choice(classes.size(), 0), device(problem.nodes.size());
+    for (size_t c = 0; c < classes.size();) {
+      for (size_t k = 0; k < classes.size(); ++k)
+        for (int v : classes[k]) device[size_t(v)] = choice[k];
+      bool ordered = true;
+      for (size_t v = 0; v < device.size(); ++v)
+        for (int next : problem.edges.successors[v])
+          if (!problem.nodes[size_t(next)].backward && device[v] > device[size_t(next)]) ordered = false;
+      if (ordered) best = std::min(best, largest_load(problem, device, is_cpu));
+      for (c = 0; c < classes.size() && ++choice[c] == devices; ++c) choice[c] = 0;
+    }
+  }
+  return best;
+}
+
+TEST(MaxLoad, FindsTheOptimumOfRandomGraphs) {
+  const uint64_t seed = 41;
+  Random random(seed);
+  int infeasible = 0;
+  for (int round = 0; round < 150; ++round) {
+    SCOPED_TRACE(fmt::format("seed {}, round {}", seed, round));
+    PlacementProblem problem = random_placement(random, round < 140 ? 1 + int(random() % 5) : 6 + int(random() % 4), random() % 3 != 0);
+    if (problem.nodes.size() > 12) problem.accelerators = std::min(problem.accelerators, 2), problem.cpus = 1;
+    if (problem.accelerators > 0 && random() % 3 == 0) {
+      problem.cpus = 0;
+      for (PlacementNode& node : problem.nodes) node.on_accelerator = true;
+    }
+    const double best = brute_force(problem);
+    if (best == kInfinity) {
+      ++infeasible;
+      expect_error(Blame::user, {"file", "bytes", "missing per device"}, [&] { plan_max_load(problem, "file"); });
+      continue;
+    }
+    const GraphPlan plan = plan_max_load(problem, "file");
+    ASSERT_NEAR(plan.objective, best, 1e-9 * best);
+    EXPECT_NEAR(plan.lower_bound, plan.objective, 1e-9 * best);
+    // the plan itself, evaluated from nothing but its nodes
+    std::vector<int> device(problem.nodes.size(), -1);
+    std::vector<bool> is_cpu;
+    for (const GraphStage& stage : plan.stages) {
+      for (int v : stage.nodes) device[size_t(v)] = int(is_cpu.size());
+      is_cpu.push_back(stage.device == "cpu");
+    }
+    EXPECT_NEAR(largest_load(problem, device, is_cpu), best, 1e-9 * best);
+  }
+  EXPECT_GT(infeasible, 3);
+}
+
+TEST(MaxLoad, NeverGetsWorseWithMore) {
+  const uint64_t seed = 5;
+  Random random(seed);
+  for (int round = 0; round < 60; ++round) {
+    SCOPED_TRACE(fmt::format("seed {}, round {}", seed, round));
+    PlacementProblem problem = random_placement(random, 3 + int(random() % 9), random() % 2 == 0);
+    problem.cpus = std::max(problem.cpus, 1);
+    const double best = plan_max_load(problem, "file").objective * (1 + 1e-9);
+    PlacementProblem more = problem;
+    ++more.accelerators;
+    EXPECT_LE(plan_max_load(more, "file").objective, best);
+    more = problem;
+    ++more.cpus;
+    EXPECT_LE(plan_max_load(more, "file").objective, best);
+    more = problem;
+    more.memory *= 2;
+    EXPECT_LE(plan_max_load(more, "file").objective, best);
+    more = problem;
+    for (PlacementNode& node : more.nodes) node.send /= 2;
+    EXPECT_LE(plan_max_load(more, "file").objective, best);
+  }
+}
+
+TEST(MaxLoad, KnownCases) {
+  Random random(17);
+  PlacementProblem problem = random_placement(random, 6, true);
+  for (PlacementNode& node : problem.nodes) node.on_accelerator = true;
+  problem.memory = 1e9;
+  double work = 0, cpu = 0, largest = 0;
+  std::map<int, double> colors;
+  for (PlacementNode& node : problem.nodes) {
+    work += node.accelerator;
+    cpu += node.cpu;
+    largest = std::max(largest, colors[*node.color] += node.accelerator);
+  }
+  problem.accelerators = 1;
+  problem.cpus = 0;
+  EXPECT_NEAR(plan_max_load(problem, "file").objective, work, 1e-12 * work);
+  problem.accelerators = 0;
+  problem.cpus = 1;
+  EXPECT_NEAR(plan_max_load(problem, "file").objective, cpu, 1e-12 * cpu);
+  // nothing to send, a device for each colour: the slowest colour, or a circle of colours that must stay together
+  for (PlacementNode& node : problem.nodes) node.send = 0;
+  problem.accelerators = 6;
+  problem.cpus = 0;
+  EXPECT_GE(plan_max_load(problem, "file").objective, largest * (1 - 1e-12));
+}
+
+TEST(MaxLoad, SaysHowManyBytesAreMissing) {
+  PlacementProblem problem;
+  for (int v = 0; v < 3; ++v) {
+    PlacementNode node;
+    node.name = fmt::format("n{}", v);
+    node.accelerator = 1;
+    node.bytes = 600;
+    problem.nodes.push_back(node);
+  }
+  problem.edges = make_dag(3, std::vector<std::pair<int, int>>{{0, 1}, {1, 2}});
+  problem.accelerators = 2;
+  problem.memory = 1000;
+  expect_error(Blame::user, {"f.json", "2 x", "200 bytes", "missing per device", "1200 bytes"}, [&] { plan_max_load(problem, "f.json"); });
+  problem.memory = 1200;
+  EXPECT_DOUBLE_EQ(plan_max_load(problem, "f.json").objective, 2);
+  problem.accelerators = 0;
+  expect_error(Blame::user, {"f.json", "no devices"}, [&] { plan_max_load(problem, "f.json"); });
+  problem.accelerators = 2;
+  problem.nodes[1].on_accelerator = false;
+  expect_error(Blame::user, {"f.json", "n1", "CPU only"}, [&] { plan_max_load(problem, "f.json"); });
+}
+
+}  // namespace
+}  // namespace trireme
