@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -59,10 +60,10 @@ std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan, const s
   return snapshots;
 }
 
-double relative_difference(const at::Tensor& a, const at::Tensor& b) {
-  const double scale = b.abs().max().item<double>();
+double relative_difference(const at::Tensor& a, const at::Tensor& b, double floor) {
+  const double largest = b.abs().max().item<double>(), scale = std::max(largest, floor);
   const double difference = (a - b).abs().max().item<double>();
-  if (!std::isfinite(scale) || !std::isfinite(difference)) return std::numeric_limits<double>::infinity();
+  if (!std::isfinite(largest) || !std::isfinite(difference)) return std::numeric_limits<double>::infinity();
   if (difference == 0) return 0;
   return scale > 0 ? difference / scale : difference;
 }

@@ -38,8 +38,8 @@ struct LockstepOptions {
 std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan, const std::function<Batch(int64_t step)>& batch_of,
                                    const LockstepOptions& options);
 
-/// Largest |a - b| relative to the largest |b| of the tensor (0 when both are all zero). Infinite where
-/// either holds an infinity or a NaN: nothing is proven then.
-double relative_difference(const at::Tensor& a, const at::Tensor& b);
+/// Largest |a - b| relative to the largest |b| of the tensor, or to `floor` where that is larger (0 when both are all zero). Infinite
+/// where either holds an infinity or a NaN: nothing is proven then.
+double relative_difference(const at::Tensor& a, const at::Tensor& b, double floor = 0);
 
 }  // namespace trireme

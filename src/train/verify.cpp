@@ -14,6 +14,19 @@
 #include "train/lockstep.h"
 
 namespace trireme {
+namespace {
+
+constexpr double kNegligible = 1e-4;  // see VerifyRow
+
+double largest_of(const std::vector<at::Tensor>& tensors) {
+  double largest = 0;
+  for (const at::Tensor& tensor : tensors)
+    if (tensor.defined()) largest = std::max(largest, tensor.abs().max().item<double>());
+  return std::isfinite(largest) ? largest : 0;
+}
+
+}  // namespace
+
 const char* name_of(BatchNormScope scope) {
   switch (scope) {
     case BatchNormScope::local: return "local";
@@ -80,6 +93,8 @@ VerifyResult verify(const Experiment& experiment, const Model& model, const Task
   auto expected = run_lockstep(model, single, batch_of, options);
   auto actual = run_lockstep(model, plan, batch_of, options);
   for (size_t s = 0; s < expected.size(); ++s) {
+    const double parameter_floor = kNegligible * largest_of(expected[s].parameters);
+    const double gradient_floor = kNegligible * largest_of(expected[s].gradients);
     const double loss_difference = std::abs(actual[s].loss - expected[s].loss) / std::abs(expected[s].loss);
     // a NaN compares as no difference: it must not pass
     result.loss_difference = std::isfinite(loss_difference) ? std::max(result.loss_difference, loss_difference)
@@ -90,10 +105,10 @@ VerifyResult verify(const Experiment& experiment, const Model& model, const Task
       if (s == 0) result.rows.push_back({name, 0, 0});
       VerifyRow& row = result.rows[e];
       row.parameter_difference =
-          std::max(row.parameter_difference, relative_difference(actual[s].parameters[a], expected[s].parameters[e]));
+          std::max(row.parameter_difference, relative_difference(actual[s].parameters[a], expected[s].parameters[e], parameter_floor));
       if (expected[s].gradients[e].defined())  // not frozen
         row.gradient_difference =
-            std::max(row.gradient_difference, relative_difference(actual[s].gradients[a], expected[s].gradients[e]));
+            std::max(row.gradient_difference, relative_difference(actual[s].gradients[a], expected[s].gradients[e], gradient_floor));
     }
   }
   return result;

@@ -20,6 +20,13 @@ TEST(RelativeDifference, Values) {
   EXPECT_EQ(relative_difference(at::full({3}, 0.5), at::zeros({3})), 0.5);
 }
 
+TEST(RelativeDifference, IsHeldToAFloorWhereTheTensorIsSmaller) {
+  const at::Tensor noise = at::full({3}, 1e-17, at::kDouble), other = at::full({3}, -1e-17, at::kDouble), b = at::full({3}, 2.0, at::kDouble);
+  EXPECT_DOUBLE_EQ(relative_difference(noise, other), 2);
+  EXPECT_DOUBLE_EQ(relative_difference(noise, other, 1e-4), 2e-13);
+  EXPECT_DOUBLE_EQ(relative_difference(b + 0.5, b, 1e-4), 0.25);
+}
+
 /// Comparisons with NaN are false: without care a diverged run would pass.
 TEST(RelativeDifference, NothingIsProvenByNaNs) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
