@@ -16,9 +16,9 @@ namespace {
 
 constexpr int kRuns = 4;  // the first warms up
 
-Batch random_batch(const Model& model, int64_t samples) {
+Batch random_batch(const Model& model, int64_t samples, bool tokens) {
   const auto& readers = model.consumers(0);
-  const bool is_embedded = std::any_of(readers.begin(), readers.end(),
+  const bool is_embedded = tokens || std::any_of(readers.begin(), readers.end(),
                                        [&](NodeId id) { return model.node(id).layer->kind() == "embedding"; });
   auto load = [&model, is_embedded](Range range) {
     std::vector<at::Tensor> inputs;
@@ -37,7 +37,7 @@ Batch random_batch(const Model& model, int64_t samples) {
 
 }  // namespace
 
-std::vector<double> profile_layers(const Model& model, Precision precision, int64_t samples, uint64_t seed) {
+std::vector<double> profile_layers(const Model& model, Precision precision, int64_t samples, uint64_t seed, bool tokens) {
   Plan plan = named_plan("single", model, Cluster::uniform(1), samples, {});
   Program program = compile(model, plan, {.segment_per_layer = true, .mixed_precision = precision == Precision::bf16});
   std::vector<double> least(model.nodes().size(), std::numeric_limits<double>::infinity());
@@ -46,7 +46,7 @@ std::vector<double> profile_layers(const Model& model, Precision precision, int6
   run_crew(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, {.seed = seed});
     for (int run = 0; run < kRuns; ++run) {
-      StepOutcome outcome = worker.train({.step = run, .batch = random_batch(model, samples), .trace = true});
+      StepOutcome outcome = worker.train({.step = run, .batch = random_batch(model, samples, tokens), .trace = true});
       std::vector<double> seconds(model.nodes().size(), 0.0);
       std::erase_if(outcome.events, [](const Event& event) { return event.kind == EventKind::wait; });
       for (size_t i = 0; i < outcome.events.size(); ++i) {

@@ -277,6 +277,7 @@ Model build_model(Experiment& experiment, const TaskData& data) {
   check_target(experiment, set.task());
   check_beam(experiment, set.task());
   check_padding(experiment, set);
+  experiment.tokens = tokens;
   const ModelSpec spec = spec_of(experiment, set);
   if (!imported) return make_model(spec);
   ImportedModel model = import_model(experiment.model_file, spec);

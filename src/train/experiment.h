@@ -64,6 +64,7 @@ struct Experiment {
   LearningRateSchedule schedule;
   double clip_norm = 0;                        ///< 0: no clipping
 
+  bool tokens = false;                         ///< what build_model found: the data are token ids
   std::vector<std::string> model_notes;        ///< what build_model found to say of a file's model, one line each; rows have them as warnings
   std::optional<bool> save_weights;            ///< not set: unless they are huge (kLargestSavedUnasked)
 };

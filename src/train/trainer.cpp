@@ -351,7 +351,7 @@ Plan make_plan(const std::string& name, const Experiment& experiment, const Mode
   Plan draft = named_plan(name, model, cluster, experiment.batch, {}, experiment.micro_batches);
   if (draft.stages.size() == 1) return draft;
   const int64_t samples = std::max<int64_t>(1, experiment.batch / draft.micro_batches / draft.layers.back().data);
-  return named_plan(name, model, cluster, experiment.batch, profile_layers(model, experiment.precision, samples, experiment.seed),
+  return named_plan(name, model, cluster, experiment.batch, profile_layers(model, experiment.precision, samples, experiment.seed, experiment.tokens),
                     experiment.micro_batches);
 }
 

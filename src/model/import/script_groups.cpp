@@ -157,7 +157,11 @@ class Grouping {
       script.parameters.push_back({value.name, value.sizes, init_like(draft_.file.parameters.at(value.name))});
       return;
     }
-    check_internal(draft_.form(id).has_value(), "a layer reads what can go from layer to layer");
+    check_internal(draft_.form(id).has_value() || value.producer >= 0, "the data can go from layer to layer");
+    if (!draft_.form(id))
+      fail_at(draft_.file.path, *draft_.op(value.producer).node,
+              "gives what no layer can hand on to another: a mask, complex numbers, or parameters repeated for every sample",
+              "let broadcasting repeat parameters (x + weight), and read masks only where they are made (masked_fill)");
     script.inputs.push_back({id, *draft_.form(id)});
   }
 
