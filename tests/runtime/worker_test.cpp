@@ -296,5 +296,12 @@ TEST(Profile, SecondsOfEveryLayer) {
   EXPECT_GT(seconds[size_t(model.find("conv2"))], seconds[size_t(model.find("fc2"))]);
 }
 
+/// Nothing that reads the data is an embedding: a slice hands the tokens on.
+TEST(Profile, IsToldOfTokens) {
+  const Model model = make_model({.name = "gnmt", .sample_shape = {6}, .classes = 9, .options = {{"layers", 2}, {"width", 4}},
+                                  .task = LearningTask::translation, .target_shape = {3}, .vocabulary = 9});
+  for (const double seconds : profile_layers(model, Precision::fp32, 2, 1, /*tokens=*/true)) EXPECT_TRUE(std::isfinite(seconds));
+}
+
 }  // namespace
 }  // namespace trireme
