@@ -1,7 +1,9 @@
-// The devices that a plan may use.
+// The devices that a plan may use: what a run on this machine has, or what a cluster file describes (plan/cluster_file.h).
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace trireme {
@@ -9,14 +11,60 @@ namespace trireme {
 struct Device {
   int64_t memory = 0;  ///< bytes for tensors; 0: no limit
   double speed = 1;    ///< relative to the others
+  int kind = -1;       ///< index into Cluster::kinds; -1: measured, not described
+  int node = 0;
+};
+
+/// What a device can do, from its datasheet and two fitted numbers. An operator of w FLOPs that touches b bytes takes
+///   launch + max(w / (peak_flops * efficiency(w)), b / memory_bandwidth),  efficiency(w) = greatest_efficiency * w / (w + half_work).
+/// An approximation: whoever shows a number that comes from it says so.
+struct DeviceKind {
+  std::string name;                          ///< "V100"
+  std::map<std::string, double> peak_flops;  ///< FLOP/s by precision: "fp32", "bf16", "fp64"
+  double memory_bandwidth = 0;               ///< bytes/s
+  int64_t memory = 0;                        ///< bytes
+  double launch = 0;                         ///< seconds that an operator takes however small it is
+  double greatest_efficiency = 1;            ///< of the peak, for large operators
+  double half_work = 0;                      ///< FLOPs of an operator that reaches half of that
+  std::string source;
+};
+
+/// A connection. Transfers in opposite directions do not disturb each other.
+struct Link {
+  double bandwidth = 0;  ///< bytes/s in each direction; 0: free
+  double latency = 0;    ///< seconds of a message without bytes
+  bool shared = false;   ///< one for all devices of a node (PCIe through the host); else every device has its own
+};
+
+struct ClusterNode {
+  Link link;                  ///< between its devices
+  double price_per_hour = 0;  ///< 0: not known
+};
+
+/// Snapshot of what renting costs; nothing is looked up.
+struct PriceTag {
+  std::string currency = "USD";
+  std::string instance;  ///< "p3.16xlarge"
+  std::string date;      ///< ISO 8601
+  std::string source;
 };
 
 struct Cluster {
-  std::vector<Device> devices;
+  std::string name;
+  std::vector<Device> devices;    ///< node by node
+  std::vector<DeviceKind> kinds;  ///< none for devices of this machine
+  std::vector<ClusterNode> nodes;
+  Link network;                   ///< between nodes: every node has one such connection, which its devices share
+  bool overlaps = true;           ///< devices compute and communicate at once (GPUs with streams); false: one after the other
+  double compute_slowdown = 1;    ///< of computing while the device communicates
+  double transfer_slowdown = 1;   ///< of communicating while the device computes
+  PriceTag price;
 
   int size() const { return int(devices.size()); }
   static Cluster uniform(int devices, int64_t memory = 0) {
-    return {std::vector<Device>(size_t(devices), Device{.memory = memory})};
+    Cluster cluster;
+    cluster.devices.assign(size_t(devices), Device{.memory = memory});
+    return cluster;
   }
 };
 
