@@ -86,6 +86,23 @@ ExchangedAxes exchanged_axes(const Layout& from, const Layout& to) {
   return {!everywhere, !everywhere};
 }
 
+std::vector<NeededUpdate> updates_needed(const Program& program, const Instruction& i) {
+  const bool reads = i.code == OpCode::forward;
+  const bool writes = i.code == OpCode::backward || i.code == OpCode::backward_input || i.code == OpCode::backward_weight;
+  if (!program.training || program.private_replicas || !(reads || writes)) return {};
+  if (size_t(i.index) >= program.segment_buckets.size()) return {};
+  int delay = 0;
+  if (reads) {
+    const std::vector<OpId>& ops = program.segments[size_t(i.index)].ops;
+    for (size_t k = 0; k < ops.size(); ++k)
+      delay = k == 0 ? program.ops[size_t(ops[k])].delay : std::min(delay, program.ops[size_t(ops[k])].delay);
+  }
+  std::vector<NeededUpdate> needs;
+  for (BucketId b : program.segment_buckets[size_t(i.index)])
+    if (!program.buckets[size_t(b)].contributors.empty()) needs.push_back({b, delay + 1});
+  return needs;
+}
+
 Role Meetings::role_of(int rank, const Instruction& instruction) {
   const Exchange& exchange = exchange_of(instruction);
   const bool is_taker = takes(instruction.code, program_.private_replicas);

@@ -35,6 +35,14 @@ struct Role {
   int index = -1;  ///< place of the rank in the channel's members (post, join) or receivers (take)
 };
 
+/// All optimizer steps of a bucket, by all its holders, for the batch of `before` batches ago.
+struct NeededUpdate {
+  BucketId bucket;
+  int before;
+};
+/// Which of them an instruction waits for, besides its meeting. Only shared replicas wait for each other's (see walk()).
+std::vector<NeededUpdate> updates_needed(const Program& program, const Instruction& instruction);
+
 /// Meetings are found when first asked for and kept. The program and the model outlive it. Used by one thread.
 ///
 /// - send, receive: a receiver takes from the workers that hold a part of its region. Where both layouts shard an axis alike, and

@@ -73,16 +73,10 @@ struct Updates {
   std::vector<int> done;  // by holder: optimizer steps so far
 };
 
-/// Something that a site waits for besides its meeting: all optimizer steps of a bucket for the batch of `before` batches ago.
-struct Needed {
-  BucketId bucket;
-  int before;
-};
-
 /// A distinct (code, index, adjoint) of a list: instructions that differ only in the micro-batch meet the same ranks.
 struct Sites {
   std::vector<int> of;                  // by position in the list
-  std::vector<std::vector<Needed>> needs;  // by site
+  std::vector<std::vector<NeededUpdate>> needs;  // by site: besides its meeting
 };
 
 class Walker {
@@ -136,28 +130,10 @@ class Walker {
     std::map<std::tuple<OpCode, int, bool>, int> known;
     for (const Instruction& i : list) {
       const auto [it, is_new] = known.try_emplace({i.code, i.index, i.adjoint}, int(sites.needs.size()));
-      if (is_new) sites.needs.push_back(needs_of(i));
+      if (is_new) sites.needs.push_back(updates_needed(program_, i));
       sites.of.push_back(it->second);
     }
     return sites;
-  }
-
-  /// See walk(): only shared replicas wait for each other's optimizer steps.
-  std::vector<Needed> needs_of(const Instruction& i) const {
-    const bool reads = i.code == OpCode::forward;
-    const bool writes = i.code == OpCode::backward || i.code == OpCode::backward_input || i.code == OpCode::backward_weight;
-    if (!program_.training || program_.private_replicas || !(reads || writes)) return {};
-    if (size_t(i.index) >= program_.segment_buckets.size()) return {};
-    int delay = 0;
-    if (reads) {
-      const std::vector<OpId>& ops = program_.segments[size_t(i.index)].ops;
-      for (size_t k = 0; k < ops.size(); ++k)
-        delay = k == 0 ? program_.ops[size_t(ops[k])].delay : std::min(delay, program_.ops[size_t(ops[k])].delay);
-    }
-    std::vector<Needed> needs;
-    for (BucketId b : program_.segment_buckets[size_t(i.index)])
-      if (!program_.buckets[size_t(b)].contributors.empty()) needs.push_back({b, delay + 1});
-    return needs;
   }
 
   const Role& role_at(int rank) {
@@ -222,7 +198,7 @@ class Walker {
 
   /// Moves `begin` to when they are there.
   bool updates_there(int rank, int batch, double& begin) {
-    for (const Needed& need : sites(rank).needs[size_t(current_site(rank))]) {
+    for (const NeededUpdate& need : sites(rank).needs[size_t(current_site(rank))]) {
       if (batch < need.before) continue;
       Updates::Batch& updates = updates_[size_t(need.bucket)].batches[size_t(batch - need.before)];
       if (updates.steps < int(program_.buckets[size_t(need.bucket)].holders.size())) {
@@ -330,7 +306,7 @@ class Walker {
     const Instruction& i = current(rank);
     const int batch = batch_of(rank);
     std::vector<int> absent;
-    for (const Needed& need : sites(rank).needs[size_t(current_site(rank))]) {
+    for (const NeededUpdate& need : sites(rank).needs[size_t(current_site(rank))]) {
       const std::vector<int>& holders = program_.buckets[size_t(need.bucket)].holders;
       for (size_t h = 0; h < holders.size(); ++h)
         if (batch >= need.before && updates_[size_t(need.bucket)].done[h] <= batch - need.before) absent.push_back(holders[h]);

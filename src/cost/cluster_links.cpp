@@ -1,0 +1,119 @@
+#include "cost/cluster_links.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace trireme {
+namespace {
+
+/// A link that is said to be free has room for everything.
+constexpr double kUnlimited = 1e18;
+
+/// Rounds of messages and bytes that leave each of n members, in units of the tensor, for a ring.
+struct Ring {
+  double rounds = 0, doubling_rounds = 0, bytes = 0;
+};
+
+Ring ring_of(RedistributionKind kind, int n) {
+  const double part = double(n - 1) / n, log = std::ceil(std::log2(double(n)));
+  switch (kind) {
+    case RedistributionKind::all_reduce: return {2.0 * (n - 1), 2 * log, 2 * part};
+    case RedistributionKind::all_gather:
+    case RedistributionKind::reduce_scatter: return {double(n - 1), log, part};
+    case RedistributionKind::all_to_all: return {double(n - 1), double(n - 1), part};
+    case RedistributionKind::send_receive: return {1, 1, 1};
+    case RedistributionKind::none:
+    case RedistributionKind::slice: break;
+  }
+  return {};
+}
+
+}  // namespace
+
+ClusterLinks::ClusterLinks(const Cluster& cluster) : cluster_(cluster) {
+  const auto add = [&](const Link& link) {
+    pools_.push_back({Pool::Kind::link, (link.bandwidth > 0 ? link.bandwidth : kUnlimited) / cluster_.transfer_slowdown});
+    return int(pools_.size()) - 1;
+  };
+  std::map<int, int> shared;  // node: pool
+  for (const Device& device : cluster_.devices) {
+    const Link& link = cluster_.nodes.at(size_t(device.node)).link;
+    if (!link.shared) egress_.push_back(add(link));
+    else {
+      if (!shared.count(device.node)) shared[device.node] = add(link);
+      egress_.push_back(shared[device.node]);
+    }
+  }
+  for (size_t n = 0; n < cluster_.nodes.size(); ++n) {
+    network_out_.push_back(add(cluster_.network));
+    network_in_.push_back(add(cluster_.network));
+  }
+}
+
+Demand ClusterLinks::collective(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike) const {
+  const int n = int(ranks.size());
+  if (n < 2) return {};
+  std::map<int, std::vector<int>> by_node;
+  for (int rank : ranks) by_node[node_of(rank)].push_back(rank);
+  const int nodes = int(by_node.size());
+  const double near = cluster_.nodes[size_t(by_node.begin()->first)].link.latency;
+  const Ring ring = ring_of(kind, n);
+  Demand demand;
+  if (nodes == 1) {
+    demand.fixed = std::min(ring.rounds, ring.doubling_rounds) * near;
+    const int together = cluster_.nodes[size_t(by_node.begin()->first)].link.shared ? alike : 1;
+    for (int rank : ranks) demand.shares.push_back({egress_of(rank), ring.bytes * bytes * together, 1, together});
+    return demand;
+  }
+
+  // one ring through all members, that enters and leaves each node once: every round waits for the slowest link
+  const double flat_latency = std::min(ring.rounds, ring.doubling_rounds) * cluster_.network.latency;
+  // two levels
+  const int inside = n / nodes;
+  const Ring within = ring_of(kind == RedistributionKind::all_to_all ? RedistributionKind::send_receive : kind, std::max(inside, 1));
+  const Ring across = ring_of(kind, nodes);
+  const double two_latency = std::min(within.rounds, within.doubling_rounds) * near +
+                             std::min(across.rounds, across.doubling_rounds) * cluster_.network.latency;
+  const bool two_levels = inside > 1 && inside * nodes == n && kind != RedistributionKind::all_to_all && two_latency < flat_latency;
+  demand.fixed = two_levels ? two_latency : flat_latency;
+  for (const auto& [node, members] : by_node) {
+    double out = two_levels ? across.bytes * bytes : ring.bytes * bytes;
+    if (kind == RedistributionKind::all_to_all)  // everything for members elsewhere leaves the node
+      out = bytes * double(members.size()) * double(n - int(members.size())) / n;
+    demand.shares.push_back({network_out(node), out * alike, 1, alike});
+    demand.shares.push_back({network_in(node), out * alike, 1, alike});
+    for (int rank : members)
+      if (members.size() > 1) demand.shares.push_back({egress_of(rank), (two_levels ? within.bytes : ring.bytes) * bytes});
+  }
+  return demand;
+}
+
+Demand ClusterLinks::giving(double bytes, std::span<const int> ranks, int rank, int alike) const {
+  if (ranks.size() < 2) return {};
+  const Demand whole = collective(RedistributionKind::all_gather, bytes, ranks, 1);
+  const int node = node_of(rank);
+  const auto members = std::count_if(ranks.begin(), ranks.end(), [&](int r) { return node_of(r) == node; });
+  const bool together = cluster_.nodes[size_t(node)].link.shared;
+  Demand own{whole.fixed, {}};
+  std::set<int> taken;  // a node's shared link stands there once per member
+  for (const Share& share : whole.shares) {
+    const bool network = share.pool == network_out(node) || share.pool == network_in(node);
+    if ((!network && share.pool != egress_of(rank)) || !taken.insert(share.pool).second) continue;
+    const int users = network || together ? alike : 1;
+    own.shares.push_back({share.pool, share.amount / (network ? double(members) : 1) * users, 1, users});
+  }
+  return own;
+}
+
+Demand ClusterLinks::message(int from, int to, double bytes, int alike) const {
+  if (from == to) return {};
+  const int source = node_of(from), target = node_of(to);
+  const Link& link = cluster_.nodes[size_t(source)].link;
+  const int together = link.shared ? alike : 1;
+  if (source == target) return {link.latency, {{egress_of(from), bytes * together, 1, together}}};
+  return {cluster_.network.latency, {{network_out(source), bytes * alike, 1, alike}, {network_in(target), bytes * alike, 1, alike}}};
+}
+
+}  // namespace trireme

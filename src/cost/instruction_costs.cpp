@@ -1,0 +1,229 @@
+#include "cost/instruction_costs.h"
+
+#include <c10/core/ScalarType.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "program/meetings.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kIndexBytes = 8;
+
+/// Samples that this rank's data shard has of `samples`.
+int64_t share_of_rank(const Layout& layout, int rank, int64_t samples) {
+  const Mesh& mesh = layout.mesh;
+  if (!layout.data.is_shard() || layout.data.dim != 0) return samples;
+  const int index = mesh.data_index(rank);
+  return (mesh.shares.empty() ? share_of(samples, mesh.data, index) : share_of(samples, mesh.shares, index)).size();
+}
+
+double elements_of(const Layout& layout, int rank, const Shape& shape) {
+  double elements = 1;
+  for (const Range& range : layout.box_of(rank, shape)) elements *= double(range.size());
+  return elements;
+}
+
+/// The workers that exchange something with `rank` in a redistribution on one mesh.
+std::vector<int> line_of(const MoveEnds& ends, int rank) {
+  const ExchangedAxes axes = exchanged_axes(ends.from, ends.to);
+  if (axes.data && axes.tensor) return ends.from.mesh.workers;
+  if (axes.data) return ends.from.mesh.data_group(rank);
+  if (axes.tensor) return ends.from.mesh.tensor_group(rank);
+  return {};
+}
+
+/// Whom the sender at one place of a mesh sends to, or the receiver receives from, where both meshes are laid out alike.
+int opposite(const Mesh& own, const Mesh& other, int rank) {
+  const int place = own.index_of(rank);
+  return other.workers[size_t(int64_t(place) * other.size() / own.size())];
+}
+
+}  // namespace
+
+InstructionCosts::InstructionCosts(const Program& program, const Model& model, const Cluster& cluster, const LayerCosts& layers,
+                                   const Links& links, const InstructionCostOptions& options)
+    : program_(program), model_(model), cluster_(cluster), layers_(layers), links_(links), options_(options) {
+  for (int k = 0; k < program.micro_batches; ++k)
+    micro_batch_samples_.push_back(share_of(options.batch, program.micro_batches, k).size());
+}
+
+const InstructionCost& InstructionCosts::of(int rank, const Instruction& i) {
+  const int64_t samples = i.micro_batch >= 0 ? micro_batch_samples_[size_t(i.micro_batch)] : 0;
+  const Key key{rank, i.code, i.index, i.adjoint, samples};
+  const auto known = known_.find(key);
+  if (known != known_.end()) return known->second;
+  return known_.emplace(key, compute(rank, i, samples)).first->second;
+}
+
+InstructionCost InstructionCosts::compute(int rank, const Instruction& i, int64_t samples) {
+  InstructionCost cost;
+  switch (i.code) {
+    case OpCode::load_batch:
+      for (const Value& value : program_.values)
+        if (value.loaded && value.node == 0 && value.layout.mesh.index_of(rank) >= 0)
+          cost.demand = computing(rank, options_.loading * double(share_of_rank(value.layout, rank, samples)), 1);
+      break;
+    case OpCode::forward:
+    case OpCode::recompute:
+    case OpCode::backward:
+    case OpCode::backward_input:
+    case OpCode::backward_weight: cost = segment_cost(rank, i, samples); break;
+    case OpCode::redistribute:
+    case OpCode::send:
+    case OpCode::receive: cost = move_cost(rank, i, samples); break;
+    case OpCode::prefetch_weights:
+    case OpCode::gather_weights:
+    case OpCode::reduce_gradients:
+    case OpCode::optimizer_step:
+    case OpCode::clip_gradients: cost = bucket_cost(rank, i); break;
+    case OpCode::release_weights:
+    case OpCode::synchronize_buffers: break;
+  }
+  if (options_.overhead > 0) {
+    if (cost.demand.shares.empty() && cost.demand.fixed <= 0) cost.demand = computing(rank, options_.overhead, 1);
+    else cost.demand.fixed += options_.overhead;
+  }
+  return cost;
+}
+
+/// For how many groups like `group` among `workers`, itself included, a representative's stands that share a node's connection.
+int InstructionCosts::alike(std::span<const int> group, const std::vector<int>& workers) const {
+  const std::vector<int>& chosen = options_.representatives;
+  if (chosen.empty() || group.empty()) return 1;
+  const int node = cluster_.devices[size_t(group.front())].node;
+  const auto groups = [&](bool only_chosen) {
+    const auto counts = [&](int r) {
+      return cluster_.devices[size_t(r)].node == node && (!only_chosen || std::binary_search(chosen.begin(), chosen.end(), r));
+    };
+    const auto members = std::max<int64_t>(1, std::count_if(group.begin(), group.end(), counts));
+    return std::max<int64_t>(1, std::count_if(workers.begin(), workers.end(), counts) / members);
+  };
+  return int(std::max<int64_t>(1, groups(false) / groups(true)));
+}
+
+Demand InstructionCosts::computing(int rank, double seconds, double crowding) const {
+  if (seconds <= 0) return {};
+  const int cores = links_.cores_of(rank);
+  if (cores < 0) return {seconds / cluster_.devices[size_t(rank)].speed, {}};
+  return {0, {{cores, seconds, crowding}}};
+}
+
+InstructionCost InstructionCosts::segment_cost(int rank, const Instruction& i, int64_t samples) {
+  double seconds = 0, crowded = 0;
+  for (OpId id : program_.segments[size_t(i.index)].ops) {
+    const Op& op = program_.ops[size_t(id)];
+    const bool forward = i.code == OpCode::forward || i.code == OpCode::recompute;
+    if (!forward && !is_differentiated(op)) continue;
+    if (i.code == OpCode::backward_weight && !op.splits_backward) continue;
+    const int64_t share = share_of_rank(program_.values[size_t(op.output)].layout, rank, samples);
+    if (share == 0) continue;
+    const LayerCost cost =
+        layers_.seconds(op.node, op.option, op.mesh.tensor, share, cluster_.devices[size_t(rank)].kind);
+    double own = cost.forward;
+    if (i.code == OpCode::backward) own = cost.backward;
+    if (i.code == OpCode::backward_input) own = op.splits_backward ? cost.backward_input : cost.backward;
+    if (i.code == OpCode::backward_weight) own = cost.backward_weight;
+    seconds += own;
+    crowded += own * cost.crowding;
+    if (int(cost.basis) > int(basis_)) basis_ = cost.basis;
+    stretch_ = std::max(stretch_, cost.stretch);
+  }
+  return {computing(rank, seconds, seconds > 0 ? crowded / seconds : 1), 0};
+}
+
+Shape InstructionCosts::global_shape(NodeId node, int64_t samples) const {
+  Shape shape = model_.node(node).sample_shape;
+  shape.insert(shape.begin(), samples);
+  return shape;
+}
+
+double InstructionCosts::element_size(NodeId node, bool gradient) const {
+  const Node& n = model_.node(node);
+  if (node == model_.loss()) return double(c10::elementSize(master_type(options_.precision)));
+  if (!gradient && n.layer && !n.layer->passes_gradients()) return kIndexBytes;
+  return double(c10::elementSize(compute_type(options_.precision)));
+}
+
+InstructionCost InstructionCosts::move_cost(int rank, const Instruction& i, int64_t samples) {
+  const Move& move = program_.moves[size_t(i.index)];
+  const MoveEnds ends = ends_of(move, program_, i.adjoint);
+  const NodeId node = program_.values[size_t(move.from)].node;
+  const Shape shape = global_shape(node, samples);
+  const double size = element_size(node, i.adjoint);
+  if (i.code == OpCode::redistribute) {
+    const RedistributionKind kind = classify(ends.from, ends.to);
+    if (kind == RedistributionKind::none || kind == RedistributionKind::slice) return {};
+    const bool grows = kind == RedistributionKind::all_gather;
+    const double bytes = size * elements_of(grows ? ends.to : ends.from, rank, shape);
+    const std::vector<int> ranks = line_of(ends, rank);
+    return {links_.collective(kind, bytes, ranks, alike(ranks, ends.from.mesh.workers)), bytes};
+  }
+  const Mesh &from = ends.from.mesh, &to = ends.to.mesh;
+  const bool sends = i.code == OpCode::send;
+  const int other = sends ? opposite(from, to, rank) : opposite(to, from, rank);
+  const double received = size * elements_of(ends.to, sends ? other : rank, shape);
+  const double sent = received * to.size() / from.size();
+  const int own[] = {rank};
+  if (sends) return {links_.receiver_moves() ? Demand{} : links_.message(rank, other, sent, alike(own, from.workers)), sent};
+  return {links_.receiver_moves() ? links_.message(other, rank, received, alike(own, to.workers)) : Demand{}, 0};
+}
+
+InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
+  if (i.code == OpCode::clip_gradients) {
+    std::vector<int> all(program_.list_of_rank.size());
+    for (size_t r = 0; r < all.size(); ++r) all[r] = int(r);
+    return {links_.collective(RedistributionKind::all_reduce, kIndexBytes, all), kIndexBytes};
+  }
+  const Bucket& bucket = program_.buckets[size_t(i.index)];
+  const auto holders = double(bucket.holders.size());
+  const double weight_bytes = double(bucket.elements) * double(c10::elementSize(compute_type(options_.precision)));
+  double gradient_bytes = double(bucket.elements) * double(c10::elementSize(master_type(options_.precision)));
+  if (program_.compression.kind == Compression::Kind::bf16) gradient_bytes /= 2;
+  if (program_.compression.kind == Compression::Kind::powersgd) {
+    gradient_bytes = 0;
+    for (const ParameterShard& shard : bucket.shards) {
+      const auto rows = double(shard.box.empty() ? 1 : shard.box.front().size());
+      gradient_bytes += 4 * std::min(double(shard.size()), program_.compression.rank * (rows + double(shard.size()) / rows));
+    }
+  }
+  const OptimizerSharding sharding = program_.optimizer_sharding;
+  const int kind = cluster_.devices[size_t(rank)].kind;
+  const bool is_divided = sharding != OptimizerSharding::none;
+  const bool early = links_.overlaps();  // weights travel when they are asked for, else when they are taken
+  switch (i.code) {
+    case OpCode::reduce_gradients: {
+      if (!program_.private_replicas) return {};
+      const auto how = is_divided ? RedistributionKind::reduce_scatter : RedistributionKind::all_reduce;
+      return {links_.collective(how, gradient_bytes, bucket.holders), gradient_bytes * (holders - 1) / holders * (is_divided ? 1 : 2)};
+    }
+    case OpCode::prefetch_weights: {
+      if (!early) return {};
+      const int own[] = {rank};
+      return {links_.giving(weight_bytes, bucket.holders, rank, alike(own, bucket.holders)), weight_bytes * (holders - 1) / holders};
+    }
+    case OpCode::gather_weights:
+      if (early) return {};
+      return {links_.collective(RedistributionKind::all_gather, weight_bytes, bucket.holders), weight_bytes * (holders - 1) / holders};
+    case OpCode::optimizer_step: {
+      const bool whole = program_.private_replicas && !is_divided;
+      const int64_t elements = whole ? bucket.elements : bucket.slice_of(rank).size();
+      const int contributors = program_.private_replicas ? 1 : int(bucket.contributors.size());
+      InstructionCost cost{computing(rank, layers_.update_seconds(elements, contributors, kind), 1), 0};
+      if (sharding == OptimizerSharding::zero1 || sharding == OptimizerSharding::zero2) {
+        const Demand gather = links_.collective(RedistributionKind::all_gather, weight_bytes, bucket.holders);
+        cost.demand.fixed += gather.fixed;
+        cost.demand.shares.insert(cost.demand.shares.end(), gather.shares.begin(), gather.shares.end());
+        cost.bytes_sent = weight_bytes * (holders - 1) / holders;
+      } else if (!program_.private_replicas) {
+        cost.bytes_sent = (gradient_bytes + weight_bytes) * (holders - 1) / holders;
+      }
+      return cost;
+    }
+    default: return {};
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,77 @@
+// What each instruction of a program asks of the machine: layers' seconds from LayerCosts, transfers from Links.
+#pragma once
+
+#include <map>
+#include <span>
+#include <tuple>
+
+#include "cost/layer_costs.h"
+#include "cost/links.h"
+#include "plan/cluster.h"
+#include "program/program.h"
+#include "runtime/precision.h"
+
+namespace trireme {
+
+struct InstructionCostOptions {
+  int64_t batch = 1;                 ///< samples of a step over all workers
+  Precision precision = Precision::fp32;
+  double loading = 0;                ///< seconds per sample that a worker loads itself, or copies from who loaded it
+  double overhead = 0;               ///< seconds of the runtime around every instruction
+  /// Ranks, ascending, that stand for others (sim/simulate.h, representatives), whose traffic on links that they share counts too.
+  /// Empty: each for itself.
+  std::vector<int> representatives = {};
+};
+
+/// The numbers of an instruction on a rank.
+struct InstructionCost {
+  Demand demand;
+  double bytes_sent = 0;  ///< by this rank, as the runtime counts them
+};
+
+/// What a simulation asks. Used by one thread.
+class ProgramCosts {
+ public:
+  virtual ~ProgramCosts() = default;
+  /// The reference lives as long as this object.
+  virtual const InstructionCost& of(int rank, const Instruction& instruction) = 0;
+};
+
+/// Program, model, cluster, costs and links outlive it. Answers are kept by what they depend on, so that thousands
+/// of equal instructions cost one calculation.
+class InstructionCosts final : public ProgramCosts {
+ public:
+  InstructionCosts(const Program& program, const Model& model, const Cluster& cluster, const LayerCosts& layers, const Links& links,
+                   const InstructionCostOptions& options);
+
+  const InstructionCost& of(int rank, const Instruction& instruction) override;
+
+  /// Worst basis of the layers' seconds asked for so far, and how far the farthest was extrapolated.
+  Basis basis() const { return basis_; }
+  double stretch() const { return stretch_; }
+
+ private:
+  using Key = std::tuple<int, OpCode, int, bool, int64_t>;  // rank, code, index, adjoint, samples of the micro-batch
+  InstructionCost compute(int rank, const Instruction& instruction, int64_t samples);
+  InstructionCost segment_cost(int rank, const Instruction& instruction, int64_t samples);
+  InstructionCost move_cost(int rank, const Instruction& instruction, int64_t samples);
+  InstructionCost bucket_cost(int rank, const Instruction& instruction);
+  int alike(std::span<const int> group, const std::vector<int>& workers) const;
+  Demand computing(int rank, double seconds, double crowding) const;
+  double element_size(NodeId node, bool gradient) const;
+  Shape global_shape(NodeId node, int64_t samples) const;
+  bool is_differentiated(const Op& op) const { return program_.values[size_t(op.output)].needs_gradient; }
+
+  const Program& program_;
+  const Model& model_;
+  const Cluster& cluster_;
+  const LayerCosts& layers_;
+  const Links& links_;
+  const InstructionCostOptions options_;
+  std::vector<int64_t> micro_batch_samples_;
+  std::map<Key, InstructionCost> known_;
+  Basis basis_ = Basis::measured;
+  double stretch_ = 1;
+};
+
+}  // namespace trireme

@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "program/meetings.h"
+#include "sim/simulate.h"
+
+namespace trireme {
+namespace {
+
+bool is_uniform(const Cluster& cluster) {
+  return std::all_of(cluster.devices.begin(), cluster.devices.end(), [&](const Device& device) {
+    const Device& first = cluster.devices.front();
+    return device.kind == first.kind && device.speed == first.speed;
+  }) && std::all_of(cluster.nodes.begin(), cluster.nodes.end(), [&](const ClusterNode& node) {
+    const Link &a = node.link, &b = cluster.nodes.front().link;
+    return a.bandwidth == b.bandwidth && a.latency == b.latency && a.shared == b.shared;
+  });
+}
+
+/// Devices of every node; 0 where they differ.
+int devices_per_node(const Cluster& cluster) {
+  std::map<int, int> counts;
+  for (const Device& device : cluster.devices) ++counts[device.node];
+  const int first = counts.begin()->second;
+  return std::all_of(counts.begin(), counts.end(), [&](const auto& c) { return c.second == first; }) ? first : 0;
+}
+
+bool has_equal_shares(const Mesh& mesh, const Program& program, int64_t batch) {
+  return mesh.shares.empty() && batch % (int64_t(program.micro_batches) * mesh.data) == 0;
+}
+
+/// Whoever takes must take from somebody who is simulated: replicas are read round-robin, so that may be the second of its kind.
+void add_senders(const Program& program, const Model& model, std::vector<int>& chosen) {
+  Meetings meetings(program, model);
+  std::vector<bool> is_chosen(program.list_of_rank.size(), false);
+  for (int rank : chosen) is_chosen[size_t(rank)] = true;
+  for (size_t k = 0; k < chosen.size(); ++k) {  // grows as it goes
+    const int rank = chosen[k];
+    std::set<std::tuple<OpCode, int, bool>> seen;
+    for (const Instruction& i : program.instructions(rank)) {
+      if (!seen.insert({i.code, i.index, i.adjoint}).second) continue;
+      const Role role = meetings.role_of(rank, i);
+      if (role.part != Part::take) continue;
+      const std::vector<int>& members = meetings.channel(role.channel).members;
+      if (std::any_of(members.begin(), members.end(), [&](int m) { return is_chosen[size_t(m)]; })) continue;
+      chosen.push_back(members.front());
+      is_chosen[size_t(members.front())] = true;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<int> representatives(const Program& program, const Model& model, const Cluster& cluster, int64_t batch) {
+  std::vector<int> all(program.list_of_rank.size());
+  std::iota(all.begin(), all.end(), 0);
+  const int per_node = devices_per_node(cluster);
+  if (!is_uniform(cluster) || per_node == 0) return all;
+  for (const Op& op : program.ops) {
+    const auto size = int(op.mesh.workers.size());
+    const bool is_run = op.mesh.workers.back() - op.mesh.workers.front() == size - 1;
+    const bool fits_nodes = size % per_node == 0 ? op.mesh.workers.front() % per_node == 0
+                                                 : per_node % size == 0 && op.mesh.workers.front() % size == 0;
+    if (!is_run || !fits_nodes || !has_equal_shares(op.mesh, program, batch)) return all;
+    // an axis that is cut by a node's border lies differently for some
+    if (size > per_node && per_node % op.mesh.tensor != 0 && op.mesh.tensor % per_node != 0) return all;
+  }
+  std::map<int, int> first_of_list;
+  for (int rank : all) first_of_list.try_emplace(program.list_of_rank[size_t(rank)], rank);
+  std::vector<int> chosen;
+  for (const auto& [list, rank] : first_of_list) chosen.push_back(rank);
+  add_senders(program, model, chosen);
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+}  // namespace trireme

@@ -1,0 +1,69 @@
+// Ranks that stand for others: the same step time, from fewer of them.
+#include <gtest/gtest.h>
+
+#include "cost/cluster_links.h"
+#include "plan/named.h"
+#include "program/compile.h"
+#include "sim/simulate.h"
+#include "sim_support.h"
+#include "zoo/zoo.h"
+
+namespace trireme {
+namespace {
+
+Cluster cluster_of(int nodes, int devices, double bandwidth, double network) {
+  Cluster cluster = Cluster::uniform(nodes * devices);
+  cluster.kinds.emplace_back();
+  for (int d = 0; d < cluster.size(); ++d) cluster.devices[size_t(d)].node = d / devices, cluster.devices[size_t(d)].kind = 0;
+  cluster.nodes.assign(size_t(nodes), ClusterNode{.link = {bandwidth, 1e-6, false}});
+  cluster.network = {network, 1e-5, true};
+  return cluster;
+}
+
+TEST(Folding, GivesTheSameStepTime) {
+  ModelSpec spec;
+  spec.sample_shape = {16};
+  spec.classes = 8;
+  spec.name = "mlp";
+  spec.options = {{"hidden", 32}, {"depth", 4}};
+  const Model model = make_model(spec);
+  const int64_t batch = 64;
+  for (const char* strategy : {"data=8,tensor=1,pipeline=1", "data=4,tensor=2,pipeline=1", "data=2,tensor=2,pipeline=2,micro_batches=4",
+                               "data=4,tensor=1,pipeline=2,micro_batches=2", "data=1,tensor=4,pipeline=2,micro_batches=4",
+                               "zero1", "zero3"})
+    for (int per_node : {2, 4, 8}) {
+      const Cluster cluster = cluster_of(8 / per_node, per_node, 1e8, 1e7);
+      const Plan plan = named_plan(strategy, model, cluster, batch, {});
+      const Program program = compile(model, plan, {.private_replicas = true});
+      const ClusterLinks links(cluster);
+      const testing::FlopCosts layers(model, 1e8);
+      InstructionCosts all(program, model, cluster, layers, links, {.batch = batch});
+      const std::vector<int> chosen = representatives(program, model, cluster, batch);
+      if (plan.layers.back().data > 1) {
+        EXPECT_LT(chosen.size(), 8u) << strategy << " " << per_node;
+      }
+      InstructionCosts few(program, model, cluster, layers, links, {.batch = batch, .representatives = chosen});
+      const double whole = simulate(program, model, all, links).step_seconds;
+      const double folded = simulate(program, model, few, links, {.ranks = chosen}).step_seconds;
+      // slices of buckets differ by some elements
+      EXPECT_NEAR(folded, whole, (plan.optimizer_sharding == OptimizerSharding::none ? 1e-9 : 1e-4) * whole) << strategy << ", " << per_node << " devices a node, " << chosen.size() << " ranks";
+    }
+}
+
+TEST(Folding, IsLeftWhereRanksDiffer) {
+  ModelSpec spec;
+  spec.sample_shape = {16};
+  spec.classes = 8;
+  spec.name = "mlp";
+  spec.options = {{"hidden", 32}, {"depth", 4}};
+  const Model model = make_model(spec);
+  Cluster cluster = cluster_of(2, 4, 1e8, 1e7);
+  const Program program = compile(model, named_plan("data", model, cluster, 64, {}), {.private_replicas = true});
+  EXPECT_EQ(representatives(program, model, cluster, 64).size(), 1u);
+  EXPECT_EQ(representatives(program, model, cluster, 65).size(), 8u);  // unequal shares
+  cluster.devices[3].speed = 0.5;
+  EXPECT_EQ(representatives(program, model, cluster, 64).size(), 8u);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,169 @@
+// Programs on a clock. Oracles: the walk of program/walk.h with the same durations, and formulas of the literature.
+#include "sim/simulate.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "plan/named.h"
+#include "program/compile.h"
+#include "program/walk.h"
+#include "sim_support.h"
+#include "zoo/zoo.h"
+
+namespace trireme {
+namespace {
+
+using testing::FreeLinks;
+using testing::MadeUpCosts;
+
+Model mlp(int width = 16) {
+  ModelSpec spec;
+  spec.sample_shape = {12};
+  spec.classes = 8;
+  spec.name = "mlp";
+  spec.options = {{"hidden", width}, {"depth", 3}};
+  return make_model(spec);
+}
+
+struct Compiled {
+  Model model;
+  Plan plan;
+  Program program;
+};
+
+Compiled compiled(const std::string& strategy, int devices, int64_t batch, bool private_replicas = false) {
+  Model model = mlp();
+  Plan plan = named_plan(strategy, model, Cluster::uniform(devices), batch, {});
+  Program program = compile(model, plan, {.private_replicas = private_replicas});
+  return {std::move(model), std::move(plan), std::move(program)};
+}
+
+/// Ends of the walk's steps on the last worker.
+class StepEnds : public WalkClock {
+ public:
+  StepEnds(const Program& program, MadeUpCosts& costs) : program_(program), costs_(costs) {}
+  double duration(int rank, const Instruction& i) override { return costs_.of(rank, i).demand.fixed; }
+  void on_event(int rank, int index, int step, double, double end) override {
+    if (size_t(step) >= ends.size()) ends.resize(size_t(step) + 1, 0);
+    if (size_t(index) + 1 == program_.instructions(rank).size()) ends[size_t(step)] = std::max(ends[size_t(step)], end);
+  }
+  std::vector<double> ends;
+
+ private:
+  const Program& program_;
+  MadeUpCosts& costs_;
+};
+
+TEST(Simulate, IsTheWalkWhereNothingIsShared) {
+  const std::vector<std::pair<std::string, int>> plans{
+      {"single", 1}, {"data", 4}, {"tensor", 2}, {"gpipe", 2}, {"1f1b", 2}, {"pipedream", 2}, {"2bw", 2}, {"zero-bubble", 2},
+      {"data=2,tensor=2", 4}, {"data=2,pipeline=2,micro_batches=4", 4}, {"zero1", 2}, {"zero2", 3}, {"zero3", 3}, {"1f1b,recompute=all", 2}};
+  for (const auto& [strategy, devices] : plans)
+    for (unsigned seed : {1u, 2u, 3u}) {
+      const Compiled c = compiled(strategy, devices, 24);
+      // of a group that acts together the walk takes the longest, the simulation the common cost: the same for all ranks here
+      MadeUpCosts costs([seed](int, const Instruction& i) {
+        std::mt19937 random(seed * 7919u + unsigned(i.code) * 131u + unsigned(i.index) * 17u + unsigned(i.adjoint));
+        return std::uniform_real_distribution<double>(0, 1)(random);
+      });
+      const int steps = 3;
+      StepEnds clock(c.program, costs);
+      walk(c.program, c.model, steps + c.program.greatest_lag, clock);
+      const Simulation simulation = simulate(c.program, c.model, costs, FreeLinks(), {.steps = steps});
+      const int first = c.program.greatest_lag, last = steps + c.program.greatest_lag - 1;
+      const double expected = (clock.ends[size_t(last)] - clock.ends[size_t(first)]) / (last - first);
+      EXPECT_NEAR(simulation.step_seconds, expected, 1e-9) << strategy << ", seed " << seed;
+    }
+}
+
+/// (m + p - 1)(t_f + t_b): Huang et al., "GPipe", 2019.
+TEST(Simulate, PipelinesOfEqualStages) {
+  for (const char* schedule : {"gpipe", "1f1b"})
+    for (int m : {1, 2, 4, 8}) {
+      const Compiled c = compiled(fmt::format("{},micro_batches={}", schedule, m), 2, 32, true);
+      std::map<int, double> segments;  // of each stage: seconds are divided among them
+      for (const Segment& segment : c.program.segments) segments[segment.stage] += 1;
+      MadeUpCosts costs([&](int, const Instruction& i) -> double {
+        const bool forward = i.code == OpCode::forward, backward = i.code == OpCode::backward;
+        if (!forward && !backward) return 0;
+        return (forward ? 1.0 : 2.0) / segments.at(c.program.segments[size_t(i.index)].stage);
+      });
+      const Simulation simulation = simulate(c.program, c.model, costs, FreeLinks(), {.steps = 1});
+      EXPECT_NEAR(simulation.step_seconds, 3.0 * (m + 1), 1e-9) << schedule << " " << m;
+      EXPECT_NEAR(simulation.workers[0].computing, 3.0 * m, 1e-9);
+      EXPECT_NEAR(simulation.workers[0].waiting, 3.0, 1e-9);
+    }
+}
+
+/// finish_i = max(finish_(i-1), ready_i) + t_i over the buckets, in the order in which they become ready (PyTorch DDP).
+TEST(Simulate, ReductionsGoOnBesideBackward) {
+  Model model = mlp(64);
+  const Plan plan = named_plan("data", model, Cluster::uniform(2), 8, {});
+  const Program program = compile(model, plan, {.bucket_bytes = 4096, .first_bucket_bytes = 1024, .private_replicas = true});
+  ASSERT_GE(program.buckets.size(), 3u);
+  const double reduction = 3;
+  MadeUpCosts costs([&](int, const Instruction& i) -> double {
+    if (i.code == OpCode::forward || i.code == OpCode::backward) return 1;
+    return i.code == OpCode::reduce_gradients ? reduction : 0;
+  });
+  double now = 0, finish = 0, blocking = 0;
+  for (const Instruction& i : program.instructions(0)) {
+    now += i.code == OpCode::forward || i.code == OpCode::backward ? 1 : 0;
+    blocking += costs.of(0, i).demand.fixed;
+    if (i.code == OpCode::reduce_gradients) finish = std::max(finish, now) + reduction;
+  }
+  const Simulation beside = simulate(program, model, costs, FreeLinks(true), {.steps = 1, .timeline = true});
+  EXPECT_NEAR(beside.step_seconds, std::max(now, finish), 1e-9);
+  EXPECT_NEAR(beside.workers[0].exposed, finish - now, 1e-9);
+  EXPECT_NEAR(simulate(program, model, costs, FreeLinks(false), {.steps = 1}).step_seconds, blocking, 1e-9);
+  // the timeline shows a reduction that begins before the last backward ends
+  double last_backward = 0, first_reduction = 1e9;
+  for (const Event& event : beside.timeline.events) {
+    if (event.kind == EventKind::backward) last_backward = std::max(last_backward, event.end);
+    if (event.kind == EventKind::reduce) first_reduction = std::min(first_reduction, event.begin);
+  }
+  EXPECT_LT(first_reduction, last_backward);
+}
+
+TEST(Simulate, WorkersShareCores) {
+  const Compiled c = compiled("data", 4, 16);
+  class TwoCores final : public Links {
+   public:
+    const std::vector<Pool>& pools() const override { return pools_; }
+    Demand collective(RedistributionKind, double, std::span<const int>, int) const override { return {}; }
+    Demand giving(double, std::span<const int>, int, int) const override { return {}; }
+    Demand message(int, int, double, int) const override { return {}; }
+    bool receiver_moves() const override { return true; }
+    int cores_of(int) const override { return 0; }
+    bool overlaps() const override { return false; }
+
+   private:
+    const std::vector<Pool> pools_{{Pool::Kind::cores, 2}};
+  };
+  const TwoCores links;
+  const testing::FlopCosts layers(c.model, 1e9);
+  const Cluster cluster = Cluster::uniform(4);
+  InstructionCosts shared(c.program, c.model, cluster, layers, links, {.batch = 16});
+  InstructionCosts own(c.program, c.model, cluster, layers, FreeLinks(), {.batch = 16});
+  const double crowded = simulate(c.program, c.model, shared, links).step_seconds;
+  EXPECT_NEAR(crowded, 2 * simulate(c.program, c.model, own, FreeLinks()).step_seconds, 1e-6 * crowded);
+}
+
+TEST(Simulate, TimelinesAreInOrder) {
+  const Compiled c = compiled("data=2,pipeline=2,micro_batches=4", 4, 16);
+  MadeUpCosts costs([](int rank, const Instruction& i) { return i.code == OpCode::forward ? 1.0 + rank : 0.5; });
+  const Simulation simulation = simulate(c.program, c.model, costs, FreeLinks(), {.timeline = true});
+  ASSERT_FALSE(simulation.timeline.events.empty());
+  EXPECT_EQ(simulation.timeline.workers, 4);
+  for (size_t e = 1; e < simulation.timeline.events.size(); ++e) {
+    const Event &before = simulation.timeline.events[e - 1], &event = simulation.timeline.events[e];
+    if (before.rank == event.rank) {
+      EXPECT_LE(before.end, event.begin + 1e-12);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
