@@ -26,6 +26,17 @@ double elements_of(const Layout& layout, int rank, const Shape& shape) {
   return elements;
 }
 
+/// As classify() of tensor/redistribute.h, which looks at every pair of workers; along one axis of one mesh the placements say it.
+RedistributionKind kind_of(const MoveEnds& ends) {
+  if (ends.from.mesh != ends.to.mesh) return classify(ends.from, ends.to);
+  const ExchangedAxes axes = exchanged_axes(ends.from, ends.to);
+  if (axes.data == axes.tensor) return classify(ends.from, ends.to);
+  const Placement& from = axes.data ? ends.from.data : ends.from.tensor;
+  const Placement& to = axes.data ? ends.to.data : ends.to.tensor;
+  if (from.is_partial()) return to.is_replicate() ? RedistributionKind::all_reduce : RedistributionKind::reduce_scatter;
+  return to.is_replicate() ? RedistributionKind::all_gather : RedistributionKind::all_to_all;
+}
+
 /// The workers that exchange something with `rank` in a redistribution on one mesh.
 std::vector<int> line_of(const MoveEnds& ends, int rank) {
   const ExchangedAxes axes = exchanged_axes(ends.from, ends.to);
@@ -154,7 +165,9 @@ InstructionCost InstructionCosts::move_cost(int rank, const Instruction& i, int6
   const Shape shape = global_shape(node, samples);
   const double size = element_size(node, i.adjoint);
   if (i.code == OpCode::redistribute) {
-    const RedistributionKind kind = classify(ends.from, ends.to);
+    const auto known = kinds_.find({i.index, i.adjoint});
+    const RedistributionKind kind =
+        known != kinds_.end() ? known->second : kinds_.emplace(std::pair(i.index, i.adjoint), kind_of(ends)).first->second;
     if (kind == RedistributionKind::none || kind == RedistributionKind::slice) return {};
     const bool grows = kind == RedistributionKind::all_gather;
     const double bytes = size * elements_of(grows ? ends.to : ends.from, rank, shape);

@@ -70,6 +70,7 @@ class InstructionCosts final : public ProgramCosts {
   const InstructionCostOptions options_;
   std::vector<int64_t> micro_batch_samples_;
   std::map<Key, InstructionCost> known_;
+  std::map<std::pair<MoveId, bool>, RedistributionKind> kinds_;  // by move and direction
   Basis basis_ = Basis::measured;
   double stretch_ = 1;
 };

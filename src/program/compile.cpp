@@ -88,7 +88,7 @@ Program compile(const Model& model, const Plan& plan, const CompileOptions& opti
   check_options(plan, options, program, where);
   build_buckets(model, options, program);
   write_lists(plan, schedule, groups, build_segments(plan, options, program), program);
-  check_program(program, model, where);
+  if (options.checked) check_program(program, model, where);
   return program;
 }
 

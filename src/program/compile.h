@@ -19,6 +19,8 @@ struct CompileOptions {
   int64_t first_bucket_bytes = 1 << 20;
   BatchNormScope batch_norm = BatchNormScope::local;
   bool private_replicas = false;    ///< implied by optimizer sharding and compression
+  /// false: the program is not walked on paper first. For plans of thousands of devices that are only simulated.
+  bool checked = true;
   std::vector<std::string> frozen = {};  ///< names of parameters that stay as they are; "layer1.*" for all that begin so
 };
 
@@ -26,7 +28,7 @@ struct CompileOptions {
 /// group has a smaller one, so that communication begins early. Returns the number of items of each group.
 std::vector<int> group_sizes(const std::vector<int64_t>& bytes, int64_t cap, int64_t first_cap);
 
-/// The plan must be validated. The result has passed the checker. Errors (user): a program that would deadlock, with its cycle; an
+/// The plan must be validated. The result has passed the checker, unless that is not asked for. Errors (user): a program that would deadlock, with its cycle; an
 /// unknown schedule, or one that does not fit the pipeline; combinations that make no sense (powersgd with optimizer sharding,
 /// zero2 without flush); frozen names that the model does not have.
 Program compile(const Model& model, const Plan& plan, const CompileOptions& options);

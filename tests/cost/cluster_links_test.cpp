@@ -1,0 +1,106 @@
+// Collectives on described clusters, against the formulas of the literature (docs/simulation.md lists them).
+#include "cost/cluster_links.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+namespace trireme {
+namespace {
+
+constexpr double kNear = 1e9, kFar = 1e8;          // bytes/s
+constexpr double kNearLatency = 1e-5, kFarLatency = 1e-4;  // seconds
+
+Cluster cluster_of(int nodes, int per_node, bool shared = false) {
+  Cluster cluster = Cluster::uniform(nodes * per_node);
+  cluster.kinds.emplace_back();
+  for (int d = 0; d < cluster.size(); ++d) cluster.devices[size_t(d)].node = d / per_node, cluster.devices[size_t(d)].kind = 0;
+  cluster.nodes.assign(size_t(nodes), ClusterNode{.link = {kNear, kNearLatency, shared}});
+  cluster.network = {kFar, kFarLatency, true};
+  return cluster;
+}
+
+std::vector<int> first(int count) {
+  std::vector<int> ranks(static_cast<size_t>(count));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+/// Seconds of a demand that has the machine for itself.
+double alone(const Demand& demand, const ClusterLinks& links) {
+  std::vector<double> bytes(links.pools().size(), 0);
+  for (const Share& share : demand.shares) bytes[size_t(share.pool)] += share.amount;
+  double longest = 0;
+  for (size_t p = 0; p < bytes.size(); ++p) longest = std::max(longest, bytes[p] / links.pools()[p].capacity);
+  return demand.fixed + longest;
+}
+
+TEST(ClusterLinks, RingsWithinANode) {
+  const double bytes = 1e6;
+  for (int n : {2, 3, 4, 7, 8}) {
+    const ClusterLinks links(cluster_of(1, 8));
+    const auto ranks = first(n);
+    const double rounds = std::min(double(n - 1), std::ceil(std::log2(n))), part = double(n - 1) / n * bytes / kNear;
+    EXPECT_NEAR(alone(links.collective(RedistributionKind::all_reduce, bytes, ranks, 1), links), 2 * rounds * kNearLatency + 2 * part, 1e-12);
+    EXPECT_NEAR(alone(links.collective(RedistributionKind::all_gather, bytes, ranks, 1), links), rounds * kNearLatency + part, 1e-12);
+    EXPECT_NEAR(alone(links.collective(RedistributionKind::reduce_scatter, bytes, ranks, 1), links), rounds * kNearLatency + part, 1e-12);
+    EXPECT_NEAR(alone(links.collective(RedistributionKind::all_to_all, bytes, ranks, 1), links), (n - 1) * kNearLatency + part, 1e-12);
+  }
+}
+
+TEST(ClusterLinks, OneOrNobodySendsNothing) {
+  const ClusterLinks links(cluster_of(2, 2));
+  EXPECT_TRUE(links.collective(RedistributionKind::all_reduce, 1e6, first(1), 1).is_nothing());
+  EXPECT_TRUE(links.collective(RedistributionKind::all_reduce, 1e6, {}, 1).is_nothing());
+  EXPECT_TRUE(links.message(3, 3, 1e6, 1).is_nothing());
+}
+
+TEST(ClusterLinks, ASharedLinkCarriesEverybodysBytes) {
+  const ClusterLinks own(cluster_of(1, 4)), shared(cluster_of(1, 4, true));
+  const double bytes = 1e8;
+  const double by_own = alone(own.collective(RedistributionKind::all_reduce, bytes, first(4), 1), own);
+  const double by_shared = alone(shared.collective(RedistributionKind::all_reduce, bytes, first(4), 1), shared);
+  EXPECT_NEAR(by_shared / by_own, 4, 1e-3);
+}
+
+/// reduce-scatter in the node + all-reduce across of what each has + all-gather in the node: a node's connection carries 2(m-1)/m S.
+TEST(ClusterLinks, TwoLevelsAcrossNodes) {
+  const ClusterLinks links(cluster_of(4, 4));
+  const double bytes = 1e8;
+  const double time = alone(links.collective(RedistributionKind::all_reduce, bytes, first(16), 1), links);
+  EXPECT_NEAR(time, 2 * 2 * kNearLatency + 2 * 2 * kFarLatency + 2 * 3.0 / 4 * bytes / kFar, 1e-9);
+}
+
+TEST(ClusterLinks, MessagesTakeTheNetworkBetweenNodesOnly) {
+  const ClusterLinks links(cluster_of(2, 2));
+  EXPECT_NEAR(alone(links.message(0, 1, 1e6, 1), links), kNearLatency + 1e6 / kNear, 1e-12);
+  EXPECT_NEAR(alone(links.message(1, 2, 1e6, 1), links), kFarLatency + 1e6 / kFar, 1e-12);
+}
+
+/// Several groups at once on one connection take as long as their bytes together, simulated one by one or as one that stands for all.
+TEST(ClusterLinks, OneGroupStandsForSeveral) {
+  const ClusterLinks links(cluster_of(4, 4));
+  const std::vector<int> group{0, 4, 8, 12};
+  const double bytes = 1e7;
+  const Demand all = links.collective(RedistributionKind::all_reduce, bytes, group, 4);
+  const Demand one = links.collective(RedistributionKind::all_reduce, bytes, group, 1);
+  EXPECT_NEAR(alone(all, links) - all.fixed, 4 * (alone(one, links) - one.fixed), 1e-9);
+}
+
+/// What all members give away one by one is what the collective moves.
+TEST(ClusterLinks, GivingIsEveryMembersPart) {
+  for (const bool shared : {false, true}) {
+    const ClusterLinks links(cluster_of(2, 3, shared));
+    const double bytes = 6e6;
+    const Demand whole = links.collective(RedistributionKind::all_gather, bytes, first(6), 1);
+    std::vector<double> together(links.pools().size(), 0), parts = together;
+    for (const Share& share : whole.shares) together[size_t(share.pool)] += share.amount;
+    for (int rank : first(6))
+      for (const Share& share : links.giving(bytes, first(6), rank, 1).shares) parts[size_t(share.pool)] += share.amount;
+    for (size_t p = 0; p < parts.size(); ++p) EXPECT_NEAR(parts[p], together[p], 1e-6) << p << " " << shared;
+  }
+}
+
+}  // namespace
+}  // namespace trireme
