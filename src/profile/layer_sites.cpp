@@ -1,0 +1,152 @@
+#include "profile/layer_sites.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "plan/named.h"
+#include "profile/probe_call.h"
+#include "program/compile.h"
+
+namespace trireme {
+namespace {
+
+/// Integers that layer `reader` takes as its labels: below how many. 0: it takes numbers.
+int64_t label_bound(const Model& model, NodeId reader, const Shape& labels) {
+  const Layer& layer = *model.node(reader).layer;
+  const Shape judged = model.input_shapes(reader)[0];
+  if (judged == labels || judged.empty()) return 0;
+  if (const auto parameters = layer.parameters(); !parameters.empty()) return parameters[0].shape[0];
+  return layer.kind() == "pixel_cross_entropy" ? judged[0] : judged.back();
+}
+
+/// The smallest vocabulary of the embeddings that read `node`, directly or through layers without parameters; 0: there is none.
+int64_t vocabulary_of(const Model& model, NodeId node) {
+  int64_t smallest = 0;
+  std::vector<NodeId> open{node};
+  std::set<NodeId> seen{node};
+  while (!open.empty()) {
+    const NodeId at = open.back();
+    open.pop_back();
+    for (NodeId reader : model.consumers(at)) {
+      const auto parameters = model.node(reader).layer->parameters();
+      if (model.node(reader).layer->kind() == "embedding") {
+        const int64_t words = parameters.at(0).shape.at(0);
+        smallest = smallest == 0 ? words : std::min(smallest, words);
+      } else if (parameters.empty() && seen.insert(reader).second) {
+        open.push_back(reader);
+      }
+    }
+  }
+  return smallest;
+}
+
+std::string text_of(const AttributeValue& value) {
+  return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
+}
+
+std::string text_of(const ValueKind& kind) {
+  return kind.below > 0 ? fmt::format("<{}", kind.below) : std::string(c10::toString(kind.type));
+}
+
+std::string name_of(const LayerSite& site, const SiteOptions& options) {
+  std::string name(site.layer->kind());
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : site.layer->attributes()) parts.push_back(fmt::format("{}={}", key, text_of(value)));
+  if (!parts.empty()) name += fmt::format("({})", fmt::join(parts, " "));
+  for (size_t i = 0; i < site.inputs.size(); ++i)
+    name += fmt::format(" {}:{}{}", to_string(site.input_shapes[i]), text_of(site.inputs[i]), site.wants_inputs[i] ? "" : "!");
+  name += " -> " + to_string(site.output_shape);
+  const auto parameters = site.layer->parameters();
+  for (size_t p = 0; p < parameters.size(); ++p)
+    name += fmt::format("{}{}{}", p == 0 ? " with " : " ", to_string(parameters[p].shape), site.wants_parameters[p] ? "" : "!");
+  // what losses and layers that attributes say nothing of may differ in
+  name += fmt::format(" {:.4g} FLOP", site.layer->forward_flops(site.input_shapes));
+  if (!site.differentiated) name += " forward";
+  if (options.batch_norm == BatchNormScope::global && site.layer->talks_over_data_axis(options.batch_norm)) name += " global";
+  return name + " " + name_of(options.precision);
+}
+
+}  // namespace
+
+bool is_whole(const ShardingOption& option) {
+  const auto whole = [](const std::vector<Placement>& placements) {
+    return std::all_of(placements.begin(), placements.end(), [](const Placement& p) { return p.is_replicate(); });
+  };
+  return !option.divides_work && !option.talks_over_tensor_axis && option.output.is_replicate() && whole(option.inputs) &&
+         whole(option.parameters) && whole(option.states);
+}
+
+LayerSites::LayerSites(const Model& model, SiteOptions options) : model_(&model), options_(std::move(options)) {
+  const auto nodes = model.nodes().size();
+  sites_.resize(nodes);
+  values_.resize(nodes);
+  names_.resize(nodes);
+  const Plan plan = named_plan("single", model, Cluster::uniform(1), 1, {});
+  const Program program = compile(model, plan, {.batch_norm = options_.batch_norm, .frozen = options_.frozen});
+  for (const Op& op : program.ops) {
+    LayerSite& site = sites_[size_t(op.node)];
+    site.layer = model.node(op.node).layer.get();
+    site.input_shapes = model.input_shapes(op.node);
+    site.output_shape = model.node(op.node).sample_shape;
+    site.differentiated = program.values[size_t(op.output)].needs_gradient;
+    site.is_loss = op.node == model.loss();
+    for (ValueId input : op.inputs) site.wants_inputs.push_back(program.values[size_t(input)].needs_gradient);
+    for (int parameter : op.parameters) site.wants_parameters.push_back(program.parameters[size_t(parameter)].trainable);
+  }
+  find_inputs();
+  find_values();
+}
+
+void LayerSites::find_inputs() {
+  const Model& model = *model_;
+  for (NodeId id = 0; id < model.input_count(); ++id) {
+    const bool is_data = id == 0;
+    int64_t below = is_data ? vocabulary_of(model, id) : 0;
+    if (is_data && below == 0 && options_.tokens) below = 1;
+    if (!is_data)
+      for (NodeId reader : model.consumers(id)) below = std::max(below, label_bound(model, reader, model.node(id).sample_shape));
+    const auto numbers = is_data ? compute_type(options_.precision) : master_type(options_.precision);
+    values_[size_t(id)] = {below > 0 ? at::kLong : numbers, below};
+  }
+}
+
+void LayerSites::find_values() {
+  const Model& model = *model_;
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
+    LayerSite& site = sites_[size_t(id)];
+    for (NodeId input : model.node(id).inputs) site.inputs.push_back(values_[size_t(input)]);
+    values_[size_t(id)] = site.output = made_by(id);
+    names_[size_t(id)] = name_of(site, options_);
+  }
+}
+
+ValueKind LayerSites::made_by(NodeId id) const {
+  const LayerSite& site = sites_[size_t(id)];
+  const bool of_integers = !site.inputs.empty() && std::all_of(site.inputs.begin(), site.inputs.end(), [](const ValueKind& v) { return v.below > 0; });
+  if (of_integers && site.wants_parameters.empty()) {
+    int64_t below = 0;
+    for (const ValueKind& input : site.inputs) below = std::max(below, input.below);
+    return {at::kLong, below};
+  }
+  // a loss is one number per sample and computes in float at least
+  const bool is_loss = site.output_shape.empty();
+  const ValueKind numbers{is_loss ? master_type(options_.precision) : compute_type(options_.precision), 0};
+  if (site.layer->passes_gradients()) return numbers;
+  // positions or counts: one sample shows what they are
+  const at::Tensor shown = show_output(site, options_);
+  if (shown.is_floating_point()) return {shown.scalar_type(), 0};
+  return {shown.scalar_type(), shown.max().item<int64_t>() + 1};
+}
+
+std::string LayerSites::key(NodeId node, const ShardingOption& option, int tensor) const {
+  const std::string& name = names_[size_t(node)];
+  if (tensor == 1 || is_whole(option)) return name;
+  return fmt::format("{} | {} / {}", name, option.name, tensor);
+}
+
+}  // namespace trireme

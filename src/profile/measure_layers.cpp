@@ -1,0 +1,236 @@
+#include "profile/measure_layers.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <set>
+
+#include "base/machine.h"
+#include "base/memory.h"
+#include "runtime/crew.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kMemoryShare = 0.4;  // of what this process may use, for layers that wait for their backward
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// One layer's calls on one thread.
+class Probe {
+ public:
+  explicit Probe(const ProbeSetting& setting) : setting_(setting), call_(setting) {}
+
+  ProbeCall& call() { return call_; }
+  const LayerSite& site() const { return *setting_.site; }
+
+  /// Seconds. What the backward needs stays; the rest is let go of as in a step.
+  double forward() {
+    call_.begin();
+    call_.defer_parameters = false;
+    std::vector<at::Tensor> inputs = call_.make_inputs();
+    const double begin = now();
+    at::Tensor output = site().layer->forward(call_, inputs);
+    inputs.clear();
+    const double end = now();
+    if (!site().differentiated) call_.begin();
+    return end - begin;
+  }
+
+  double backward() {
+    at::Tensor gradient = call_.make_output_gradient();
+    const double begin = now();
+    const std::vector<at::Tensor> inputs = site().layer->backward(call_, gradient);
+    gradient.reset();
+    call_.saved.clear();
+    return now() - begin;
+  }
+
+  /// Of the gradients of the inputs; then of the parameters.
+  double backward_input() {
+    call_.defer_parameters = true;
+    at::Tensor gradient = call_.make_output_gradient();
+    const double begin = now();
+    const std::vector<at::Tensor> inputs = site().layer->backward(call_, gradient);
+    gradient.reset();
+    return now() - begin;
+  }
+  double backward_weight() {
+    const double begin = now();
+    site().layer->backward_parameters(call_);
+    call_.saved.clear();
+    return now() - begin;
+  }
+
+ private:
+  const ProbeSetting setting_;
+  ProbeCall call_;
+};
+
+struct Times {
+  std::vector<double> forward, backward, backward_input, backward_weight;
+};
+
+using Probes = std::vector<std::unique_ptr<Probe>>;
+
+/// `before` is called in front of every call that is timed.
+template <class Before>
+void run_round(Probes& probes, std::vector<Times>& times, const Before& before) {
+  for (size_t i = 0; i < probes.size(); ++i) {
+    before();
+    times[i].forward.push_back(probes[i]->forward());
+  }
+  for (size_t i = probes.size(); i-- > 0;) {
+    before();
+    times[i].backward.push_back(probes[i]->site().differentiated ? probes[i]->backward() : 0.0);
+  }
+}
+
+/// As schedules do that split backward: the parameters' part much later.
+void run_split_round(Probes& probes, std::vector<Times>& times) {
+  auto splits = [&](size_t i) { return probes[i]->site().differentiated && probes[i]->site().layer->splits_backward(); };
+  for (auto& probe : probes) probe->forward();
+  for (size_t i = probes.size(); i-- > 0;) {
+    if (splits(i)) times[i].backward_input.push_back(probes[i]->backward_input());
+    else if (probes[i]->site().differentiated) probes[i]->backward();
+  }
+  for (size_t i = probes.size(); i-- > 0;)
+    if (splits(i)) times[i].backward_weight.push_back(probes[i]->backward_weight());
+}
+
+double median(const std::vector<double>& values) { return values.empty() ? 0.0 : spread_of(values).median; }
+
+void fill_in(const LayerSite& site, const Times& times, LayerMeasurement& result) {
+  result.forward = spread_of(times.forward);
+  result.backward = spread_of(times.backward);
+  result.runs = int(times.forward.size());
+  result.backward_input = times.backward_input.empty() ? result.backward.median : median(times.backward_input);
+  result.backward_weight = median(times.backward_weight);
+}
+
+int64_t kept_bytes(const LayerMemory& m, const ProbeCall& call) {
+  int64_t inputs = 0;
+  for (const at::Tensor& input : call.make_inputs()) inputs += int64_t(input.storage().nbytes());
+  return m.saved + m.output + inputs;
+}
+
+/// Measures settings that fit into memory together.
+class Turn {
+ public:
+  Turn(std::span<const ProbeSetting> settings, const Repetitions& repetitions, int threads, std::span<LayerMeasurement> results)
+      : settings_(settings), repetitions_(repetitions), threads_(threads), results_(results) {}
+
+  void run() {
+    run_alone();
+    const int cores = inspect_machine(false).cores;
+    if (repetitions_.crowded && cores > 1) run_crowded(cores);
+  }
+
+ private:
+  Probes make_probes() const {
+    Probes probes;
+    for (const ProbeSetting& setting : settings_) probes.push_back(std::make_unique<Probe>(setting));
+    return probes;
+  }
+
+  void run_alone() {
+    LocalWorld world(1);
+    run_crew(world, [&](int) {
+      c10::InferenceMode inference;
+      Probes probes = make_probes();
+      std::vector<Times> times(settings_.size());
+      for (int r = 0; r < repetitions_.split; ++r) run_split_round(probes, times);
+      const double begin = now();
+      auto nothing = [] {};
+      run_round(probes, times, nothing);
+      const double wanted = repetitions_.seconds_per_layer * double(settings_.size()) / std::max(now() - begin, 1e-9);
+      rounds_ = std::clamp(int(std::min(wanted, 1e6)), repetitions_.least, repetitions_.most);
+      for (int r = 1; r < rounds_; ++r) run_round(probes, times, nothing);
+      for (size_t i = 0; i < settings_.size(); ++i) fill_in(*settings_[i].site, times[i], results_[i]);
+    }, {threads_});
+  }
+
+  void run_crowded(int cores) {
+    LocalWorld world(cores);
+    std::vector<std::vector<Times>> times(size_t(cores), std::vector<Times>(settings_.size()));
+    const int rounds = 1 + std::max(2, rounds_ / 2);  // the first warms up
+    run_crew(world, [&](int rank) {
+      c10::InferenceMode inference;
+      Probes probes = make_probes();
+      const auto communicator = world.communicator(rank);
+      for (int r = 0; r < rounds; ++r) run_round(probes, times[size_t(rank)], [&] { communicator->barrier(); });
+    }, std::vector<int>(size_t(cores), threads_));
+    for (size_t i = 0; i < settings_.size(); ++i) {
+      std::vector<double> together;
+      for (const auto& of_rank : times)
+        for (size_t r = 1; r < of_rank[i].forward.size(); ++r) together.push_back(of_rank[i].forward[r] + of_rank[i].backward[r]);
+      const double alone = results_[i].forward.median + results_[i].backward.median;
+      results_[i].crowding = alone > 0 ? std::max(1.0, median(together) / alone) : 1;
+    }
+  }
+
+  std::span<const ProbeSetting> settings_;
+  const Repetitions& repetitions_;
+  const int threads_;
+  std::span<LayerMeasurement> results_;
+  int rounds_ = 0;
+};
+
+/// Bytes of each setting's call; returns what it keeps until its backward.
+std::vector<int64_t> measure_bytes(const std::vector<ProbeSetting>& settings, int threads, std::vector<LayerMeasurement>& results) {
+  std::vector<int64_t> kept;
+  LocalWorld world(1);
+  run_crew(world, [&](int device) {
+    c10::InferenceMode inference;
+    for (size_t i = 0; i < settings.size(); ++i) {
+      ProbeCall call(settings[i]);
+      results[i].memory = measure_memory(settings[i], call, device);
+      kept.push_back(kept_bytes(results[i].memory, call));
+    }
+  }, {threads});
+  return kept;
+}
+
+}  // namespace
+
+ProbeSetting setting_of(const LayerSites& sites, const LayerRequest& request) {
+  const LayerSite& site = sites.site(request.node);
+  if (!is_whole(request.option)) return {&site, request.option, request.tensor, request.samples, sites.options()};
+  return {&site, site.layer->sharding_options(site.input_shapes, 1).at(0), 1, request.samples, sites.options()};
+}
+
+std::vector<LayerMeasurement> measure_layers(const LayerSites& sites, const std::vector<LayerRequest>& requests,
+                                             const Repetitions& repetitions, int threads) {
+  install_memory_accounting();
+  std::vector<ProbeSetting> settings;
+  for (const LayerRequest& request : requests) settings.push_back(setting_of(sites, request));
+  std::vector<LayerMeasurement> results(settings.size());
+  const std::vector<int64_t> kept = measure_bytes(settings, threads, results);
+  const Machine machine = inspect_machine(false);
+  const double room = kMemoryShare * double(machine.memory_bytes) / (repetitions.crowded ? machine.cores : 1);
+  for (size_t begin = 0; begin < settings.size();) {
+    size_t end = begin;
+    double bytes = 0;
+    while (end < settings.size() && (end == begin || bytes + double(kept[end]) < room)) bytes += double(kept[end++]);
+    Turn({settings.data() + begin, end - begin}, repetitions, threads, {results.data() + begin, end - begin}).run();
+    begin = end;
+  }
+  return results;
+}
+
+std::vector<LayerRequest> requests_for(const LayerSites& sites, const std::vector<int>& tensors, int64_t samples) {
+  std::vector<LayerRequest> requests;
+  std::set<std::string> seen;
+  const Model& model = sites.model();
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    for (int tensor : tensors)
+      for (const ShardingOption& option : sites.site(id).layer->sharding_options(sites.site(id).input_shapes, tensor))
+        if (seen.insert(sites.key(id, option, tensor)).second) requests.push_back({id, option, tensor, samples});
+  return requests;
+}
+
+}  // namespace trireme

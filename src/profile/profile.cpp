@@ -1,0 +1,178 @@
+#include "profile/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json_file.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kVersion = 1;
+constexpr const char* kFormat = "trireme profile";
+
+double quantile(const std::vector<double>& sorted, double share) {
+  const double position = share * double(sorted.size() - 1);
+  const auto below = size_t(position);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (position - double(below)) * (sorted[above] - sorted[below]);
+}
+
+json to_json(const Spread& s) { return json::array({s.median, s.p10, s.p90}); }
+Spread spread_from(const json& j) { return {j.at(0).get<double>(), j.at(1).get<double>(), j.at(2).get<double>()}; }
+
+json to_json(const LayerMemory& m) {
+  return {{"output", m.output}, {"output_shares_input", m.output_shares_input}, {"saved", m.saved}, {"keeps_input", m.keeps_input},
+          {"keeps_output", m.keeps_output}, {"forward_workspace", m.forward_workspace}, {"backward_workspace", m.backward_workspace},
+          {"input_gradients", m.input_gradients}};
+}
+
+LayerMemory memory_from(const json& j) {
+  LayerMemory m;
+  m.output = j.at("output");
+  m.output_shares_input = j.at("output_shares_input");
+  m.saved = j.at("saved");
+  m.keeps_input = j.at("keeps_input").get<std::vector<bool>>();
+  m.keeps_output = j.at("keeps_output");
+  m.forward_workspace = j.at("forward_workspace");
+  m.backward_workspace = j.at("backward_workspace");
+  m.input_gradients = j.at("input_gradients").get<std::vector<int64_t>>();
+  return m;
+}
+
+json to_json(const LayerMeasurement& m) {
+  return {{"forward", to_json(m.forward)}, {"backward", to_json(m.backward)}, {"backward_input", m.backward_input},
+          {"backward_weight", m.backward_weight}, {"crowding", m.crowding}, {"runs", m.runs}, {"memory", to_json(m.memory)}};
+}
+
+LayerMeasurement layer_from(const json& j) {
+  LayerMeasurement m;
+  m.forward = spread_from(j.at("forward"));
+  m.backward = spread_from(j.at("backward"));
+  m.backward_input = j.at("backward_input");
+  m.backward_weight = j.at("backward_weight");
+  m.crowding = j.at("crowding");
+  m.runs = j.at("runs");
+  m.memory = memory_from(j.at("memory"));
+  return m;
+}
+
+json to_json(const LinkMeasurement& l) {
+  json groups = json::array();
+  for (const GroupMeasurement& g : l.groups) {
+    json lines = json::object();
+    for (const auto& [name, line] : g.lines)
+      lines[name] = {{"latency", line.latency}, {"bandwidth", line.bandwidth}, {"worst", line.worst}};
+    groups.push_back({{"workers", g.workers}, {"barrier", g.barrier}, {"lines", lines}});
+  }
+  return {{"groups", groups}, {"hand_over", l.hand_over}, {"wake_up", l.wake_up}, {"compute_slowdown", l.compute_slowdown},
+          {"transfer_slowdown", l.transfer_slowdown}};
+}
+
+LinkMeasurement links_from(const json& j) {
+  LinkMeasurement l;
+  for (const json& group : j.at("groups")) {
+    GroupMeasurement& g = l.groups.emplace_back();
+    g.workers = group.at("workers");
+    g.barrier = group.at("barrier");
+    for (const auto& [name, line] : group.at("lines").items())
+      g.lines[name] = {line.at("latency").get<double>(), line.at("bandwidth").get<double>(), line.at("worst").get<double>()};
+  }
+  l.hand_over = j.at("hand_over");
+  l.wake_up = j.at("wake_up");
+  l.compute_slowdown = j.at("compute_slowdown");
+  l.transfer_slowdown = j.at("transfer_slowdown");
+  return l;
+}
+
+json to_json(const Fingerprint& f) {
+  return {{"cpu", f.cpu}, {"cores", f.cores}, {"memory", f.memory}, {"libtorch", f.libtorch}, {"onednn", f.onednn},
+          {"blas", f.blas}, {"malloc", f.malloc}, {"threads", f.threads}};
+}
+
+Fingerprint fingerprint_from(const json& j) {
+  Fingerprint f;
+  f.cpu = j.at("cpu");
+  f.cores = j.at("cores");
+  f.memory = j.at("memory");
+  f.libtorch = j.at("libtorch");
+  f.onednn = j.at("onednn");
+  f.blas = j.at("blas");
+  f.malloc = j.at("malloc");
+  f.threads = j.at("threads");
+  return f;
+}
+
+Profile parsed(const json& j) {
+  Profile profile;
+  profile.machine = fingerprint_from(j.at("machine"));
+  for (const json& layer : j.at("layers"))
+    for (const json& size : layer.at("sizes"))
+      profile.layers[layer.at("key").get<std::string>()][size.at("samples").get<int64_t>()] = layer_from(size);
+  profile.links = links_from(j.at("links"));
+  for (const json& u : j.at("updates"))
+    profile.updates.push_back({u.at("optimizer").get<std::string>(), u.at("contributors").get<int>(), u.at("fixed").get<double>(),
+                               u.at("per_element").get<double>(), u.at("crowding").get<double>()});
+  profile.device = {j.at("device").at("memory").get<int64_t>(), j.at("device").at("flops").get<double>()};
+  return profile;
+}
+
+}  // namespace
+
+Spread spread_of(std::vector<double> seconds) {
+  check_internal(!seconds.empty(), "a spread is of at least one measurement");
+  std::sort(seconds.begin(), seconds.end());
+  return {quantile(seconds, 0.5), quantile(seconds, 0.1), quantile(seconds, 0.9)};
+}
+
+const LayerMeasurement* Profile::find(const std::string& key, int64_t samples) const {
+  const auto layer = layers.find(key);
+  if (layer == layers.end()) return nullptr;
+  const auto size = layer->second.find(samples);
+  return size == layer->second.end() ? nullptr : &size->second;
+}
+
+json profile_to_json(const Profile& profile) {
+  json layers = json::array();
+  for (const auto& [key, sizes] : profile.layers) {
+    json measured = json::array();
+    for (const auto& [samples, measurement] : sizes) {
+      json size = to_json(measurement);
+      size["samples"] = samples;
+      measured.push_back(std::move(size));
+    }
+    layers.push_back({{"key", key}, {"sizes", std::move(measured)}});
+  }
+  json updates = json::array();
+  for (const UpdateMeasurement& u : profile.updates)
+    updates.push_back({{"optimizer", u.optimizer}, {"contributors", u.contributors}, {"fixed", u.fixed}, {"per_element", u.per_element},
+                       {"crowding", u.crowding}});
+  return {{"format", kFormat}, {"version", kVersion}, {"machine", to_json(profile.machine)}, {"layers", std::move(layers)},
+          {"links", to_json(profile.links)}, {"updates", std::move(updates)},
+          {"device", {{"memory", profile.device.memory}, {"flops", profile.device.flops}}}};
+}
+
+Profile profile_from_json(const json& j, const std::string& where) {
+  if (!j.is_object() || j.value("format", json()) != kFormat)
+    fail_user({where, "is no profile", fmt::format("it does not say \"format\": \"{}\"", kFormat), "make one: trireme profile EXPERIMENT"});
+  if (j.value("version", json()) != kVersion)
+    fail_user({where, fmt::format("a profile of version {}", j.value("version", json()).dump()), fmt::format("this program reads version {}", kVersion),
+               "measure again: trireme profile EXPERIMENT"});
+  try {
+    return parsed(j);
+  } catch (const json::exception& error) {
+    fail_user({where, "is a damaged profile", first_line(error), "measure again: trireme profile EXPERIMENT"});
+  }
+}
+
+Profile read_profile(const std::filesystem::path& file) { return profile_from_json(read_json_file(file), file.string()); }
+
+void write_profile(const Profile& profile, const std::filesystem::path& file) { write_json_file(file, profile_to_json(profile)); }
+
+}  // namespace trireme
