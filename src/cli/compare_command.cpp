@@ -6,21 +6,17 @@
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/error.h"
 #include "base/json_file.h"
 #include "cli/child.h"
 #include "cli/commands.h"
 #include "cli/experiment_header.h"
-#include "cli/plan_choice.h"
-#include "plan/named.h"
-#include "plan/strategy.h"
+#include "cli/jobs.h"
 #include "report/progress.h"
 #include "report/run_folder.h"
 #include "report/run_json.h"
 #include "report/table.h"
-#include "train/batches.h"
 #include "train/compare.h"
 #include "train/initial_weights.h"
 #include "train/trainer.h"
@@ -29,76 +25,6 @@ namespace trireme {
 namespace {
 
 constexpr double kGraceSeconds = 20;  // for start-up and the last evaluation, beyond the experiment's own limit
-
-/// One child to run, or a row that is known before.
-struct Job {
-  std::string strategy;  ///< what to give to --plan
-  int devices = 1;
-  std::string label;     ///< in progress bars; no two jobs share one
-  std::string folder;    ///< in the run folder; no two jobs share one
-};
-
-/// The strategy as rows name it: "hybrid" for both its forms, a plan file by its stem.
-std::string row_strategy(const Job& job) {
-  return is_plan_file(job.strategy) ? std::filesystem::path(job.strategy).stem().string()
-                                    : family_of(job.strategy);
-}
-
-RunResult row_without_run(const Job& job, RunStatus status, std::string reason) {
-  RunResult row;
-  row.strategy = row_strategy(job);
-  row.name = is_plan_file(job.strategy) ? row.strategy : job.strategy;
-  row.plan = job.label;
-  row.devices = job.devices;
-  row.status = status;
-  row.reason = std::move(reason);
-  return row;
-}
-
-std::string folder_name(const std::string& label) {
-  std::string name = label;
-  for (char& c : name)
-    if (c == ' ' || c == ':' || c == '/' || c == '=' || c == ',') c = '-';
-  return name;
-}
-
-/// What one strategy as written stands for.
-std::vector<Job> jobs_of(const std::string& written, const Experiment& experiment, const Model& model) {
-  std::vector<Job> jobs;
-  for (const std::string& strategy : expand_strategy(written)) {
-    check_plan_name(strategy, "strategies");
-    if (is_plan_file(strategy)) {
-      const int devices = load_plan_file(strategy, experiment, model).devices;
-      check_runs_here(devices, strategy);
-      jobs.push_back({strategy, devices, fmt::format("{} x{}", std::filesystem::path(strategy).stem().string(), devices), ""});
-    } else if (is_single(strategy)) {
-      jobs.push_back({strategy, 1, strategy, ""});
-    } else if (auto devices = devices_of_degrees(strategy)) {
-      check_runs_here(*devices, "strategy " + strategy);
-      jobs.push_back({strategy, *devices, strategy, ""});
-    } else {
-      for (int n : experiment.devices) jobs.push_back({strategy, n, fmt::format("{} x{}", strategy, n), ""});
-    }
-  }
-  // "hybrid" on too few devices: one row says so for both its forms
-  if (family_of(written) == "hybrid" && expand_strategy(written).size() > 1)
-    std::erase_if(jobs, [](const Job& job) { return job.devices < 4 && job.strategy.starts_with("hybrid:pipeline"); });
-  return jobs;
-}
-
-std::vector<Job> list_jobs(const Experiment& experiment, const Model& model) {
-  std::vector<Job> jobs;
-  std::set<std::string> folders;
-  for (const std::string& written : experiment.strategies) {
-    for (Job& job : jobs_of(written, experiment, model)) {
-      // the same strategy twice measures its spread; two plan files may share a name
-      const std::string label = job.label;
-      for (int i = 2; !folders.insert(job.folder = folder_name(job.label)).second; ++i) job.label = fmt::format("{} #{}", label, i);
-      jobs.push_back(std::move(job));
-    }
-  }
-  return jobs;
-}
 
 StepReport step_report_from(const nlohmann::json& m) {
   StepReport r;
@@ -173,20 +99,6 @@ class Comparison {
   RunFolder& folder_;
 };
 
-/// A row for a strategy that cannot use so many devices, so small a batch or so many micro-batches, known before anything runs.
-std::optional<RunResult> ruled_out(const Job& job, const Experiment& experiment, const Model& model, const TaskData& data) {
-  if (is_plan_file(job.strategy)) return std::nullopt;  // validated already
-  try {
-    const Cluster cluster = cluster_of(experiment, job.devices);
-    const Plan plan = named_plan(job.strategy, model, cluster, experiment.batch, {}, experiment.micro_batches);
-    check_compiles(plan, experiment, model, fmt::format("strategy {}", job.strategy));
-    check_shapes(experiment, model, data, plan);
-    return std::nullopt;
-  } catch (const Error& error) {
-    return row_without_run(job, RunStatus::skipped, first_line(error));
-  }
-}
-
 void say_what_runs(const Experiment& experiment, const ExperimentResult& result, Progress& progress) {
   progress.say(fmt::format("{}: {}, batch {}, {}, seed {}", result.experiment, result.model, result.batch, result.precision,
                            result.seed));
@@ -220,9 +132,9 @@ int run_compare(const CompareOptions& options) {
   check_json_target(options.json);
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
-  const std::vector<Job> jobs = list_jobs(experiment, model);
+  const std::vector<Job> jobs = list_jobs(experiment, model, /*to_run=*/true);
   std::vector<std::optional<RunResult>> known;
-  for (const Job& job : jobs) known.push_back(ruled_out(job, experiment, model, data));
+  for (const Job& job : jobs) known.push_back(ruled_out(job, experiment, model, data, cluster_of(experiment, job.devices)));
 
   // read here for its errors and its report; every row's process reads its own
   ExperimentResult result = experiment_header(experiment, data, with_initial_weights(experiment, model));

@@ -39,6 +39,10 @@ class Links {
   /// all_to_all. `ranks`: who takes part, ascending; one or none: nothing. `alike`: so many such groups at once share what leaves a node,
   /// and this one stands for all of them.
   virtual Demand collective(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike = 1) const = 0;
+  /// Likewise, as layers' tensors are redistributed in the middle of a step.
+  virtual Demand redistribution(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike = 1) const {
+    return collective(kind, bytes, ranks, alike);
+  }
   /// The part of `rank` in an all_gather that nobody waits for: it gives away what it has, and is through. `alike`: so many ranks of its node do.
   virtual Demand giving(double bytes, std::span<const int> ranks, int rank, int alike = 1) const = 0;
   virtual Demand message(int from, int to, double bytes, int alike = 1) const = 0;
@@ -48,6 +52,8 @@ class Links {
   virtual int cores_of(int rank) const = 0;
   /// Whether a worker goes on computing while gradients are reduced, weights gathered and messages sent.
   virtual bool overlaps() const = 0;
+  /// Seconds until a worker that waits for another one goes on, once what it waits for is there.
+  virtual double hand_over() const { return 0; }
   /// Factor on computing that begins while the worker communicates.
   virtual double compute_slowdown() const { return 1; }
 };

@@ -112,7 +112,7 @@ void Engine::advance(int rank) {
   advancing_ = rank;
   LaneState& main = r.lanes[lanes_index(Lane::main)];
   while (!main.busy && !r.held && skip_to_work(rank)) {
-    const Task task{rank, Lane::main, r.index, r.step, 0};
+    Task task{rank, Lane::main, r.index, r.step, 0, false};
     const Lane lane = lane_of(at(task));
     if (lane != Lane::main) {
       next(rank);
@@ -121,6 +121,7 @@ void Engine::advance(int rank) {
     }
     if (is_held(r, at(task)) || !updates_there(task)) break;
     main.busy = true;
+    task.waited = std::exchange(r.waits_for_update, false);
     enter(task);
   }
   advancing_ = -1;
@@ -154,6 +155,7 @@ bool Engine::updates_there(const Task& task) {
     Update& update = updates_[{need.bucket, batch - need.before}];
     if (update.done >= simulated) continue;
     update.waiting.push_back(task.rank);
+    ranks_[size_t(task.rank)].waits_for_update = true;
     return false;
   }
   return true;
@@ -227,6 +229,7 @@ void Engine::take(const Task& task, const Role& role) {
                  "a rank that stands for others takes from one that does");
   if (!has_mail(channel, box, task.rank)) {
     box.waiting.push_back(task);
+    box.waiting.back().waited = true;
     return;
   }
   ++box.taken[task.rank];
@@ -251,6 +254,7 @@ void Engine::post(const Task& task, const Role& role) {
 void Engine::start(std::vector<Task> tasks) {
   Demand demand;
   const OpCode code = at(tasks.front()).code;
+  const bool waited = std::any_of(tasks.begin(), tasks.end(), [](const Task& task) { return task.waited; });
   for (Task& task : tasks) {
     task.begin = clock_.now();
     Demand own = costs_.of(task.rank, at(task)).demand;
@@ -263,6 +267,7 @@ void Engine::start(std::vector<Task> tasks) {
     demand.fixed = std::max(demand.fixed, own.fixed);
     demand.shares.insert(demand.shares.end(), own.shares.begin(), own.shares.end());
   }
+  if (waited) demand.fixed += links_.hand_over();
   if (demand.is_nothing()) {
     for (const Task& task : tasks) end(task);
     return;

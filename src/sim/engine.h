@@ -28,6 +28,7 @@ class Engine {
     Lane lane = Lane::main;
     int index = -1, step = 0;
     double begin = 0;
+    bool waited = false;  ///< for somebody, who had to wake it
   };
   struct LaneState {
     std::deque<Task> queue;  ///< handed over and not begun; of the main lane: empty
@@ -42,6 +43,7 @@ class Engine {
     std::map<BucketId, int> reducing;  ///< reductions among them
     bool held = false;                 ///< the main lane waits for the exchange lane
     bool was_held = false;
+    bool waits_for_update = false;
     double free = 0;                   ///< since when the main lane is
     SimulatedWorker seconds;
   };

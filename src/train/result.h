@@ -44,6 +44,13 @@ struct ToTarget {
   double seconds = 0;
 };
 
+/// What a simulation said of a row.
+struct Prediction {
+  double step_seconds = 0;
+  std::optional<int64_t> peak_memory;  ///< bytes, of the device that needs most
+  std::string basis;                   ///< "measured", "extrapolated 4.0 x", "datasheet": the weakest of what it is made of
+};
+
 /// One row. Quantities that were not measured (failed before, never reached) are nullopt, never zero.
 struct RunResult {
   std::string strategy;    ///< "single", "data", "tensor", "pipeline", "hybrid"
@@ -64,6 +71,9 @@ struct RunResult {
   std::optional<double> hidden_communication;
   std::optional<int64_t> bytes_per_step;           ///< sent, mean per device
   std::vector<MemoryUse> memory;                   ///< per device
+  std::optional<Prediction> predicted;
+  std::optional<double> price_per_epoch;           ///< in ExperimentResult::currency
+  std::optional<double> price_to_target;
   std::optional<EvaluationPoint> test;             ///< the last evaluation
   std::optional<EvaluationPoint> test_at_equal_samples;  ///< at the samples every ok row reached; compare fills it in
   std::optional<EvaluationPoint> test_at_equal_time;     ///< last evaluation within the shortest ok row's time; compare fills it in
@@ -89,6 +99,9 @@ struct ExperimentResult {
   std::string machine;      ///< "2 cores, AVX-512, AMX, 23.4 GiB; libtorch 1.13.1"
   std::string started;      ///< ISO 8601, UTC
   std::vector<std::string> initial_values;  ///< lines: where the model's initial values are from; none where they were drawn
+  std::string simulated;    ///< on what the rows were simulated and from what: "dgx1-v100, from its datasheet"; empty: they ran
+  std::string currency;     ///< of prices; empty: there are none
+  std::string prices;       ///< where they are from, and of when
   std::vector<RunResult> rows;
 };
 

@@ -1,0 +1,95 @@
+#include "cli/jobs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/error.h"
+#include "cli/plan_choice.h"
+#include "plan/named.h"
+#include "plan/strategy.h"
+#include "train/trainer.h"
+
+namespace trireme {
+namespace {
+
+/// The strategy as rows name it: "hybrid" for both its forms, a plan file by its stem.
+std::string row_strategy(const Job& job) {
+  return is_plan_file(job.strategy) ? std::filesystem::path(job.strategy).stem().string()
+                                    : family_of(job.strategy);
+}
+
+std::string folder_name(const std::string& label) {
+  std::string name = label;
+  for (char& c : name)
+    if (c == ' ' || c == ':' || c == '/' || c == '=' || c == ',') c = '-';
+  return name;
+}
+
+/// What one strategy as written stands for.
+std::vector<Job> jobs_of(const std::string& written, const Experiment& experiment, const Model& model, bool to_run) {
+  std::vector<Job> jobs;
+  for (const std::string& strategy : expand_strategy(written)) {
+    check_plan_name(strategy, "strategies");
+    if (is_plan_file(strategy)) {
+      const int devices = load_plan_file(strategy, experiment, model).devices;
+      if (to_run) check_runs_here(devices, strategy);
+      jobs.push_back({strategy, devices, fmt::format("{} x{}", std::filesystem::path(strategy).stem().string(), devices), ""});
+    } else if (is_single(strategy)) {
+      jobs.push_back({strategy, 1, strategy, ""});
+    } else if (auto devices = devices_of_degrees(strategy)) {
+      if (to_run) check_runs_here(*devices, "strategy " + strategy);
+      jobs.push_back({strategy, *devices, strategy, ""});
+    } else {
+      for (int n : experiment.devices) jobs.push_back({strategy, n, fmt::format("{} x{}", strategy, n), ""});
+    }
+  }
+  // "hybrid" on too few devices: one row says so for both its forms
+  if (family_of(written) == "hybrid" && expand_strategy(written).size() > 1)
+    std::erase_if(jobs, [](const Job& job) { return job.devices < 4 && job.strategy.starts_with("hybrid:pipeline"); });
+  return jobs;
+}
+
+}  // namespace
+
+RunResult row_without_run(const Job& job, RunStatus status, std::string reason) {
+  RunResult row;
+  row.strategy = row_strategy(job);
+  row.name = is_plan_file(job.strategy) ? row.strategy : job.strategy;
+  row.plan = job.label;
+  row.devices = job.devices;
+  row.status = status;
+  row.reason = std::move(reason);
+  return row;
+}
+
+std::vector<Job> list_jobs(const Experiment& experiment, const Model& model, bool to_run) {
+  std::vector<Job> jobs;
+  std::set<std::string> folders;
+  for (const std::string& written : experiment.strategies) {
+    for (Job& job : jobs_of(written, experiment, model, to_run)) {
+      // the same strategy twice measures its spread; two plan files may share a name
+      const std::string label = job.label;
+      for (int i = 2; !folders.insert(job.folder = folder_name(job.label)).second; ++i) job.label = fmt::format("{} #{}", label, i);
+      jobs.push_back(std::move(job));
+    }
+  }
+  return jobs;
+}
+
+std::optional<RunResult> ruled_out(const Job& job, const Experiment& experiment, const Model& model, const TaskData& data,
+                                   const Cluster& cluster) {
+  if (is_plan_file(job.strategy)) return std::nullopt;  // validated already
+  try {
+    const Plan plan = named_plan(job.strategy, model, cluster, experiment.batch, {}, experiment.micro_batches);
+    check_compiles(plan, experiment, model, fmt::format("strategy {}", job.strategy));
+    check_shapes(experiment, model, data, plan);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return row_without_run(job, RunStatus::skipped, first_line(error));
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,33 @@
+// Links between the threads of one process on this machine, as a profile measured them: moving a tensor is a core's work.
+#pragma once
+
+#include "cost/links.h"
+#include "profile/profile.h"
+
+namespace trireme {
+
+class ProfiledLinks final : public Links {
+ public:
+  /// The link part of a profile, for so many workers of one intra-op thread on so many cores.
+  ProfiledLinks(const LinkMeasurement& measured, int workers, int cores);
+
+  const std::vector<Pool>& pools() const override { return pools_; }
+  Demand collective(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike) const override;
+  Demand redistribution(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike) const override;
+  Demand giving(double, std::span<const int>, int, int) const override { return {}; }
+  Demand message(int from, int to, double bytes, int alike) const override;
+  bool receiver_moves() const override { return true; }
+  int cores_of(int) const override { return 0; }
+  bool overlaps() const override { return false; }
+  double hand_over() const override;
+
+ private:
+  TransferLine line_of(const std::string& operation, int workers) const;
+
+  const LinkMeasurement measured_;
+  const bool crowded_;  ///< more workers than cores: who waits sleeps
+  const double cores_;
+  std::vector<Pool> pools_;
+};
+
+}  // namespace trireme

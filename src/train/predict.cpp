@@ -1,0 +1,126 @@
+#include "train/predict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/machine.h"
+#include "cost/cluster_links.h"
+#include "cost/datasheet_costs.h"
+#include "cost/instruction_costs.h"
+#include "cost/profiled_costs.h"
+#include "cost/profiled_links.h"
+#include "plan/cluster_file.h"
+#include "plan/named.h"
+#include "sim/simulate.h"
+#include "train/picture.h"
+#include "train/trainer.h"
+
+namespace trireme {
+namespace {
+
+/// Simulated one by one, as long as that is quick.
+constexpr int kMostRanks = 64;
+
+SiteOptions site_options(const Experiment& experiment) {
+  return {experiment.precision, experiment.batch_norm, experiment.frozen, experiment.tokens};
+}
+
+/// Seconds of forward and backward of each layer with so many samples on one device.
+LayerSeconds layer_seconds(const Model& model, const CostSource& source, int64_t samples) {
+  LayerSeconds seconds(model.nodes().size(), 0.0);
+  const int kind = source.cluster.devices.front().kind;
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
+    const ShardingOption whole = model.node(id).layer->sharding_options(model.input_shapes(id), 1).front();
+    const LayerCost cost = source.layers->seconds(id, whole, 1, samples, kind);
+    seconds[size_t(id)] = cost.forward + cost.backward;
+  }
+  return seconds;
+}
+
+CompileOptions compile_for(const Experiment& experiment, const CostSource& source, bool checked) {
+  CompileOptions options = compile_options(experiment, true);
+  options.private_replicas |= !source.shares_memory;
+  options.checked = checked;
+  return options;
+}
+
+std::string basis_of(const InstructionCosts& costs) {
+  if (costs.basis() != Basis::extrapolated) return name_of(costs.basis());
+  return fmt::format("{} {:.1f} x", name_of(costs.basis()), costs.stretch());
+}
+
+void fill_row(const Simulation& simulation, const Experiment& experiment, const PredictionOptions& options, RunResult& row) {
+  const double step = simulation.step_seconds;
+  row.step_seconds = StepSeconds{step, step, step};
+  row.samples_per_second = double(experiment.batch) / step;
+  if (options.epoch_samples) row.epoch_seconds = double(*options.epoch_samples) / *row.samples_per_second;
+  double exposed = 0, bytes = 0;
+  for (const SimulatedWorker& worker : simulation.workers) {
+    row.busy_share.push_back(std::min(1.0, worker.computing / step));
+    exposed += worker.exposed / step / double(simulation.workers.size());
+    bytes += worker.bytes_sent / double(simulation.workers.size());
+  }
+  row.exposed_communication = std::min(1.0, exposed);
+  row.bytes_per_step = int64_t(bytes);
+  if (options.timeline) row.timeline = simulation.timeline;
+}
+
+}  // namespace
+
+CostSource measured_source(const Experiment& experiment, const Model& model, const Profile& profile, int devices) {
+  CostSource source;
+  source.cluster = cluster_of(experiment, devices);
+  const std::vector<int> threads = threads_of(experiment, devices);
+  ProfiledCostsOptions options;
+  options.sites = site_options(experiment);
+  options.optimizer = experiment.optimizer;
+  options.measures_missing = true;
+  options.threads = threads.front();
+  source.layers = std::make_shared<ProfiledCosts>(model, profile, options);
+  const int workers = std::accumulate(threads.begin(), threads.end(), 0);
+  source.links = std::make_shared<ProfiledLinks>(profile.links, workers, machine().cores);
+  source.shares_memory = !experiment.private_replicas;
+  return source;
+}
+
+CostSource described_source(const Experiment& experiment, const Model& model, const Cluster& cluster, int devices) {
+  CostSource source;
+  source.cluster = first_devices(cluster, devices);
+  source.layers = std::make_shared<DatasheetCosts>(model, source.cluster, experiment.precision, optimizer_state_count(experiment.optimizer));
+  source.links = std::make_shared<ClusterLinks>(source.cluster);
+  source.shares_memory = false;
+  return source;
+}
+
+Plan make_plan(const std::string& name, const Experiment& experiment, const Model& model, const CostSource& source) {
+  if (is_plan_file(name)) return make_plan(name, experiment, model, source.cluster.size());
+  const Plan draft = named_plan(name, model, source.cluster, experiment.batch, {}, experiment.micro_batches);
+  if (draft.stages.size() == 1) return draft;
+  const int64_t samples = std::max<int64_t>(1, experiment.batch / draft.micro_batches / draft.layers.back().data);
+  return named_plan(name, model, source.cluster, experiment.batch, layer_seconds(model, source, samples), experiment.micro_batches);
+}
+
+RunResult predict(const Experiment& experiment, const Model& model, const Plan& plan, const CostSource& source,
+                  const PredictionOptions& options) {
+  RunResult row;
+  row.plan = plan.in_short(model);
+  row.devices = plan.devices;
+  const bool many = plan.devices > kMostRanks;
+  const Program program = compile(model, plan, compile_for(experiment, source, !many));
+  InstructionCostOptions cost_options{.batch = experiment.batch, .precision = experiment.precision, .loading = source.loading};
+  if (many) cost_options.representatives = representatives(program, model, source.cluster, experiment.batch);
+  InstructionCosts costs(program, model, source.cluster, *source.layers, *source.links, cost_options);
+  const bool long_list = many && program.greatest_lag == 0;
+  const Simulation simulation =
+      simulate(program, model, costs, *source.links,
+               {.steps = long_list ? 1 : options.steps, .timeline = options.timeline, .ranks = cost_options.representatives});
+  fill_row(simulation, experiment, options, row);
+  row.predicted = Prediction{simulation.step_seconds, std::nullopt, basis_of(costs)};
+  if (plan.stages.size() > 1 || plan.micro_batches > 1) row.schedule = short_picture(program, model);
+  return row;
+}
+
+}  // namespace trireme

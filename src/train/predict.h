@@ -1,0 +1,45 @@
+// What a run would be like: plans of an experiment on a clock, with costs of this machine or of one that is described.
+#pragma once
+
+#include <memory>
+
+#include "cost/layer_costs.h"
+#include "cost/links.h"
+#include "plan/plan.h"
+#include "profile/profile.h"
+#include "train/experiment.h"
+#include "train/result.h"
+
+namespace trireme {
+
+/// Where predictions come from. The parts belong together: links and devices of one cluster, layers of one model.
+struct CostSource {
+  Cluster cluster;
+  std::shared_ptr<const LayerCosts> layers;
+  std::shared_ptr<const Links> links;
+  bool shares_memory = true;  ///< workers are threads with one copy of the weights
+  double loading = 0;         ///< seconds per sample that a worker loads or copies
+};
+
+/// This machine, with `devices` workers. Layers that the profile lacks are measured when they are asked for. The experiment and the model
+/// outlive the result.
+CostSource measured_source(const Experiment& experiment, const Model& model, const Profile& profile, int devices);
+
+/// A described cluster, of which the first `devices` devices are used. Errors (user): it has fewer.
+CostSource described_source(const Experiment& experiment, const Model& model, const Cluster& cluster, int devices);
+
+/// As make_plan, with pipelines balanced by the source's seconds and devices as fast as its cluster's.
+Plan make_plan(const std::string& name, const Experiment& experiment, const Model& model, const CostSource& source);
+
+struct PredictionOptions {
+  int steps = 3;
+  bool timeline = true;
+  std::optional<int64_t> epoch_samples;  ///< for the seconds of an epoch
+};
+
+/// The row that a run of this plan would give, but for what training alone can tell. Its status is `predicted`. Never throws for what does
+/// not fit: the row says it.
+RunResult predict(const Experiment& experiment, const Model& model, const Plan& plan, const CostSource& source,
+                  const PredictionOptions& options = {});
+
+}  // namespace trireme
