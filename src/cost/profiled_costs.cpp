@@ -1,0 +1,182 @@
+#include "cost/profiled_costs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "profile/measure_layers.h"
+#include "profile/measure_updates.h"
+
+namespace trireme {
+namespace {
+
+using Sizes = std::map<int64_t, LayerMeasurement>;
+
+/// Two measured sizes and where the wanted one lies: 0 at the first, 1 at the second, outside beyond them.
+struct Place {
+  const LayerMeasurement* first;
+  const LayerMeasurement* second;
+  double at = 0;
+  double scale = 0;     ///< > 0: there is one size only; wanted over measured samples
+  Basis basis = Basis::measured;
+  double stretch = 1;
+};
+
+Place place_of(const Sizes& sizes, int64_t samples) {
+  check_internal(!sizes.empty() && samples > 0, "a layer's cost is asked for some samples where some were measured");
+  auto above = sizes.lower_bound(samples);
+  if (above != sizes.end() && above->first == samples) return {&above->second, &above->second};
+  if (sizes.size() == 1) {
+    const auto& [size, only] = *sizes.begin();
+    const double scale = double(samples) / double(size);
+    return {&only, &only, 0, scale, Basis::extrapolated, std::max(scale, 1 / scale)};
+  }
+  Basis basis = Basis::interpolated;
+  double stretch = 1;
+  if (above == sizes.begin()) {
+    basis = Basis::extrapolated;
+    stretch = double(above->first) / double(samples);
+    ++above;
+  } else if (above == sizes.end()) {
+    basis = Basis::extrapolated;
+    --above;
+    stretch = double(samples) / double(above->first);
+  }
+  const auto below = std::prev(above);
+  const double at = double(samples - below->first) / double(above->first - below->first);
+  return {&below->second, &above->second, at, 0, basis, stretch};
+}
+
+/// Noise may make a line fall or cross zero: a smaller size takes at least the share of its samples, a larger one at least as long.
+double on_line(const Place& place, double first, double second) {
+  if (place.scale > 0) return first * place.scale;
+  const double value = first + place.at * (second - first);
+  if (place.at > 1) return std::max(value, second);
+  if (place.at < 0) return std::clamp(value, first / place.stretch, first);
+  return value;
+}
+
+int64_t bytes_on_line(const Place& place, int64_t first, int64_t second) {
+  return int64_t(std::llround(on_line(place, double(first), double(second))));
+}
+
+}  // namespace
+
+LayerCost interpolated_cost(const Sizes& sizes, int64_t samples) {
+  const Place p = place_of(sizes, samples);
+  auto line = [&](auto field) { return on_line(p, field(*p.first), field(*p.second)); };
+  LayerCost cost;
+  cost.forward = line([](const LayerMeasurement& m) { return m.forward.median; });
+  cost.backward = line([](const LayerMeasurement& m) { return m.backward.median; });
+  cost.backward_input = line([](const LayerMeasurement& m) { return m.backward_input; });
+  cost.backward_weight = line([](const LayerMeasurement& m) { return m.backward_weight; });
+  const double at = std::clamp(p.at, 0.0, 1.0);  // a factor: beyond the measured sizes that of the nearest
+  cost.crowding = std::max(1.0, p.first->crowding + at * (p.second->crowding - p.first->crowding));
+  cost.basis = p.basis;
+  cost.stretch = p.stretch;
+  return cost;
+}
+
+LayerMemory interpolated_memory(const Sizes& sizes, int64_t samples) {
+  const Place p = place_of(sizes, samples);
+  const LayerMemory &a = p.first->memory, &b = p.second->memory;
+  LayerMemory memory = p.at < 0.5 ? a : b;
+  memory.output = bytes_on_line(p, a.output, b.output);
+  memory.saved = bytes_on_line(p, a.saved, b.saved);
+  memory.forward_workspace = bytes_on_line(p, a.forward_workspace, b.forward_workspace);
+  memory.backward_workspace = bytes_on_line(p, a.backward_workspace, b.backward_workspace);
+  for (size_t i = 0; i < memory.input_gradients.size(); ++i)
+    memory.input_gradients[i] = bytes_on_line(p, a.input_gradients.at(i), b.input_gradients.at(i));
+  return memory;
+}
+
+ProfiledCosts::ProfiledCosts(const Model& model, Profile profile, ProfiledCostsOptions options)
+    : sites_(model, options.sites), options_(std::move(options)), profile_(std::move(profile)) {}
+
+const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const {
+  const std::string key = sites_.key(node, option, tensor);
+  if (const auto found = profile_.layers.find(key); found != profile_.layers.end() && !found->second.empty()) return found->second;
+  if (!options_.measures_missing)
+    fail_user({options_.where,
+               fmt::format("nothing about layer \"{}\" under \"{}\" at tensor degree {} in {}", sites_.model().node(node).name, option.name,
+                           tensor, name_of(options_.sites.precision)),
+               "it was measured for another model or other degrees", "extend it: trireme profile EXPERIMENT --out THE_FILE"});
+  // all that this degree has, so that layers take turns as in a step
+  std::vector<LayerRequest> requests = requests_for(sites_, {tensor}, samples);
+  std::erase_if(requests, [&](const LayerRequest& r) { return profile_.find(sites_.key(r.node, r.option, r.tensor), samples) != nullptr; });
+  const auto measured = measure_layers(sites_, requests, {}, options_.threads);
+  for (size_t i = 0; i < requests.size(); ++i)
+    profile_.layers[sites_.key(requests[i].node, requests[i].option, requests[i].tensor)][samples] = measured[i];
+  const auto found = profile_.layers.find(key);
+  check_internal(found != profile_.layers.end(), "a layer is asked for under one of its options");
+  return found->second;
+}
+
+const ProfiledCosts::Answer& ProfiledCosts::answer(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const {
+  std::lock_guard lock(mutex_);
+  const Question question{node, option.name, tensor, samples};
+  if (const auto known = known_.find(question); known != known_.end()) return known->second;
+  const Sizes& sizes = sizes_of(node, option, tensor, samples);
+  return known_.emplace(question, Answer{interpolated_cost(sizes, samples), interpolated_memory(sizes, samples)}).first->second;
+}
+
+LayerCost ProfiledCosts::seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples, int) const {
+  if (samples <= 0 || !sites_.site(node).layer) return {};
+  return answer(node, option, tensor, samples).cost;
+}
+
+LayerMemory ProfiledCosts::memory(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const {
+  const LayerSite& site = sites_.site(node);
+  if (samples > 0 && site.layer) return answer(node, option, tensor, samples).memory;
+  LayerMemory none;
+  none.keeps_input.assign(site.inputs.size(), false);
+  none.input_gradients.assign(site.inputs.size(), 0);
+  return none;
+}
+
+UpdateMeasurement ProfiledCosts::update_of(int contributors) const {
+  const std::string name = update_name(options_.optimizer, options_.sites.precision);
+  std::lock_guard lock(mutex_);
+  std::map<int, UpdateMeasurement> measured;
+  for (const UpdateMeasurement& u : profile_.updates)
+    if (u.optimizer == name) measured[u.contributors] = u;
+  if (measured.empty()) {
+    if (!options_.measures_missing)
+      fail_user({options_.where, fmt::format("nothing about updates by {}", name), "it was measured for another optimizer or precision",
+                 "extend it: trireme profile EXPERIMENT --out THE_FILE"});
+    for (const UpdateMeasurement& u : measure_updates(options_.optimizer, options_.sites.precision, {1, 2, 4}, options_.threads)) {
+      profile_.updates.push_back(u);
+      measured[u.contributors] = u;
+    }
+  }
+  auto above = measured.lower_bound(contributors);
+  if (above != measured.end() && above->first == contributors) return above->second;
+  if (above == measured.begin()) return above->second;
+  if (above == measured.end()) --above;
+  if (above == measured.begin()) return above->second;
+  // another gradient to read costs as much as the one before
+  const UpdateMeasurement &a = std::prev(above)->second, &b = above->second;
+  const double at = double(contributors - a.contributors) / double(b.contributors - a.contributors);
+  UpdateMeasurement between = b;
+  between.per_element = std::max(a.per_element, a.per_element + at * (b.per_element - a.per_element));
+  between.fixed = a.fixed + std::min(at, 1.0) * (b.fixed - a.fixed);
+  between.crowding = a.crowding + std::min(at, 1.0) * (b.crowding - a.crowding);
+  return between;
+}
+
+double ProfiledCosts::update_seconds(int64_t elements, int contributors, int) const {
+  if (elements <= 0) return 0;
+  const UpdateMeasurement u = update_of(contributors);
+  return u.fixed + u.per_element * double(elements);
+}
+
+double ProfiledCosts::update_crowding(int contributors) const { return update_of(contributors).crowding; }
+
+Profile ProfiledCosts::profile() const {
+  std::lock_guard lock(mutex_);
+  return profile_;
+}
+
+}  // namespace trireme

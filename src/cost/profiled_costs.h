@@ -1,0 +1,62 @@
+// What a profile says of a layer's call: measured where it was, between two measured sizes on the line through them, beyond them on the
+// line through the last two.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+#include "cost/layer_costs.h"
+#include "profile/layer_sites.h"
+#include "profile/profile.h"
+#include "runtime/optimizer.h"
+
+namespace trireme {
+
+struct ProfiledCostsOptions {
+  SiteOptions sites = {};
+  OptimizerConfig optimizer = {};
+  bool measures_missing = false;  ///< measures layers and updates that the profile does not have; else they are user errors
+  int threads = 1;                ///< of a worker's operators, when measuring
+  std::string where = "profile";  ///< names the profile in errors
+};
+
+class ProfiledCosts final : public LayerCosts {
+ public:
+  /// The model must outlive this. The profile should be of this machine (check_same_machine).
+  ProfiledCosts(const Model& model, Profile profile, ProfiledCostsOptions options = {});
+
+  LayerCost seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples, int kind = -1) const override;
+  LayerMemory memory(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const override;
+  double update_seconds(int64_t elements, int contributors, int kind = -1) const override;
+  /// By this factor an update takes longer while every core updates.
+  double update_crowding(int contributors) const;
+
+  /// With what has been measured since.
+  Profile profile() const;
+
+ private:
+  using Sizes = std::map<int64_t, LayerMeasurement>;
+  using Question = std::tuple<NodeId, std::string, int, int64_t>;  // node, option, tensor, samples
+  struct Answer {
+    LayerCost cost;
+    LayerMemory memory;
+  };
+
+  const Answer& answer(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const;
+  const Sizes& sizes_of(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const;  // mutex_ held
+  UpdateMeasurement update_of(int contributors) const;
+
+  LayerSites sites_;
+  const ProfiledCostsOptions options_;
+  mutable std::mutex mutex_;
+  mutable Profile profile_;                  // guarded by mutex_
+  mutable std::map<Question, Answer> known_;  // guarded by mutex_; answers stay where they are
+};
+
+/// What `sizes` (not empty) say of `samples` > 0.
+LayerCost interpolated_cost(const std::map<int64_t, LayerMeasurement>& sizes, int64_t samples);
+LayerMemory interpolated_memory(const std::map<int64_t, LayerMeasurement>& sizes, int64_t samples);
+
+}  // namespace trireme
