@@ -157,7 +157,7 @@ class Turn {
   void run_crowded(int cores) {
     LocalWorld world(cores);
     std::vector<std::vector<Times>> times(size_t(cores), std::vector<Times>(settings_.size()));
-    const int rounds = 1 + std::max(2, rounds_ / 2);  // the first warms up
+    const int rounds = std::max(2, rounds_ / 2);
     run_crew(world, [&](int rank) {
       c10::InferenceMode inference;
       Probes probes = make_probes();
@@ -167,7 +167,7 @@ class Turn {
     for (size_t i = 0; i < settings_.size(); ++i) {
       std::vector<double> together;
       for (const auto& of_rank : times)
-        for (size_t r = 1; r < of_rank[i].forward.size(); ++r) together.push_back(of_rank[i].forward[r] + of_rank[i].backward[r]);
+        for (size_t r = 0; r < of_rank[i].forward.size(); ++r) together.push_back(of_rank[i].forward[r] + of_rank[i].backward[r]);
       const double alone = results_[i].forward.median + results_[i].backward.median;
       results_[i].crowding = alone > 0 ? std::max(1.0, median(together) / alone) : 1;
     }

@@ -1,0 +1,211 @@
+#include "profile/measure_links.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "base/error.h"
+#include "base/machine.h"
+#include "profile/noise.h"
+#include "runtime/crew.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kFloat = 4;
+constexpr int64_t kSizes[] = {1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22};  // bytes
+constexpr int64_t kBytesPerRun = 1 << 22;                               // so small ones are repeated, at most kMostCalls times
+constexpr int kMostCalls = 20, kRuns = 5, kHandOvers = 200, kWakeUps = 15;
+constexpr double kSleepSeconds = 2e-3;  // longer than a waiting worker spins
+constexpr double kTogetherSeconds = 0.08;
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+at::Tensor floats(int64_t bytes) {
+  at::Tensor values = at::empty({std::max<int64_t>(bytes / kFloat, 1)}, at::kFloat);
+  fill_with_noise(values, 1e-3);
+  return values;
+}
+
+/// One worker's tensors for all operations on `bytes`.
+struct Tensors {
+  Tensors(int64_t bytes, int workers) : whole(floats(bytes)), part(floats(bytes / workers)) {
+    for (int r = 0; r < workers; ++r) {
+      parts.push_back(floats(bytes / workers));
+      others.push_back(floats(bytes / workers));
+    }
+  }
+  at::Tensor whole, part;
+  std::vector<at::Tensor> parts, others;
+};
+
+using Operation = std::function<void(Communicator&, Tensors&)>;
+
+/// To a neighbour and back: two messages one after the other.
+void exchange(Communicator& group, Tensors& t) {
+  const int rank = group.rank(), other = rank ^ 1;
+  if (other >= group.size()) return;
+  if (rank < other) group.send(t.whole, other, 0);
+  const at::Tensor got = group.receive(other, 0);
+  if (rank > other) group.send(t.whole, other, 0);
+}
+
+const std::vector<std::pair<std::string, Operation>>& operations() {
+  static const std::vector<std::pair<std::string, Operation>> all{
+      {"all_reduce", [](Communicator& g, Tensors& t) { g.all_reduce(t.whole, ReduceOp::max); }},  // a sum would grow without end
+      {"all_gather", [](Communicator& g, Tensors& t) { g.all_gather(t.part, t.parts); }},
+      {"reduce_scatter", [](Communicator& g, Tensors& t) { g.reduce_scatter(t.parts, t.part); }},
+      {"all_to_all", [](Communicator& g, Tensors& t) { g.all_to_all(t.parts, t.others); }},
+      {"broadcast", [](Communicator& g, Tensors& t) { g.broadcast(t.whole, 0); }},
+      {"send", exchange}};
+  return all;
+}
+
+/// Median seconds of one call, on this worker. All workers together.
+double time_calls(Communicator& group, Tensors& tensors, const Operation& operation, int calls) {
+  std::vector<double> seconds;
+  operation(group, tensors);
+  for (int run = 0; run < kRuns; ++run) {
+    group.barrier();
+    const double begin = now();
+    for (int c = 0; c < calls; ++c) operation(group, tensors);
+    seconds.push_back((now() - begin) / calls);
+  }
+  return spread_of(seconds).median;
+}
+
+GroupMeasurement measure_group(int workers) {
+  GroupMeasurement result;
+  result.workers = workers;
+  std::map<std::string, std::vector<std::pair<double, double>>> points;
+  LocalWorld world(workers);
+  run_crew(world, [&](int rank) {
+    c10::InferenceMode inference;
+    const auto group = world.communicator(rank);
+    const auto barrier = [](Communicator& g, Tensors&) { g.barrier(); };
+    for (int64_t bytes : kSizes) {
+      Tensors tensors(bytes, workers);
+      const int calls = int(std::clamp<int64_t>(kBytesPerRun / bytes, 1, kMostCalls));
+      for (const auto& [name, operation] : operations()) {
+        const double seconds = time_calls(*group, tensors, operation, calls) / (name == "send" ? 2 : 1);
+        if (rank == 0) points[name].emplace_back(double(bytes), seconds);
+      }
+      if (rank == 0 && bytes == kSizes[0]) result.barrier = time_calls(*group, tensors, barrier, kMostCalls);
+      else if (bytes == kSizes[0]) time_calls(*group, tensors, barrier, kMostCalls);
+    }
+  });
+  for (const auto& [name, measured] : points) result.lines[name] = fit_line(measured);
+  return result;
+}
+
+void measure_hand_over(LinkMeasurement& links) {
+  LocalWorld world(2);
+  std::vector<double> hand_overs, wake_ups(kWakeUps);
+  std::vector<double> sent(kWakeUps);
+  run_crew(world, [&](int rank) {
+    c10::InferenceMode inference;
+    const auto group = world.communicator(rank);
+    Tensors nothing(0, 2);
+    for (int run = 0; run < kHandOvers; ++run) {
+      group->barrier();
+      const double begin = now();
+      exchange(*group, nothing);
+      if (rank == 0) hand_overs.push_back((now() - begin) / 2);
+    }
+    for (size_t run = 0; run < size_t(kWakeUps); ++run) {
+      group->barrier();
+      if (rank == 1) {
+        group->receive(0, 1);
+        wake_ups[run] = now() - sent[run];  // the message carries the time to this thread
+        continue;
+      }
+      std::this_thread::sleep_for(std::chrono::duration<double>(kSleepSeconds));
+      sent[run] = now();
+      group->send(nothing.whole, 1, 1);
+    }
+  });
+  links.hand_over = spread_of(hand_overs).median;
+  links.wake_up = spread_of(wake_ups).median;
+}
+
+/// Calls per second of what each rank does until the time is over.
+std::vector<double> rates_of(const std::vector<std::function<void()>>& bodies) {
+  LocalWorld world(int(bodies.size()));
+  std::vector<double> rates(bodies.size());
+  run_crew(world, [&](int rank) {
+    c10::InferenceMode inference;
+    const auto group = world.communicator(rank);
+    bodies[size_t(rank)]();
+    group->barrier();
+    const double begin = now();
+    int64_t calls = 0;
+    do {
+      bodies[size_t(rank)]();
+      ++calls;
+    } while (now() - begin < kTogetherSeconds);
+    rates[size_t(rank)] = double(calls) / (now() - begin);
+  });
+  return rates;
+}
+
+/// Workers move tensors by copying and adding them; others compute meanwhile.
+void measure_overlap(LinkMeasurement& links) {
+  constexpr int64_t kImages = 2, kChannels = 64, kPixels = 32, kFilter = 3, kMoved = 1 << 22;
+  at::Tensor images = at::empty({kImages, kChannels, kPixels, kPixels}, at::kFloat, at::MemoryFormat::ChannelsLast);
+  at::Tensor filters = at::empty({kChannels, kChannels, kFilter, kFilter}, at::kFloat, at::MemoryFormat::ChannelsLast);
+  fill_with_noise(images);
+  fill_with_noise(filters, 0.1);
+  const at::Tensor from = floats(kMoved);
+  at::Tensor to = floats(kMoved);
+  const auto compute = [&] { at::conv2d(images, filters, {}, 1, 1); };
+  const auto move = [&] { to.copy_(from); };
+  const double computing = rates_of({compute})[0], moving = rates_of({move})[0];
+  const std::vector<double> both = rates_of({compute, move});
+  links.compute_slowdown = std::max(1.0, computing / both[0]);
+  links.transfer_slowdown = std::max(1.0, moving / both[1]);
+}
+
+}  // namespace
+
+TransferLine fit_line(const std::vector<std::pair<double, double>>& points) {
+  check_internal(points.size() >= 2, "a line goes through two points");
+  // minimises sum of ((a + b x - y) / y)^2
+  double w = 0, wx = 0, wxx = 0, wy = 0, wxy = 0;
+  for (const auto& [x, y] : points) {
+    const double weight = 1 / (y * y);
+    w += weight;
+    wx += weight * x;
+    wxx += weight * x * x;
+    wy += weight * y;
+    wxy += weight * x * y;
+  }
+  double slope = (w * wxy - wx * wy) / (w * wxx - wx * wx), latency = (wy - slope * wx) / w;
+  if (latency < 0) {
+    latency = 0;
+    slope = wxy / wxx;
+  }
+  if (slope < 0) {
+    slope = 0;
+    latency = wy / w;
+  }
+  TransferLine line{latency, slope > 0 ? 1 / slope : 0, 0};
+  for (const auto& [x, y] : points) line.worst = std::max(line.worst, std::abs(line.seconds(x) / y - 1));
+  return line;
+}
+
+LinkMeasurement measure_links(const std::vector<int>& workers) {
+  LinkMeasurement links;
+  for (int count : workers) links.groups.push_back(measure_group(count));
+  measure_hand_over(links);
+  if (inspect_machine(false).cores > 1) measure_overlap(links);
+  return links;
+}
+
+}  // namespace trireme

@@ -1,0 +1,18 @@
+// Measures what the workers of one process (backend `local`) take to talk.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "profile/profile.h"
+
+namespace trireme {
+
+/// For every number of workers in `workers` (at least 2 each). Takes a second or two per number.
+LinkMeasurement measure_links(const std::vector<int>& workers);
+
+/// The line of least relative squares through (bytes, seconds) with neither latency nor slope below zero. At least two points of
+/// different bytes.
+TransferLine fit_line(const std::vector<std::pair<double, double>>& points);
+
+}  // namespace trireme

@@ -1,0 +1,132 @@
+#include "profile/measure_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "base/machine.h"
+#include "profile/measure_layers.h"
+#include "profile/measure_links.h"
+#include "profile/measure_updates.h"
+
+namespace trireme {
+namespace {
+
+/// Of the fixed convolution's speed, before anything of the model has been measured.
+constexpr double kFirstGuess = 0.3;
+/// Calls of a layer that the least of measuring takes: bytes, split, alone and crowded rounds, in forwards and backwards.
+constexpr double kLeastCalls = 7;
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// What is measured together.
+struct Unit {
+  int64_t samples = 1;
+  int tensor = 1;
+  std::vector<LayerRequest> requests;
+  double flops = 0;
+};
+
+/// Forward and backward of one call on one worker.
+double flops_of(const LayerSites& sites, const LayerRequest& request) {
+  const LayerSite& site = sites.site(request.node);
+  constexpr double kForwardAndBackward = 3;
+  return kForwardAndBackward * site.layer->forward_flops(site.input_shapes) * double(request.samples) /
+         (request.option.divides_work ? request.tensor : 1);
+}
+
+std::vector<Unit> units_of(const Profile& profile, const LayerSites& sites, const ProfileRequest& request, int& known) {
+  std::vector<Unit> units;
+  for (int64_t samples : request.samples) {
+    std::set<std::string> seen;  // options that are alone at a higher degree too
+    for (int tensor : request.tensors) {
+      Unit unit{samples, tensor, {}, 0};
+      for (LayerRequest& r : requests_for(sites, {tensor}, samples)) {
+        const std::string key = sites.key(r.node, r.option, tensor);
+        if (!seen.insert(key).second) continue;
+        if (profile.find(key, samples)) {
+          ++known;
+          continue;
+        }
+        unit.flops += flops_of(sites, r);
+        unit.requests.push_back(std::move(r));
+      }
+      if (!unit.requests.empty()) units.push_back(std::move(unit));
+    }
+  }
+  std::stable_sort(units.begin(), units.end(), [](const Unit& a, const Unit& b) { return a.flops < b.flops; });
+  return units;
+}
+
+std::vector<int> missing_contributors(const Profile& profile, const std::string& name, std::vector<int> wanted) {
+  for (const UpdateMeasurement& u : profile.updates)
+    if (u.optimizer == name) std::erase(wanted, u.contributors);
+  return wanted;
+}
+
+void measure_machine(Profile& profile, const ProfileRequest& request, Precision precision,
+                     const std::function<void(const std::string&)>& progress) {
+  profile.machine = fingerprint_of_this_machine(request.threads);
+  const int cores = profile.machine.cores;
+  if (profile.device.flops == 0) profile.device = measure_device(request.threads);
+  if (profile.links.groups.empty()) {
+    progress("links");
+    std::vector<int> workers;
+    for (int w = 2; w <= cores; w *= 2) workers.push_back(w);
+    workers.push_back(2 * cores);
+    profile.links = measure_links(workers);
+  }
+  std::vector<int> contributors;
+  for (int c = 1; c <= 2 * cores; c *= 2) contributors.push_back(c);
+  contributors = missing_contributors(profile, update_name(request.optimizer, precision), contributors);
+  if (contributors.empty()) return;
+  progress("updates");
+  for (const UpdateMeasurement& u : measure_updates(request.optimizer, precision, contributors, request.threads)) profile.updates.push_back(u);
+}
+
+std::string name_of(const Unit& unit) {
+  return fmt::format("{} {} at tensor degree {}", unit.samples, unit.samples == 1 ? "sample" : "samples", unit.tensor);
+}
+
+}  // namespace
+
+std::vector<int64_t> usual_samples(int64_t batch) {
+  std::vector<int64_t> samples;
+  for (int64_t n = 1; n < batch; n *= 2) samples.push_back(n);
+  samples.push_back(batch);
+  return samples;
+}
+
+ProfileReport extend_profile(Profile& profile, const LayerSites& sites, const ProfileRequest& request,
+                             const std::function<void(const std::string&)>& progress) {
+  ProfileReport report;
+  const double begin = now();
+  measure_machine(profile, request, sites.options().precision, progress);
+  double rate = profile.device.flops * kFirstGuess;  // FLOP/s of the model's layers
+  for (const Unit& unit : units_of(profile, sites, request, report.known)) {
+    const double left = request.seconds - (now() - begin), least = kLeastCalls * unit.flops / rate;
+    if (least > left) {
+      report.skipped.push_back(name_of(unit));
+      continue;
+    }
+    progress(name_of(unit));
+    const double started = now();
+    const auto measured = measure_layers(sites, unit.requests, {.split = 1}, request.threads);
+    double call_seconds = 0;
+    for (size_t i = 0; i < measured.size(); ++i) {
+      const LayerRequest& r = unit.requests[i];
+      profile.layers[sites.key(r.node, r.option, r.tensor)][r.samples] = measured[i];
+      call_seconds += measured[i].forward.median + measured[i].backward.median;
+    }
+    report.measured += int(measured.size());
+    // what is around the calls takes time too
+    call_seconds = std::max(call_seconds, std::min(1.5 * call_seconds, (now() - started) / kLeastCalls));
+    rate = unit.flops / std::max(call_seconds, 1e-9);
+  }
+  report.seconds = now() - begin;
+  return report;
+}
+
+}  // namespace trireme

@@ -1,0 +1,128 @@
+#include "profile/measure_updates.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/machine.h"
+#include "profile/noise.h"
+#include "runtime/crew.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kSmall = 1 << 12, kLarge = 1 << 20;  // elements; the large ones' gradients and state fill no cache for long
+constexpr int kRuns = 7;
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// A worker's slice and what it reads.
+class Pass {
+ public:
+  Pass(const OptimizerConfig& optimizer, Precision precision, int contributors, int64_t elements) : optimizer_(optimizer) {
+    const auto master = at::TensorOptions().dtype(master_type(precision));
+    master_ = noise(elements, master);
+    if (precision == Precision::bf16) compute_ = at::zeros({elements}, at::kBFloat16);
+    for (int c = 0; c < contributors; ++c) gradients_.push_back(noise(elements, master));
+    state_ = make_optimizer_state(optimizer, elements, master);
+    // as a step leaves them
+    for (at::Tensor& state : state_) state.fill_(1e-3);
+  }
+
+  double run() {
+    SliceUpdate update;
+    update.slice = {0, master_.numel()};
+    update.gradients = gradients_;
+    update.master = &master_;
+    update.compute = compute_.defined() ? &compute_ : nullptr;
+    update.state = state_;
+    update.learning_rate = 1e-6;
+    update.step = ++step_;
+    const double begin = now();
+    if (optimizer_.is_layerwise()) measure_slice(optimizer_, update);
+    update_slice(optimizer_, update);
+    return now() - begin;
+  }
+
+ private:
+  static at::Tensor noise(int64_t elements, const at::TensorOptions& options) {
+    at::Tensor values = at::empty({elements}, options);
+    fill_with_noise(values, 1e-3);
+    return values;
+  }
+
+  const OptimizerConfig optimizer_;
+  at::Tensor master_, compute_;
+  std::vector<at::Tensor> gradients_, state_;
+  int64_t step_ = 0;
+};
+
+/// Median seconds of a pass on each of `workers` threads at once.
+double seconds_of(const OptimizerConfig& optimizer, Precision precision, int contributors, int64_t elements, int workers, int threads) {
+  LocalWorld world(workers);
+  std::vector<std::vector<double>> seconds(static_cast<size_t>(workers));
+  run_crew(world, [&](int rank) {
+    c10::InferenceMode inference;
+    Pass pass(optimizer, precision, contributors, elements);
+    const auto communicator = world.communicator(rank);
+    pass.run();
+    for (int r = 0; r < kRuns; ++r) {
+      communicator->barrier();
+      seconds[size_t(rank)].push_back(pass.run());
+    }
+  }, std::vector<int>(size_t(workers), threads));
+  std::vector<double> all;
+  for (const auto& of_rank : seconds) all.insert(all.end(), of_rank.begin(), of_rank.end());
+  return spread_of(all).median;
+}
+
+}  // namespace
+
+std::string update_name(const OptimizerConfig& optimizer, Precision precision) {
+  std::string name = name_of(optimizer.kind);
+  if (optimizer.momentum > 0) name += " momentum";
+  if (optimizer.centered) name += " centered";
+  if (optimizer.ema > 0) name += " ema";
+  return name + " " + name_of(precision);
+}
+
+std::vector<UpdateMeasurement> measure_updates(const OptimizerConfig& optimizer, Precision precision, const std::vector<int>& contributors,
+                                               int threads) {
+  const int cores = inspect_machine(false).cores;
+  std::vector<UpdateMeasurement> result;
+  for (int c : contributors) {
+    const double small = seconds_of(optimizer, precision, c, kSmall, 1, threads), large = seconds_of(optimizer, precision, c, kLarge, 1, threads);
+    UpdateMeasurement& u = result.emplace_back();
+    u.optimizer = update_name(optimizer, precision);
+    u.contributors = c;
+    u.per_element = std::max(large - small, 0.0) / double(kLarge - kSmall);
+    u.fixed = std::max(small - u.per_element * double(kSmall), 0.0);
+    if (cores > 1) u.crowding = std::max(1.0, seconds_of(optimizer, precision, c, kLarge, cores, threads) / large);
+  }
+  return result;
+}
+
+DeviceMeasurement measure_device(int threads) {
+  constexpr int64_t kImages = 4, kChannels = 64, kPixels = 32, kFilter = 3;
+  const double flops = 2.0 * kImages * kChannels * kChannels * kPixels * kPixels * kFilter * kFilter;
+  const Machine machine = inspect_machine(false);
+  std::vector<double> seconds;
+  LocalWorld world(1);
+  run_crew(world, [&](int) {
+    c10::InferenceMode inference;
+    at::Tensor images = at::empty({kImages, kChannels, kPixels, kPixels}, at::kFloat, at::MemoryFormat::ChannelsLast);
+    at::Tensor filters = at::empty({kChannels, kChannels, kFilter, kFilter}, at::kFloat, at::MemoryFormat::ChannelsLast);
+    fill_with_noise(images);
+    fill_with_noise(filters, 0.1);
+    for (int r = 0; r <= kRuns; ++r) {
+      const double begin = now();
+      at::conv2d(images, filters, {}, 1, 1);
+      if (r > 0) seconds.push_back(now() - begin);
+    }
+  }, {threads});
+  return {machine.memory_bytes / std::max(machine.cores, 1), flops / spread_of(seconds).median};
+}
+
+}  // namespace trireme
