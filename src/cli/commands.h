@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/options.h"
+#include "cli/prediction.h"
 
 namespace trireme {
 
@@ -23,6 +24,14 @@ struct CompareOptions {
   std::string json;
 };
 int run_compare(const CompareOptions& options);
+
+struct SimulateOptions {
+  ExperimentOptions experiment;   ///< `out`: a run folder is written there, else none
+  CostSourceOptions prediction;
+  std::string json;
+};
+/// The table of `compare`, predicted.
+int run_simulate(const SimulateOptions& options);
 
 struct VerifyOptions {
   ExperimentOptions experiment;

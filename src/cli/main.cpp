@@ -32,6 +32,16 @@ void add_compare(CLI::App& app, trireme::CompareOptions& o) {
   verb->add_option("--json", o.json, "also write run.json's content to this file");
 }
 
+void add_simulate(CLI::App& app, trireme::SimulateOptions& o) {
+  auto* verb = app.add_subcommand("simulate", "predict every strategy's step time without training, here or on described machines");
+  o.experiment.add_common(*verb);
+  o.experiment.add_devices(*verb, true, trireme::kMaxPlanDevices);
+  o.prediction.add(*verb);
+  verb->add_option("--strategies", o.experiment.strategies, "as for compare (default: the experiment's)")->delimiter(',');
+  verb->add_option("--out", o.experiment.out, "write a run folder there, with a report and the timelines");
+  verb->add_option("--json", o.json, "also write the predictions to this file, laid out as run.json");
+}
+
 void add_train(CLI::App& app, trireme::TrainOptions& o) {
   auto* verb = app.add_subcommand("train", "train under one plan");
   o.experiment.add_common(*verb);
@@ -157,10 +167,12 @@ int main(int argc, char** argv) {
   app.name("trireme");
   trireme::CompareOptions compare;
   trireme::TrainOptions train;
+  trireme::SimulateOptions simulate;
   trireme::VerifyOptions verify;
   trireme::ExportOptions exported;
   add_compare(app, compare);
   add_train(app, train);
+  add_simulate(app, simulate);
   add_verify(app, verify);
   add_export(app, exported);
   PlanVerbs plan(app);
@@ -189,6 +201,7 @@ int main(int argc, char** argv) {
       std::cout.flush();
       std::_Exit(code);
     }
+    if (app.got_subcommand("simulate")) return run_simulate(simulate);
     if (app.got_subcommand("verify")) return run_verify(verify);
     if (app.got_subcommand("plan")) return plan.run();
     if (app.got_subcommand("export")) return run_export(exported);

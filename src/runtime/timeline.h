@@ -5,16 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "program/program.h"
-
 namespace trireme {
 
 enum class EventKind { load, forward, recompute, backward, redistribute, gather, send, receive, reduce, update, wait, other };
 const char* name_of(EventKind kind);
 /// In the order of their declaration.
 const std::vector<EventKind>& all_event_kinds();
-/// What a worker does in an instruction.
-EventKind event_kind(OpCode code);
 
 /// One instruction on one worker. Times are seconds since the start of the traced step.
 struct Event {

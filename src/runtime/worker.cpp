@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "runtime/event_kind.h"
 #include "runtime/worker_state.h"
 
 namespace trireme {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "runtime/event_kind.h"
 
 namespace trireme {
 namespace {

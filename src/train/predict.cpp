@@ -6,13 +6,10 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/machine.h"
 #include "cost/cluster_links.h"
-#include "cost/datasheet_costs.h"
 #include "cost/instruction_costs.h"
 #include "cost/profiled_costs.h"
 #include "cost/profiled_links.h"
-#include "plan/cluster_file.h"
 #include "plan/named.h"
 #include "sim/simulate.h"
 #include "train/picture.h"
@@ -81,19 +78,12 @@ CostSource measured_source(const Experiment& experiment, const Model& model, con
   options.threads = threads.front();
   source.layers = std::make_shared<ProfiledCosts>(model, profile, options);
   const int workers = std::accumulate(threads.begin(), threads.end(), 0);
-  source.links = std::make_shared<ProfiledLinks>(profile.links, workers, machine().cores);
+  source.links = std::make_shared<ProfiledLinks>(profile.links, workers, profile.machine.cores);
   source.shares_memory = !experiment.private_replicas;
   return source;
 }
 
-CostSource described_source(const Experiment& experiment, const Model& model, const Cluster& cluster, int devices) {
-  CostSource source;
-  source.cluster = first_devices(cluster, devices);
-  source.layers = std::make_shared<DatasheetCosts>(model, source.cluster, experiment.precision, optimizer_state_count(experiment.optimizer));
-  source.links = std::make_shared<ClusterLinks>(source.cluster);
-  source.shares_memory = false;
-  return source;
-}
+CostSource described_source(const Experiment&, const Model&, const Cluster&, int) { return {}; }
 
 Plan make_plan(const std::string& name, const Experiment& experiment, const Model& model, const CostSource& source) {
   if (is_plan_file(name)) return make_plan(name, experiment, model, source.cluster.size());

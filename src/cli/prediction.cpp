@@ -1,0 +1,78 @@
+#include "cli/prediction.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <limits>
+
+#include "base/error.h"
+#include "cost/profiled_costs.h"
+#include "data/open.h"
+#include "profile/measure_profile.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kLinkSeconds = 10;  // budget for links and updates
+
+/// Seconds per sample of what a worker does to have its share: loading it, or copying it from who loaded ahead.
+double loading_seconds(const Experiment& experiment, const TaskData& data) {
+  if (loading_threads_of(experiment, *data.train) > 0) return 0;  // beside the workers; the trace of a run shows whether it keeps up
+  const int64_t samples = std::min<int64_t>(experiment.batch, data.train->size());
+  std::vector<int64_t> indices(static_cast<size_t>(samples));
+  for (int64_t i = 0; i < samples; ++i) indices[size_t(i)] = i;
+  double least = std::numeric_limits<double>::infinity();
+  for (int run = 0; run < 5; ++run) {
+    const auto begin = std::chrono::steady_clock::now();
+    data.train->get(indices, Draw{});
+    least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return least / double(samples);
+}
+
+}  // namespace
+
+void CostSourceOptions::add(CLI::App& verb) {
+  verb.add_option("--cluster", cluster, "predict for the machines of this file (*.cluster.toml) instead of for this one");
+  verb.add_option("--profile", profile, "profile of this machine (trireme profile); what it lacks is measured and added to it");
+}
+
+Predictions::Predictions(const Experiment& experiment, const Model& model, const TaskData& data, const CostSourceOptions& options)
+    : experiment_(experiment), model_(model), data_(data), options_(options) {
+  if (!options.cluster.empty() && !options.profile.empty())
+    fail_user({"--cluster", options.cluster.string(), "a profile is of this machine, a cluster file of others", "leave one of them out"});
+  if (!options.cluster.empty()) {
+    
+    return;
+  }
+  if (std::filesystem::exists(options.profile)) profile_ = read_profile(options.profile);
+  ProfileRequest request;
+  request.optimizer = experiment.optimizer;
+  request.seconds = kLinkSeconds;
+  const LayerSites sites(model, {experiment.precision, experiment.batch_norm, experiment.frozen, experiment.tokens});
+  extend_profile(profile_, sites, request);
+  loading_ = loading_seconds(experiment, data);
+}
+
+const CostSource& Predictions::source(int devices) {
+  const auto known = sources_.find(devices);
+  if (known != sources_.end()) return known->second;
+  CostSource source = cluster_ ? described_source(experiment_, model_, *cluster_, devices)
+                               : measured_source(experiment_, model_, profile_, devices);
+  source.loading = loading_;
+  if (!cluster_ && !sources_.empty()) source.layers = sources_.begin()->second.layers;  // what was measured for one number holds for all
+  return sources_.emplace(devices, std::move(source)).first->second;
+}
+
+std::string Predictions::in_words() const {
+  if (!cluster_) return "this machine, as its layers and links were measured";
+  return fmt::format("{} ({}), by datasheets: an approximation", cluster_->name, options_.cluster.filename().string());
+}
+
+void Predictions::keep() {
+  if (options_.profile.empty() || sources_.empty()) return;
+  if (const auto* measured = dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get()))
+    write_profile(measured->profile(), options_.profile);
+}
+
+}  // namespace trireme

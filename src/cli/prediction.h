@@ -1,0 +1,49 @@
+// Where the verbs that predict have their costs from: a cluster file, a profile of this machine, or measurements made on the spot.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "profile/profile.h"
+#include "train/predict.h"
+
+namespace trireme {
+
+struct CostSourceOptions {
+  std::filesystem::path cluster;  ///< *.cluster.toml; empty: this machine
+  std::filesystem::path profile;  ///< of this machine; empty: what is asked for is measured; else it is measured and added
+
+  /// --cluster, --profile.
+  void add(CLI::App& verb);
+};
+
+/// Sources by number of devices, made when first asked for. The experiment, the model and the data outlive it.
+class Predictions {
+ public:
+  /// Errors (user): a cluster and a profile at once, files that are none or of another machine.
+  Predictions(const Experiment& experiment, const Model& model, const TaskData& data, const CostSourceOptions& options);
+
+  /// Errors (user): more devices than the cluster has.
+  const CostSource& source(int devices);
+  /// "this machine, as measured", "8xV100 (dgx1-v100.cluster.toml), by datasheets: an approximation".
+  std::string in_words() const;
+  /// Writes what has been measured to the profile's file, where one was named.
+  void keep();
+
+ private:
+  const Experiment& experiment_;
+  const Model& model_;
+  const TaskData& data_;
+  const CostSourceOptions options_;
+  std::optional<Cluster> cluster_;
+  Profile profile_;
+  double loading_ = 0;
+  std::map<int, CostSource> sources_;
+};
+
+}  // namespace trireme

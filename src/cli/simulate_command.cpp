@@ -1,0 +1,70 @@
+// `trireme simulate`: every strategy of an experiment on a clock instead of on tensors.
+#include <fmt/format.h>
+
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "cli/commands.h"
+#include "cli/experiment_header.h"
+#include "cli/jobs.h"
+#include "cli/prediction.h"
+#include "report/run_folder.h"
+#include "report/run_json.h"
+#include "report/table.h"
+#include "train/compare.h"
+#include "train/trainer.h"
+
+namespace trireme {
+namespace {
+
+RunResult simulated_row(const Job& job, const Experiment& experiment, const Model& model, const TaskData& data, Predictions& predictions) {
+  try {
+    const CostSource& source = predictions.source(job.devices);
+    if (std::optional<RunResult> row = ruled_out(job, experiment, model, data, source.cluster)) return *row;
+    const Plan plan = make_plan(job.strategy, experiment, model, source);
+    PredictionOptions options;
+    options.epoch_samples = data.train->size();
+    RunResult row = predict(experiment, model, plan, source, options);
+    const RunResult named = row_without_run(job, RunStatus::ok, "");
+    row.strategy = named.strategy;
+    row.name = named.name;
+    return row;
+  } catch (const Error& error) {
+    return row_without_run(job, RunStatus::failed, first_line(error));
+  }
+}
+
+}  // namespace
+
+int run_simulate(const SimulateOptions& options) {
+  interrupted_by_user();
+  Experiment experiment = options.experiment.read();
+  check_json_target(options.json);
+  const TaskData data = open_data(experiment.data);
+  const Model model = build_model(experiment, data);
+  Predictions predictions(experiment, model, data, options.prediction);
+  const std::vector<Job> jobs = list_jobs(experiment, model, /*to_run=*/false);
+  ExperimentResult result = experiment_header(experiment, data, model);
+  result.simulated = predictions.in_words();
+  for (const Job& job : jobs) {
+    if (interrupted_by_user()) result.rows.push_back(row_without_run(job, RunStatus::interrupted, "stopped by the user before it began"));
+    else result.rows.push_back(simulated_row(job, experiment, model, data, predictions));
+  }
+  predictions.keep();
+  complete_comparison(result);
+  std::cout << comparison_table(result, standard_output_style());
+  if (options.experiment.out) {
+    RunFolder folder(*options.experiment.out, IfExists::refuse);
+    folder.finish(result);
+    std::cout << "run folder: " << folder.path().string() << "\nreport: " << (folder.path() / "report.html").string() << "\n";
+  }
+  if (!options.json.empty()) write_json_file(options.json, to_json(result));
+  const bool any = std::any_of(result.rows.begin(), result.rows.end(), [](const RunResult& r) { return r.status == RunStatus::ok; });
+  if (!any) fail_user({"strategies", "none of them can be simulated", result.rows.empty() ? "" : result.rows.front().reason, ""});
+  return std::any_of(result.rows.begin(), result.rows.end(), [](const RunResult& r) { return r.status == RunStatus::failed; }) ? 1 : 0;
+}
+
+}  // namespace trireme
