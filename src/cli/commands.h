@@ -21,6 +21,8 @@ int run_train(const TrainOptions& options);
 
 struct CompareOptions {
   ExperimentOptions experiment;
+  CostSourceOptions prediction;
+  bool predict = true;    ///< shows predicted beside measured
   std::string json;
 };
 int run_compare(const CompareOptions& options);

@@ -108,16 +108,37 @@ void say_what_runs(const Experiment& experiment, const ExperimentResult& result,
   for (const std::string& note : experiment.model_notes) progress.say(fmt::format("{}: {}", experiment.model_name, note));
 }
 
+/// What a simulation says of each job, before any runs: the machine has nothing else to do then. Nothing where it cannot say.
+std::vector<std::optional<Prediction>> predict_jobs(const std::vector<Job>& jobs, const std::vector<std::optional<RunResult>>& known,
+                                                    const Experiment& experiment, const Model& model, const TaskData& data,
+                                                    const CostSourceOptions& options, Progress& progress) {
+  progress.say("predicting: layers and links are measured");
+  std::vector<std::optional<Prediction>> predicted(jobs.size());
+  Predictions predictions(experiment, model, data, options);
+  for (size_t j = 0; j < jobs.size(); ++j) {
+    if (known[j] || interrupted_by_user()) continue;
+    try {
+      const CostSource& source = predictions.source(jobs[j].devices);
+      const Plan plan = make_plan(jobs[j].strategy, experiment, model, source);
+      predicted[j] = predict(experiment, model, plan, source, {.timeline = false}).predicted;
+    } catch (const Error& error) {
+      progress.say(fmt::format("{}: no prediction: {}", jobs[j].label, first_line(error)));
+    }
+  }
+  predictions.keep();
+  return predicted;
+}
+
 /// Runs what is not known before, adding to `result` row by row.
-void run_jobs(const std::vector<Job>& jobs, const std::vector<std::optional<RunResult>>& known, const CompareOptions& options,
-              const Experiment& experiment, RunFolder& folder, ExperimentResult& result) {
-  Progress progress;
-  say_what_runs(experiment, result, progress);
+void run_jobs(const std::vector<Job>& jobs, const std::vector<std::optional<RunResult>>& known,
+              const std::vector<std::optional<Prediction>>& predicted, const CompareOptions& options, const Experiment& experiment,
+              Progress& progress, RunFolder& folder, ExperimentResult& result) {
   Comparison comparison(options, experiment, progress, folder);
   for (size_t j = 0; j < jobs.size(); ++j) {
     const bool stopped = interrupted_by_user();
     if (stopped) result.rows.push_back(row_without_run(jobs[j], RunStatus::interrupted, "stopped by the user before it began"));
     else result.rows.push_back(known[j] ? *known[j] : comparison.run(jobs[j]));
+    result.rows.back().predicted = predicted[j];
     if (stopped || known[j]) progress.end(jobs[j].label, result.rows.back());
     complete_comparison(result);
     folder.update(result);
@@ -140,7 +161,11 @@ int run_compare(const CompareOptions& options) {
   ExperimentResult result = experiment_header(experiment, data, with_initial_weights(experiment, model));
   RunFolder folder(options.experiment.out.value_or(default_run_path(experiment.name, result.started)),
                    options.experiment.out ? IfExists::refuse : IfExists::pick_another);
-  run_jobs(jobs, known, options, experiment, folder, result);
+  Progress progress;
+  say_what_runs(experiment, result, progress);
+  std::vector<std::optional<Prediction>> predicted(jobs.size());
+  if (options.predict) predicted = predict_jobs(jobs, known, experiment, model, data, options.prediction, progress);
+  run_jobs(jobs, known, predicted, options, experiment, progress, folder, result);
   folder.finish(result);
   std::cout << "\n" << comparison_table(result, standard_output_style());
   std::cout << "run folder: " << folder.path().string() << "\nreport: " << (folder.path() / "report.html").string() << "\n"

@@ -30,6 +30,8 @@ void add_compare(CLI::App& app, trireme::CompareOptions& o) {
                    "stands before them (default: the experiment's). Each is " + plan_help())
       ->delimiter(',');
   verb->add_option("--json", o.json, "also write run.json's content to this file");
+  o.prediction.add_profile(*verb);
+  verb->add_flag("!--no-predict", o.predict, "leave out predictions: nothing is measured but the runs");
 }
 
 void add_simulate(CLI::App& app, trireme::SimulateOptions& o) {

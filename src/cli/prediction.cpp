@@ -34,6 +34,10 @@ double loading_seconds(const Experiment& experiment, const TaskData& data) {
 
 void CostSourceOptions::add(CLI::App& verb) {
   verb.add_option("--cluster", cluster, "predict for the machines of this file (*.cluster.toml) instead of for this one");
+  add_profile(verb);
+}
+
+void CostSourceOptions::add_profile(CLI::App& verb) {
   verb.add_option("--profile", profile, "profile of this machine (trireme profile); what it lacks is measured and added to it");
 }
 

@@ -20,6 +20,7 @@ struct CostSourceOptions {
 
   /// --cluster, --profile.
   void add(CLI::App& verb);
+  void add_profile(CLI::App& verb);
 };
 
 /// Sources by number of devices, made when first asked for. The experiment, the model and the data outlive it.

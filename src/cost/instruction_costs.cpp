@@ -172,7 +172,9 @@ InstructionCost InstructionCosts::move_cost(int rank, const Instruction& i, int6
     const bool grows = kind == RedistributionKind::all_gather;
     const double bytes = size * elements_of(grows ? ends.to : ends.from, rank, shape);
     const std::vector<int> ranks = line_of(ends, rank);
-    return {links_.redistribution(kind, bytes, ranks, alike(ranks, ends.from.mesh.workers)), bytes};
+    const double part = ranks.empty() ? 0 : 1 - 1 / double(ranks.size());
+    const double sent = bytes * part * (kind == RedistributionKind::all_reduce ? 2 : 1);
+    return {links_.redistribution(kind, bytes, ranks, alike(ranks, ends.from.mesh.workers)), sent};
   }
   const Mesh &from = ends.from.mesh, &to = ends.to.mesh;
   const bool sends = i.code == OpCode::send;

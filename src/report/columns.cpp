@@ -90,8 +90,8 @@ std::vector<std::string> distinct_warnings(const ExperimentResult& result) {
   return warnings;
 }
 
-std::string status_cell(const RunResult& row, const std::vector<std::string>& warnings) {
-  std::string text = name_of(row.status);
+std::string status_cell(const RunResult& row, const std::vector<std::string>& warnings, bool simulated) {
+  std::string text = simulated && row.status == RunStatus::ok ? "predicted" : name_of(row.status);
   for (size_t i = 0; i < warnings.size(); ++i)
     if (std::find(row.warnings.begin(), row.warnings.end(), warnings[i]) != row.warnings.end())
       text += fmt::format(" [{}]", i + 1);
@@ -141,9 +141,11 @@ const std::vector<Metric>* final_metrics(const RunResult& row) { return &row.fin
 void add_times(const std::vector<RunResult>& rows, Builder& table) {
   auto median = [](const RunResult& row) { return row.step_seconds ? Value(row.step_seconds->median) : std::nullopt; };
   Scale scale = scale_for(kTimes, largest_of(rows, median));
-  table.add("time per step", fmt::format("{}: median [p10-p90]", scale.unit), [&](const RunResult& row) -> std::string {
+  const bool ran = std::any_of(rows.begin(), rows.end(), [](const RunResult& r) { return r.step_seconds && r.step_seconds->p10 != r.step_seconds->p90; });
+  table.add("time per step", ran ? fmt::format("{}: median [p10-p90]", scale.unit) : scale.unit, [&](const RunResult& row) -> std::string {
     if (!row.step_seconds) return "";
     const StepSeconds& s = *row.step_seconds;
+    if (s.p10 == s.p90) return significant(s.median / scale.size);  // predicted
     return fmt::format("{} [{}-{}]", significant(s.median / scale.size), significant(s.p10 / scale.size),
                        significant(s.p90 / scale.size));
   });
@@ -162,6 +164,42 @@ void add_times(const std::vector<RunResult>& rows, Builder& table) {
   if (std::any_of(rows.begin(), rows.end(), loads))
     table.add("loading", "% of step",
               [](const RunResult& row) { return row.loading_share ? percent(*row.loading_share) : std::string(); });
+}
+
+/// Predicted beside measured: "9.19 (-4 %)". Of simulated rows that would say the same twice.
+void add_predictions(const ExperimentResult& result, Builder& table) {
+  if (!result.simulated.empty()) {
+    table.add("from", "", [](const RunResult& row) { return row.predicted ? row.predicted->basis : std::string(); }, false);
+    return;
+  }
+  const auto seconds = [](const RunResult& row) { return row.predicted ? Value(row.predicted->step_seconds) : std::nullopt; };
+  const Scale scale = scale_for(kTimes, largest_of(result.rows, seconds));
+  table.add("predicted step", fmt::format("{} (off by)", scale.unit), [&](const RunResult& row) -> std::string {
+    if (!row.predicted) return "";
+    const std::string text = significant(row.predicted->step_seconds / scale.size);
+    if (!row.step_seconds) return text;
+    return fmt::format("{} ({:+.0f} %)", text, 100 * (row.predicted->step_seconds / row.step_seconds->median - 1));
+  });
+}
+
+void add_predicted_memory(const ExperimentResult& result, Builder& table) {
+  if (!result.simulated.empty()) return;
+  const auto bytes = [](const RunResult& row) {
+    return row.predicted && row.predicted->peak_memory ? Value(double(*row.predicted->peak_memory)) : std::nullopt;
+  };
+  const Scale scale = scale_for(kBytes, largest_of(result.rows, bytes));
+  table.add("predicted memory", fmt::format("{} (off by)", scale.unit), [&](const RunResult& row) -> std::string {
+    const Value predicted = bytes(row), measured = peak_memory(row);
+    if (!predicted) return "";
+    const std::string text = significant(*predicted / scale.size);
+    return measured && *measured > 0 ? fmt::format("{} ({:+.0f} %)", text, 100 * (*predicted / *measured - 1)) : text;
+  });
+}
+
+void add_money(const ExperimentResult& result, Builder& table) {
+  const auto amount = [](const std::optional<double>& price) { return price ? significant(*price) : std::string(); };
+  table.add("price of an epoch", result.currency, [&](const RunResult& row) { return amount(row.price_per_epoch); });
+  table.add("price to target", result.currency, [&](const RunResult& row) { return amount(row.price_to_target); });
 }
 
 void add_costs(Builder& table) {
@@ -229,6 +267,8 @@ std::string what_ran(const ExperimentResult& result) {
   auto ok = std::count_if(result.rows.begin(), result.rows.end(), [](const RunResult& r) { return r.status == RunStatus::ok; });
   auto runs = [](auto n) { return fmt::format("{} run{}", n, n == 1 ? "" : "s"); };
   std::string text = result.model.empty() ? "The model" : result.model;
+  if (!result.simulated.empty())
+    return fmt::format("{} was simulated, not trained, with a global batch of {} on {}.", text, result.batch, result.simulated);
   text += fmt::format(" was trained on {}", result.data_source.empty() ? "the data" : result.data_source);
   if (result.batch > 0) text += fmt::format(" with a global batch of {}", result.batch);
   if (!result.precision.empty()) text += " in " + result.precision;
@@ -258,9 +298,12 @@ std::vector<Column> comparison_columns(const ExperimentResult& result) {
   table.add("strategy", "", variant_name, false);
   table.add("devices", "", [](const RunResult& row) { return fmt::format("{}", row.devices); });
   table.add("plan", "", [](const RunResult& row) { return row.plan; }, false);
-  table.add("status", "", [&](const RunResult& row) { return status_cell(row, warnings); }, false);
+  table.add("status", "", [&](const RunResult& row) { return status_cell(row, warnings, !result.simulated.empty()); }, false);
   add_times(result.rows, table);
+  add_predictions(result, table);
   add_costs(table);
+  add_predicted_memory(result, table);
+  add_money(result, table);
   add_quality(result.rows, table);
   return table.take();
 }
@@ -318,8 +361,23 @@ std::vector<std::string> failures(const ExperimentResult& result) {
   return lines;
 }
 
+/// "Predicted step times are within 10 % of the measured ones in 7 of 9 rows; the median is off by 4 %."
+static std::string accuracy_of_predictions(const ExperimentResult& result) {
+  constexpr double kNear = 0.1;
+  std::vector<double> errors;
+  if (result.simulated.empty())
+    for (const RunResult& row : result.rows)
+      if (row.predicted && row.step_seconds) errors.push_back(std::abs(row.predicted->step_seconds / row.step_seconds->median - 1));
+  if (errors.empty()) return "";
+  std::sort(errors.begin(), errors.end());
+  const auto near = std::count_if(errors.begin(), errors.end(), [&](double e) { return e <= kNear; });
+  return fmt::format("Predicted step times are within {:.0f} % of the measured ones in {} of {} rows; the median is off by {:.0f} %.", 100 * kNear,
+                     near, errors.size(), 100 * errors[errors.size() / 2]);
+}
+
 std::vector<std::string> summary(const ExperimentResult& result) {
   std::vector<std::string> sentences = {what_ran(result)};
+  if (const std::string accuracy = accuracy_of_predictions(result); !accuracy.empty()) sentences.push_back(accuracy);
   if (result.generated_data) sentences.emplace_back("The data are generated: accuracies say nothing about the real set.");
   auto step = [](const RunResult& row) { return fair_time(row, row.step_seconds ? Value(row.step_seconds->median) : std::nullopt); };
   if (const RunResult* row = best(result, step)) {

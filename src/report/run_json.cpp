@@ -209,6 +209,13 @@ json measured_json(const RunResult& row) {
                         {"hidden_share", optional_number(row.hidden_communication)},
                         {"bytes_per_step", row.bytes_per_step ? json(*row.bytes_per_step) : json(nullptr)}};
   j["memory_bytes"] = memory_json(row.memory);
+  j["predicted"] = nullptr;
+  if (row.predicted)
+    j["predicted"] = {{"step_seconds", json_number(row.predicted->step_seconds)},
+                      {"peak_memory_bytes", row.predicted->peak_memory ? json(*row.predicted->peak_memory) : json(nullptr)},
+                      {"basis", row.predicted->basis}};
+  j["price_per_epoch"] = optional_number(row.price_per_epoch);
+  j["price_to_target"] = optional_number(row.price_to_target);
   j["test"] = optional_evaluation(row.test);
   j["test_at_equal_samples"] = optional_evaluation(row.test_at_equal_samples);
   j["test_at_equal_time"] = optional_evaluation(row.test_at_equal_time);
@@ -259,6 +266,13 @@ void read_measured(const json& j, RunResult& row) {
   row.hidden_communication = optional_number(communication, "hidden_share");
   if (has(communication, "bytes_per_step")) row.bytes_per_step = communication.at("bytes_per_step").get<int64_t>();
   row.memory = read_memory(j.at("memory_bytes"));
+  if (has(j, "predicted")) {
+    const json& p = j.at("predicted");
+    row.predicted = Prediction{.step_seconds = number(p, "step_seconds"), .peak_memory = {}, .basis = p.value("basis", "")};
+    if (has(p, "peak_memory_bytes")) row.predicted->peak_memory = p.at("peak_memory_bytes").get<int64_t>();
+  }
+  row.price_per_epoch = optional_number(j, "price_per_epoch");
+  row.price_to_target = optional_number(j, "price_to_target");
   row.test = read_optional_evaluation(j, "test");
   row.test_at_equal_samples = read_optional_evaluation(j, "test_at_equal_samples");
   row.test_at_equal_time = read_optional_evaluation(j, "test_at_equal_time");
@@ -330,6 +344,9 @@ json to_json(const ExperimentResult& result) {
           {"machine", result.machine},
           {"started", result.started},
           {"initial_values", result.initial_values},
+          {"simulated", result.simulated},
+          {"currency", result.currency},
+          {"prices", result.prices},
           {"rows", std::move(rows)}};
 }
 
@@ -350,6 +367,9 @@ ExperimentResult from_json(const json& j, const std::string& where) {
     result.machine = j.value("machine", "");
     result.started = j.value("started", "");
     result.initial_values = j.value("initial_values", std::vector<std::string>{});
+    result.simulated = j.value("simulated", "");
+    result.currency = j.value("currency", "");
+    result.prices = j.value("prices", "");
     for (const json& row : j.at("rows")) result.rows.push_back(read_row(row));
     return result;
   });
