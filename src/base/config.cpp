@@ -331,6 +331,17 @@ double ConfigTable::get_bandwidth(std::string_view key, double fallback) const {
   return parse_bandwidth(reader.value<std::string>("a string like \"25 Gbit/s\""), where(key));
 }
 
+double ConfigTable::get_flops(std::string_view key, double fallback) const {
+  Reader reader(*this, key);
+  return reader.node == nullptr ? fallback : parse_flops(reader.value<std::string>("a string like \"2 GFLOP\""), where(key));
+}
+
+double ConfigTable::get_flop_rate(std::string_view key, double fallback) const {
+  Reader reader(*this, key);
+  return reader.node == nullptr ? fallback
+                                : parse_flop_rate(reader.value<std::string>("a string like \"15.7 TFLOP/s\""), where(key));
+}
+
 double ConfigTable::get_seconds(std::string_view key, double fallback) const {
   Reader reader(*this, key);
   return reader.node == nullptr ? fallback

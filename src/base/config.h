@@ -52,6 +52,8 @@ class ConfigTable {
   /// Strings with units, see base/units.h.
   int64_t get_bytes(std::string_view key, int64_t fallback) const;
   double get_bandwidth(std::string_view key, double fallback) const;
+  double get_flops(std::string_view key, double fallback) const;
+  double get_flop_rate(std::string_view key, double fallback) const;
   double get_seconds(std::string_view key, double fallback) const;
   Length get_length(std::string_view key, Length fallback) const;
   Length require_length(std::string_view key) const;

@@ -25,6 +25,10 @@ constexpr Unit kBandwidthUnits[] = {{"bit/s", 0.125},  {"kbit/s", 125}, {"Mbit/s
                                     {"Tbit/s", 125e9}, {"B/s", 1},      {"kB/s", 1e3},     {"MB/s", 1e6},
                                     {"GB/s", 1e9},     {"TB/s", 1e12},  {"KiB/s", kKi},    {"MiB/s", kMi},
                                     {"GiB/s", kGi},    {"TiB/s", kTi}};
+constexpr Unit kWorkUnits[] = {{"FLOP", 1},     {"kFLOP", 1e3},  {"MFLOP", 1e6},
+                               {"GFLOP", 1e9}, {"TFLOP", 1e12}, {"PFLOP", 1e15}};
+constexpr Unit kWorkRateUnits[] = {{"FLOP/s", 1},     {"kFLOP/s", 1e3},  {"MFLOP/s", 1e6},
+                                   {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}};
 constexpr Unit kTimeUnits[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}};
 constexpr Unit kLengthUnits[] = {{"steps", 1}, {"step", 1}, {"epochs", 1}, {"epoch", 1}};
 
@@ -37,6 +41,8 @@ struct Expected {
 
 constexpr Expected kBytes{"an amount of memory", "2 GiB", kByteUnits};
 constexpr Expected kBandwidth{"a bandwidth", "25 Gbit/s", kBandwidthUnits};
+constexpr Expected kWork{"an amount of work", "2 GFLOP", kWorkUnits};
+constexpr Expected kWorkRate{"a speed of computing", "15.7 TFLOP/s", kWorkRateUnits};
 constexpr Expected kTime{"a time", "0.5 ms", kTimeUnits};
 constexpr Expected kLength{"a length of training", "10 epochs", kLengthUnits};
 
@@ -99,6 +105,16 @@ int64_t parse_bytes(std::string_view text, std::string_view key) {
 
 double parse_bandwidth(std::string_view text, std::string_view key) {
   Quantity q = parse(text, key, kBandwidth);
+  return q.number * q.unit.factor;
+}
+
+double parse_flops(std::string_view text, std::string_view key) {
+  Quantity q = parse(text, key, kWork);
+  return q.number * q.unit.factor;
+}
+
+double parse_flop_rate(std::string_view text, std::string_view key) {
+  Quantity q = parse(text, key, kWorkRate);
   return q.number * q.unit.factor;
 }
 

@@ -1,4 +1,4 @@
-// Quantities with units, as users write and read them: "2 GiB", "25 Gbit/s", "0.5 ms", "10 epochs".
+// Quantities with units, as users write and read them: "2 GiB", "25 Gbit/s", "15.7 TFLOP/s", "0.5 ms", "10 epochs".
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,12 @@ int64_t parse_bytes(std::string_view text, std::string_view key);
 
 /// Bytes per second from "25 Gbit/s" (bits, powers of 1000) or "1 GB/s", "200 MiB/s".
 double parse_bandwidth(std::string_view text, std::string_view key);
+
+/// Floating-point operations: FLOP, kFLOP, MFLOP, GFLOP, TFLOP, PFLOP (powers of 1000).
+double parse_flops(std::string_view text, std::string_view key);
+
+/// Operations per second: "15.7 TFLOP/s".
+double parse_flop_rate(std::string_view text, std::string_view key);
 
 /// Seconds: ns, us, ms, s, min, h.
 double parse_seconds(std::string_view text, std::string_view key);

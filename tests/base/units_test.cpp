@@ -33,6 +33,16 @@ TEST(Units, ParsesSeconds) {
   EXPECT_DOUBLE_EQ(parse_seconds("7 ns", "k"), 7e-9);
 }
 
+TEST(Units, ParsesWorkAndSpeed) {
+  EXPECT_DOUBLE_EQ(parse_flops("2 GFLOP", "k"), 2e9);
+  EXPECT_DOUBLE_EQ(parse_flops("3 FLOP", "k"), 3);
+  EXPECT_DOUBLE_EQ(parse_flop_rate("15.7 TFLOP/s", "k"), 15.7e12);
+  EXPECT_DOUBLE_EQ(parse_flop_rate("1PFLOP/s", "k"), 1e15);
+  expect_error(Blame::user, {"device.V100.flops", "\"15.7 TFLOP\"", "\"TFLOP\" is not a unit", "15.7 TFLOP/s"},
+               [] { parse_flop_rate("15.7 TFLOP", "device.V100.flops"); });
+  expect_error(Blame::user, {"\"GFLOP/s\" is not a unit"}, [] { parse_flops("1 GFLOP/s", "k"); });
+}
+
 TEST(Units, ParsesLengths) {
   EXPECT_EQ(parse_length("10 epochs", "k").count, 10);
   EXPECT_EQ(parse_length("10 epochs", "k").unit, Length::Unit::epochs);
