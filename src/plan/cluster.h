@@ -15,17 +15,22 @@ struct Device {
   int node = 0;
 };
 
-/// What a device can do, from its datasheet and two fitted numbers. An operator of w FLOPs that touches b bytes takes
+/// How fast a device computes at one precision.
+struct DeviceSpeed {
+  double peak_flops = 0;           ///< FLOP/s
+  double greatest_efficiency = 1;  ///< of the peak, for large operators
+  double half_work = 0;            ///< FLOPs of an operator that reaches half of that
+};
+
+/// What a device can do, from its datasheet and a few fitted numbers. An operator of w FLOPs that touches b bytes takes
 ///   launch + max(w / (peak_flops * efficiency(w)), b / memory_bandwidth),  efficiency(w) = greatest_efficiency * w / (w + half_work).
 /// An approximation: whoever shows a number that comes from it says so.
 struct DeviceKind {
-  std::string name;                          ///< "V100"
-  std::map<std::string, double> peak_flops;  ///< FLOP/s by precision: "fp32", "bf16", "fp64"
-  double memory_bandwidth = 0;               ///< bytes/s
-  int64_t memory = 0;                        ///< bytes
-  double launch = 0;                         ///< seconds that an operator takes however small it is
-  double greatest_efficiency = 1;            ///< of the peak, for large operators
-  double half_work = 0;                      ///< FLOPs of an operator that reaches half of that
+  std::string name;                           ///< "V100"
+  std::map<std::string, DeviceSpeed> speeds;  ///< by precision: "fp32", "bf16", "fp64"
+  double memory_bandwidth = 0;                ///< bytes/s
+  int64_t memory = 0;                         ///< bytes
+  double launch = 0;                          ///< seconds that an operator takes however small it is
   std::string source;
 };
 
@@ -39,18 +44,19 @@ struct Link {
 struct ClusterNode {
   Link link;                  ///< between its devices
   double price_per_hour = 0;  ///< 0: not known
+  std::string instance;       ///< "p3.16xlarge"; may be empty
 };
 
 /// Snapshot of what renting costs; nothing is looked up.
 struct PriceTag {
   std::string currency = "USD";
-  std::string instance;  ///< "p3.16xlarge"
   std::string date;      ///< ISO 8601
   std::string source;
 };
 
 struct Cluster {
   std::string name;
+  std::string description;
   std::vector<Device> devices;    ///< node by node
   std::vector<DeviceKind> kinds;  ///< none for devices of this machine
   std::vector<ClusterNode> nodes;

@@ -1,0 +1,239 @@
+#include "plan/cluster_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "plan/price_file.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kMostDevices = int64_t{1} << 20;
+const std::vector<std::string> kPrecisions{"fp32", "bf16", "fp64"};
+
+/// The key must be there: the getters below have defaults.
+void require(const ConfigTable& table, std::string_view key) {
+  if (!table.has(key)) table.require_string(key);  // its message names key and file
+}
+
+/// A quantity with a unit that cannot be zero.
+template <class Value>
+Value positive(const ConfigTable& table, std::string_view key, Value value) {
+  if (!(value > 0)) table.fail(key, "it must be more than zero", "correct it");
+  return value;
+}
+
+bool is_table(const ConfigTable& table, const char* key) {
+  const nlohmann::json json = table.to_json();
+  return json.contains(key) && json.at(key).is_object();
+}
+
+/// `key` itself, or `key.precision` where it has a value for each precision.
+std::string of_precision(const ConfigTable& device, const char* key, const std::string& precision) {
+  return is_table(device, key) ? fmt::format("{}.{}", key, precision) : std::string(key);
+}
+
+DeviceSpeed read_speed(const ConfigTable& device, const std::string& precision) {
+  const std::string peak = "flops." + precision;
+  DeviceSpeed speed{.peak_flops = positive(device, peak, device.get_flop_rate(peak, 0))};
+  const std::string efficiency = of_precision(device, "greatest_efficiency", precision);
+  speed.greatest_efficiency = device.require_double(efficiency);
+  if (!(speed.greatest_efficiency > 0 && speed.greatest_efficiency <= 1))
+    device.fail(efficiency, "it is a share of the peak: more than 0, at most 1", "a large operator reaches 0.6 to 0.9 of most devices");
+  const std::string half_work = of_precision(device, "half_work", precision);
+  require(device, half_work);
+  speed.half_work = device.get_flops(half_work, 0);
+  return speed;
+}
+
+DeviceKind read_kind(const ConfigTable& device, const std::string& name) {
+  DeviceKind kind{.name = name};
+  require(device, "flops");
+  const ConfigTable flops = device.table("flops");
+  for (const std::string& precision : kPrecisions)
+    if (flops.has(precision)) kind.speeds[precision] = read_speed(device, precision);
+  if (kind.speeds.empty())
+    device.fail("flops", "it needs the speed at one precision at least, of " + join(kPrecisions), "write { fp32 = \"15.7 TFLOP/s\" }");
+  for (const char* key : {"memory", "memory_bandwidth", "launch"}) require(device, key);
+  kind.memory = positive(device, "memory", device.get_bytes("memory", 0));
+  kind.memory_bandwidth = positive(device, "memory_bandwidth", device.get_bandwidth("memory_bandwidth", 0));
+  kind.launch = device.get_seconds("launch", 0);
+  kind.source = device.require_string("source");
+  return kind;
+}
+
+Link read_link(const ConfigTable& link) {
+  for (const char* key : {"bandwidth", "latency"}) require(link, key);
+  return {.bandwidth = positive(link, "bandwidth", link.get_bandwidth("bandwidth", 0)), .latency = link.get_seconds("latency", 0)};
+}
+
+/// So many devices of one kind.
+struct DeviceRun {
+  int kind = 0;
+  int64_t count = 0;
+};
+
+class ClusterReader {
+ public:
+  explicit ClusterReader(const std::filesystem::path& path) : path_(path), file_(ConfigTable::from_file(path)) {}
+
+  Cluster read() {
+    cluster_.name = file_.require_string("name");
+    cluster_.description = file_.get_string("description", "");
+    const ConfigTable devices = file_.table("device");
+    for (const std::string& name : devices.keys()) cluster_.kinds.push_back(read_kind(devices.table(name), name));
+    if (cluster_.kinds.empty()) file_.fail("device", "there is no device", "describe one below a line [device.NAME]");
+    read_price_table();
+    const std::vector<ConfigTable> nodes = file_.tables("node");
+    if (nodes.empty()) file_.fail("node", "there is no node", "describe one below a line [[node]]");
+    for (const ConfigTable& node : nodes) add_nodes(node);
+    read_network();
+    read_overlap();
+    file_.finish();
+    return std::move(cluster_);
+  }
+
+ private:
+  int kind_named(const ConfigTable& table, const char* key) const {
+    const std::string name = table.require_string(key);
+    std::vector<std::string> names;
+    for (size_t i = 0; i < cluster_.kinds.size(); ++i) {
+      if (cluster_.kinds[i].name == name) return int(i);
+      names.push_back(cluster_.kinds[i].name);
+    }
+    const std::string near = closest_match(name, names);
+    table.fail(key, "the file describes no such device; it has " + join(names),
+               near.empty() ? fmt::format("describe it below a line [device.{}]", name) : fmt::format("did you mean \"{}\"?", near));
+  }
+
+  /// `device = "V100"` with `devices = 8`, or `devices = [{ device = "V100", count = 4 }, ...]`.
+  std::vector<DeviceRun> read_runs(const ConfigTable& node) const {
+    if (node.has("device")) return {{kind_named(node, "device"), node.get_int("devices", 1, 1)}};
+    std::vector<DeviceRun> runs;
+    for (const ConfigTable& run : node.tables("devices")) runs.push_back({kind_named(run, "device"), run.get_int("count", 1, 1)});
+    if (runs.empty())
+      node.fail("device", "the node has no devices", "give device = \"NAME\" and devices = COUNT, or a list devices = [{ device, count }]");
+    return runs;
+  }
+
+  void add_nodes(const ConfigTable& table) {
+    const int64_t count = table.get_int("count", 1, 1);
+    const std::vector<DeviceRun> runs = read_runs(table);
+    int64_t per_node = 0;
+    for (const DeviceRun& run : runs) {
+      if (run.count > kMostDevices) table.fail("devices", fmt::format("a cluster has at most {} devices", kMostDevices), "describe a smaller one");
+      per_node += run.count;
+    }
+    if (count > (kMostDevices - cluster_.size()) / per_node)
+      table.fail("count", fmt::format("a cluster has at most {} devices", kMostDevices), "describe a smaller one");
+    ClusterNode node;
+    if (per_node > 1) require(table, "link");
+    if (table.has("link")) {
+      const ConfigTable link = table.table("link");
+      node.link = read_link(link);
+      node.link.shared = link.get_bool("shared", false);
+    }
+    read_node_price(table, node);
+    for (int64_t n = 0; n < count; ++n) {
+      for (const DeviceRun& run : runs) {
+        const DeviceKind& kind = cluster_.kinds[size_t(run.kind)];
+        const Device device{.memory = kind.memory, .speed = relative_speed(kind), .kind = run.kind, .node = int(cluster_.nodes.size())};
+        cluster_.devices.insert(cluster_.devices.end(), size_t(run.count), device);
+      }
+      cluster_.nodes.push_back(node);
+    }
+  }
+
+  /// Of large operators, relative to the first kind of the file at a precision that both have.
+  double relative_speed(const DeviceKind& kind) const {
+    for (const std::string& precision : kPrecisions) {
+      const auto own = kind.speeds.find(precision), first = cluster_.kinds.front().speeds.find(precision);
+      if (own == kind.speeds.end() || first == cluster_.kinds.front().speeds.end()) continue;
+      return own->second.peak_flops * own->second.greatest_efficiency / (first->second.peak_flops * first->second.greatest_efficiency);
+    }
+    file_.fail("device", fmt::format("{} and {} have no precision in common", kind.name, cluster_.kinds.front().name),
+               "give the speeds of both at one precision");
+  }
+
+  void read_price_table() {
+    const ConfigTable price = file_.table("price");
+    if (price.has("table")) prices_ = read_prices(path_.parent_path() / price.require_string("table"));
+    cluster_.price.currency = price.get_string("currency", prices_.empty() ? "USD" : prices_.front().currency);
+    cluster_.price.date = price.get_string("date", "");
+    if (price.has("date") && !is_iso_date(cluster_.price.date))
+      price.fail("date", "a price needs the date that it is from", "write it like \"2023-06-30\" or \"2023-06\"");
+    cluster_.price.source = price.get_string("source", "");
+  }
+
+  /// A price of its own, or that of its instance in the price table.
+  void read_node_price(const ConfigTable& table, ClusterNode& node) {
+    node.instance = table.get_string("instance", "");
+    if (table.has("price_per_hour")) {
+      node.price_per_hour = positive(table, "price_per_hour", table.require_double("price_per_hour"));
+      for (const char* key : {"price.date", "price.source"})
+        if (!file_.has(key)) table.fail("price_per_hour", fmt::format("a price without {} says nothing", key), fmt::format("add {}", key));
+      return;
+    }
+    if (node.instance.empty() || !file_.has("price.table")) return;
+    std::vector<std::string> names;
+    for (const InstancePrice& price : prices_) {
+      names.push_back(price.name);
+      if (price.name != node.instance) continue;
+      if (price.currency != cluster_.price.currency)
+        file_.fail("price.currency", fmt::format("the price table is in {}", price.currency), "use one currency");
+      node.price_per_hour = price.per_hour;
+      note_price(price);
+      return;
+    }
+    const std::string near = closest_match(node.instance, names);
+    table.fail("instance", "the price table has no such instance",
+               near.empty() ? "add it there, or give price_per_hour" : fmt::format("did you mean \"{}\"?", near));
+  }
+
+  /// Of several instances: the oldest date, every source.
+  void note_price(const InstancePrice& price) {
+    PriceTag& tag = cluster_.price;
+    if (tag.date.empty() || price.date < tag.date) tag.date = price.date;
+    if (tag.source.find(price.source) == std::string::npos) tag.source += (tag.source.empty() ? "" : "; ") + price.source;
+  }
+
+  void read_network() {
+    if (cluster_.nodes.size() > 1) require(file_, "network");
+    if (file_.has("network")) cluster_.network = read_link(file_.table("network"));
+  }
+
+  void read_overlap() {
+    cluster_.overlaps = file_.get_bool("overlaps", true);
+    if (!cluster_.overlaps && file_.has("overlap"))
+      file_.fail("overlap", "with overlaps = false devices do one after the other", "remove one of the two");
+    const ConfigTable overlap = file_.table("overlap");
+    cluster_.compute_slowdown = overlap.get_double("compute_slowdown", 1, 1);
+    cluster_.transfer_slowdown = overlap.get_double("transfer_slowdown", 1, 1);
+  }
+
+  std::filesystem::path path_;
+  ConfigTable file_;
+  Cluster cluster_;
+  std::vector<InstancePrice> prices_;
+};
+
+}  // namespace
+
+Cluster read_cluster(const std::filesystem::path& path) { return ClusterReader(path).read(); }
+
+Cluster first_devices(const Cluster& cluster, int count) {
+  if (count < 1 || count > cluster.size())
+    fail_user({.where = fmt::format("cluster {}", cluster.name), .what = fmt::format("{} devices", count),
+               .why = fmt::format("it has {}", cluster.size()), .next = "ask for fewer, or describe more nodes"});
+  Cluster part = cluster;
+  part.devices.resize(size_t(count));
+  if (!part.nodes.empty()) part.nodes.resize(size_t(part.devices.back().node) + 1);
+  return part;
+}
+
+}  // namespace trireme
