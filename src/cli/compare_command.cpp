@@ -109,11 +109,11 @@ void say_what_runs(const Experiment& experiment, const ExperimentResult& result,
 }
 
 /// What a simulation says of each job, before any runs: the machine has nothing else to do then. Nothing where it cannot say.
-std::vector<std::optional<Prediction>> predict_jobs(const std::vector<Job>& jobs, const std::vector<std::optional<RunResult>>& known,
+std::vector<std::optional<SimulatedStep>> predict_jobs(const std::vector<Job>& jobs, const std::vector<std::optional<RunResult>>& known,
                                                     const Experiment& experiment, const Model& model, const TaskData& data,
                                                     const CostSourceOptions& options, Progress& progress) {
   progress.say("predicting: layers and links are measured");
-  std::vector<std::optional<Prediction>> predicted(jobs.size());
+  std::vector<std::optional<SimulatedStep>> predicted(jobs.size());
   Predictions predictions(experiment, model, data, options);
   for (size_t j = 0; j < jobs.size(); ++j) {
     if (known[j] || interrupted_by_user()) continue;
@@ -131,7 +131,7 @@ std::vector<std::optional<Prediction>> predict_jobs(const std::vector<Job>& jobs
 
 /// Runs what is not known before, adding to `result` row by row.
 void run_jobs(const std::vector<Job>& jobs, const std::vector<std::optional<RunResult>>& known,
-              const std::vector<std::optional<Prediction>>& predicted, const CompareOptions& options, const Experiment& experiment,
+              const std::vector<std::optional<SimulatedStep>>& predicted, const CompareOptions& options, const Experiment& experiment,
               Progress& progress, RunFolder& folder, ExperimentResult& result) {
   Comparison comparison(options, experiment, progress, folder);
   for (size_t j = 0; j < jobs.size(); ++j) {
@@ -163,7 +163,7 @@ int run_compare(const CompareOptions& options) {
                    options.experiment.out ? IfExists::refuse : IfExists::pick_another);
   Progress progress;
   say_what_runs(experiment, result, progress);
-  std::vector<std::optional<Prediction>> predicted(jobs.size());
+  std::vector<std::optional<SimulatedStep>> predicted(jobs.size());
   if (options.predict) predicted = predict_jobs(jobs, known, experiment, model, data, options.prediction, progress);
   run_jobs(jobs, known, predicted, options, experiment, progress, folder, result);
   folder.finish(result);

@@ -268,7 +268,7 @@ void read_measured(const json& j, RunResult& row) {
   row.memory = read_memory(j.at("memory_bytes"));
   if (has(j, "predicted")) {
     const json& p = j.at("predicted");
-    row.predicted = Prediction{.step_seconds = number(p, "step_seconds"), .peak_memory = {}, .basis = p.value("basis", "")};
+    row.predicted = SimulatedStep{.step_seconds = number(p, "step_seconds"), .peak_memory = {}, .basis = p.value("basis", "")};
     if (has(p, "peak_memory_bytes")) row.predicted->peak_memory = p.at("peak_memory_bytes").get<int64_t>();
   }
   row.price_per_epoch = optional_number(j, "price_per_epoch");

@@ -108,7 +108,7 @@ RunResult predict(const Experiment& experiment, const Model& model, const Plan& 
       simulate(program, model, costs, *source.links,
                {.steps = long_list ? 1 : options.steps, .timeline = options.timeline, .ranks = cost_options.representatives});
   fill_row(simulation, experiment, options, row);
-  row.predicted = Prediction{simulation.step_seconds, std::nullopt, basis_of(costs)};
+  row.predicted = SimulatedStep{simulation.step_seconds, std::nullopt, basis_of(costs)};
   if (plan.stages.size() > 1 || plan.micro_batches > 1) row.schedule = short_picture(program, model);
   return row;
 }

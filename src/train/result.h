@@ -45,7 +45,7 @@ struct ToTarget {
 };
 
 /// What a simulation said of a row.
-struct Prediction {
+struct SimulatedStep {
   double step_seconds = 0;
   std::optional<int64_t> peak_memory;  ///< bytes, of the device that needs most
   std::string basis;                   ///< "measured", "extrapolated 4.0 x", "datasheet": the weakest of what it is made of
@@ -71,7 +71,7 @@ struct RunResult {
   std::optional<double> hidden_communication;
   std::optional<int64_t> bytes_per_step;           ///< sent, mean per device
   std::vector<MemoryUse> memory;                   ///< per device
-  std::optional<Prediction> predicted;
+  std::optional<SimulatedStep> predicted;
   std::optional<double> price_per_epoch;           ///< in ExperimentResult::currency
   std::optional<double> price_to_target;
   std::optional<EvaluationPoint> test;             ///< the last evaluation
