@@ -28,7 +28,7 @@ constexpr int kGzipWindow = 15 + 16;                   // zlib: largest window, 
 
 }  // namespace
 
-std::vector<uint8_t> read_file(const std::filesystem::path& file, const std::string& next) {
+std::vector<uint8_t> read_file(const std::filesystem::path& file, const std::string& next, size_t most) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored))
     fail_user({.where = file.string(), .what = "cannot be read", .why = "it is a folder, not a file", .next = next});
@@ -38,7 +38,7 @@ std::vector<uint8_t> read_file(const std::filesystem::path& file, const std::str
     fail_user({.where = file.string(), .what = missing ? "no such file" : "cannot be opened",
                .why = missing ? "" : std::strerror(errno), .next = next});
   }
-  std::vector<uint8_t> bytes(static_cast<size_t>(in.tellg()));
+  std::vector<uint8_t> bytes(std::min(static_cast<size_t>(in.tellg()), most));
   in.seekg(0);
   in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   if (!in) fail_user({.where = file.string(), .what = "cannot be read", .why = std::strerror(errno), .next = next});

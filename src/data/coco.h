@@ -65,10 +65,13 @@ class CocoMasks final : public MaskedImages {
   std::filesystem::path image_file(int64_t index) const override { return images_ / image(index).file; }
   std::string mask_name(int64_t index) const override;
   Image mask(int64_t index) const override;
+  ImageSize mask_size(int64_t index) const override;
   const MaskClasses& classes() const override { return classes_; }
   const CocoInstances& instances() const { return instances_; }
 
  private:
+  /// User error: a broken annotation.
+  const CocoImage& sound_image(int64_t index) const;
   const CocoImage& image(int64_t index) const { return instances_.images[static_cast<size_t>(index)]; }
 
   CocoInstances instances_;

@@ -30,10 +30,17 @@ std::string CocoMasks::mask_name(int64_t index) const {
   return fmt::format("{}: image \"{}\"", instances_.file.string(), image(index).file);
 }
 
+const CocoImage& CocoMasks::sound_image(int64_t index) const {
+  const CocoImage& sound = image(index);
+  if (!sound.problem.empty())
+    fail_user({.where = mask_name(index), .what = "a broken annotation", .why = sound.problem, .next = "leave the image out"});
+  return sound;
+}
+
+ImageSize CocoMasks::mask_size(int64_t index) const { return sound_image(index).size; }
+
 Image CocoMasks::mask(int64_t index) const {
-  const CocoImage& from = image(index);
-  if (!from.problem.empty())
-    fail_user({.where = mask_name(index), .what = "a broken annotation", .why = from.problem, .next = "leave the image out"});
+  const CocoImage& from = sound_image(index);
   Image mask{.size = from.size, .channels = 1, .pixels = std::vector<uint8_t>(static_cast<size_t>(from.size.area()), 0)};
   for (const bool crowds : {true, false})
     for (const CocoObject& object : from.objects)

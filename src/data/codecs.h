@@ -17,7 +17,7 @@ ImageSize jpeg_size(Bytes bytes, const std::filesystem::path& file);
 Image decode_jpeg(Bytes bytes, const std::filesystem::path& file, int64_t channels, int reduce);
 
 enum class PngKind { image, mask };
-ImageSize png_size(Bytes bytes, const std::filesystem::path& file);
+ImageSize png_size(Bytes bytes, const std::filesystem::path& file, PngKind kind);
 Image decode_png(Bytes bytes, const std::filesystem::path& file, PngKind kind, int64_t channels);
 
 }  // namespace trireme

@@ -29,6 +29,13 @@ bool starts_with(Bytes bytes, const std::array<uint8_t, N>& start) {
              .next = kNext});
 }
 
+void check_mask_format(Bytes bytes, const std::filesystem::path& file) {
+  if (starts_with(bytes, kPngStart)) return;
+  if (!starts_with(bytes, kJpegStart)) fail_format(file, bytes);
+  fail_user({.where = file.string(), .what = "a JPEG as a mask", .why = "its compression changes numbers of classes",
+             .next = "store masks as PNG"});
+}
+
 }  // namespace
 
 void fail_image(const std::filesystem::path& file, const char* format, Bytes bytes, int64_t position, std::string why) {
@@ -49,7 +56,7 @@ bool is_image_name(const std::filesystem::path& file) {
 
 ImageSize image_size(Bytes bytes, const std::filesystem::path& file) {
   if (starts_with(bytes, kJpegStart)) return jpeg_size(bytes, file);
-  if (starts_with(bytes, kPngStart)) return png_size(bytes, file);
+  if (starts_with(bytes, kPngStart)) return png_size(bytes, file, PngKind::image);
   fail_format(file, bytes);
 }
 
@@ -62,10 +69,13 @@ Image decode_image(Bytes bytes, const std::filesystem::path& file, int64_t chann
 }
 
 Image decode_mask(Bytes bytes, const std::filesystem::path& file) {
-  if (starts_with(bytes, kPngStart)) return decode_png(bytes, file, PngKind::mask, 1);
-  if (!starts_with(bytes, kJpegStart)) fail_format(file, bytes);
-  fail_user({.where = file.string(), .what = "a JPEG as a mask", .why = "its compression changes numbers of classes",
-             .next = "store masks as PNG"});
+  check_mask_format(bytes, file);
+  return decode_png(bytes, file, PngKind::mask, 1);
+}
+
+ImageSize mask_size(Bytes bytes, const std::filesystem::path& file) {
+  check_mask_format(bytes, file);
+  return png_size(bytes, file, PngKind::mask);
 }
 
 }  // namespace trireme

@@ -33,4 +33,7 @@ Image decode_image(Bytes bytes, const std::filesystem::path& file, int64_t chann
 /// User errors beyond the above: JPEG, several channels, 16 bits.
 Image decode_mask(Bytes bytes, const std::filesystem::path& file);
 
+/// From the header alone. User errors beyond image_size's: those of decode_mask that it tells.
+ImageSize mask_size(Bytes bytes, const std::filesystem::path& file);
+
 }  // namespace trireme

@@ -17,7 +17,9 @@ namespace {
 
 constexpr int64_t kReducingGap = 2;  // a reduced JPEG keeps so many pixels per pixel of the sample, along each side
 constexpr int kMaxReduction = 8;
+constexpr size_t kUsualHeader = 16 << 10;  // bytes; a longer one, with a thumbnail, has the whole file read
 const char* const kMissing = "put the file back, or open the set again";
+const char* const kPutBack = "put the file back, or leave broken samples out with data.on_error = \"skip\"";
 
 int reduction_for(const SampleView& view) {
   int reduce = 1;
@@ -33,6 +35,16 @@ Rectangle shrunk(const Rectangle& box, ImageSize whole, ImageSize now) {
   const int64_t top = edge(box.y, whole.height, now.height), bottom = edge(box.y + box.height, whole.height, now.height);
   const int64_t left = edge(box.x, whole.width, now.width), right = edge(box.x + box.width, whole.width, now.width);
   return {top, left, bottom - top, right - left};
+}
+
+ImageSize size_by_header(const std::filesystem::path& file, ImageSize (*size_of)(Bytes, const std::filesystem::path&)) {
+  const std::vector<uint8_t> beginning = read_file(file, kPutBack, kUsualHeader);
+  if (beginning.size() < kUsualHeader) return size_of(beginning, file);
+  try {
+    return size_of(beginning, file);
+  } catch (const Error&) {
+    return size_of(read_file(file, kPutBack), file);
+  }
 }
 
 /// The message of the user error that `act` throws; "" when it throws none.
@@ -86,6 +98,25 @@ Checked check_samples(int64_t n, const std::function<void(int64_t)>& check) {
   }
   return checked;
 }
+
+void require_samples(int64_t n, const std::function<void(int64_t)>& check) {
+  const Checked checked = check_samples(n, check);
+  const int64_t bad = n - static_cast<int64_t>(checked.good.size());
+  if (bad == 0) return;
+  int64_t first = 0;
+  while (first < n - bad && checked.good[static_cast<size_t>(first)] == first) ++first;
+  try {
+    check(first);
+  } catch (const Error& error) {
+    Diagnosis diagnosis = error.diagnosis();
+    if (bad > 1) diagnosis.why += fmt::format("{}the first of {} broken samples", diagnosis.why.empty() ? "" : ", ", with_commas(bad));
+    throw Error(error.blame(), std::move(diagnosis));
+  }
+  fail_user({.where = "data", .what = "a file changed while it was read", .why = checked.first_problem, .next = "start again"});
+}
+
+ImageSize size_of_image(const std::filesystem::path& file) { return size_by_header(file, image_size); }
+ImageSize size_of_mask(const std::filesystem::path& file) { return size_by_header(file, mask_size); }
 
 ImageSize check_image(const std::filesystem::path& file) {
   const std::vector<uint8_t> bytes = read_file(file, kMissing);

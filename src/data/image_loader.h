@@ -25,6 +25,13 @@ struct Checked {
 /// exception is thrown again. Callers: not from a worker thread.
 Checked check_samples(int64_t n, const std::function<void(int64_t)>& check);
 
+/// Throws the error of the first of n samples whose `check` throws a user error, with the number of such samples. As check_samples.
+void require_samples(int64_t n, const std::function<void(int64_t)>& check);
+
+/// Sizes by the headers of files, which are not read further than that takes. User errors: no such file; those of image_size, mask_size.
+ImageSize size_of_image(const std::filesystem::path& file);
+ImageSize size_of_mask(const std::filesystem::path& file);
+
 /// Decodes the whole image coarsely, only to see whether it can be. Returns its size. User errors: those of image_file.h.
 ImageSize check_image(const std::filesystem::path& file);
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "data/bytes.h"
 #include "data/image_file.h"
+#include "data/image_loader.h"
 
 namespace trireme {
 namespace {
@@ -31,5 +32,7 @@ Image MaskFolder::mask(int64_t index) const {
   const std::filesystem::path file = mask_name(index);
   return decode_mask(read_file(file, "every image needs a mask; data.on_error = \"skip\" leaves out those that have none"), file);
 }
+
+ImageSize MaskFolder::mask_size(int64_t index) const { return size_of_mask(mask_name(index)); }
 
 }  // namespace trireme

@@ -12,13 +12,14 @@ namespace trireme {
 /// masks are palette indices or grey values.
 class MaskFolder final : public MaskedImages {
  public:
-  /// User errors: a missing folder, no images. A missing mask is an error when it is asked for.
+  /// User errors: a missing folder, no images. A missing mask is an error of mask and mask_size.
   MaskFolder(const std::filesystem::path& folder, const std::string& split, const MaskClasses& classes);
 
   int64_t size() const override { return static_cast<int64_t>(pairs_.size()); }
   std::filesystem::path image_file(int64_t index) const override { return images_ / pair(index).image; }
   std::string mask_name(int64_t index) const override { return (masks_ / pair(index).mask).string(); }
   Image mask(int64_t index) const override;
+  ImageSize mask_size(int64_t index) const override;
   const MaskClasses& classes() const override { return classes_; }
 
  private:

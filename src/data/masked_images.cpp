@@ -61,4 +61,6 @@ void MaskedImages::check(int64_t index) const {
   check_sizes(index, check_image(image_file(index)), mask.size);
 }
 
+void MaskedImages::check_headers(int64_t index) const { check_sizes(index, size_of_image(image_file(index)), mask_size(index)); }
+
 }  // namespace trireme

@@ -30,6 +30,8 @@ class MaskedImages {
   virtual std::string mask_name(int64_t index) const = 0;
   /// [height, width, 1] of numbers. User errors: it cannot be read.
   virtual Image mask(int64_t index) const = 0;
+  /// Its height and width, as far as possible without reading it. User errors: it can be told that `mask` would fail.
+  virtual ImageSize mask_size(int64_t index) const = 0;
   /// What the numbers mean.
   virtual const MaskClasses& classes() const = 0;
 
@@ -39,6 +41,8 @@ class MaskedImages {
   void check_sizes(int64_t index, ImageSize image, ImageSize mask) const;
   /// Reads image and mask of a sample and throws what `get` would throw.
   void check(int64_t index) const;
+  /// Reads their headers only: both are there, and of one size.
+  void check_headers(int64_t index) const;
 };
 
 }  // namespace trireme

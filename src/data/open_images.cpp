@@ -64,13 +64,16 @@ TaskData open_cifar(const DataSpec& spec, const CifarFormat& format, const Norma
   return task;
 }
 
-/// Leaves broken files out where the spec says so; returns words about them.
+/// Leaves broken files out where the spec says so; returns words about them. User error else: one that by its header cannot be read.
 std::string check_files(const DataSpec& spec, const std::string& what, ImageFolder& folder) {
-  if (spec.on_error == OnError::fail) return "";
   const int64_t n = folder.count();
   const Checked checked = check_samples(n, [&](int64_t i) { check_image(folder.file(i)); });
   std::vector<ImageFolder::File> good;
   for (int64_t i : checked.good) good.push_back(folder.files[static_cast<size_t>(i)]);
+  if (spec.on_error == OnError::fail) {
+    require_samples(n, [&](int64_t i) { size_of_image(folder.file(i)); });
+    return "";
+  }
   folder.files = std::move(good);
   return left_out(what, n, checked, folder.folder);
 }
@@ -94,7 +97,8 @@ TaskData open_classes(const DataSpec& spec, const std::string& title, const fs::
   return task;
 }
 
-/// The first n samples of a set (0: all), without broken ones where the spec says so; adds words about these.
+/// The first n samples of a set (0: all), without broken ones where the spec says so; adds words about these. User error else: one
+/// that by its headers cannot be read.
 std::vector<int64_t> choose(const DataSpec& spec, const std::string& what, const fs::path& place, const MaskedImages& images, int64_t n,
                             std::string& words) {
   const int64_t count = n > 0 ? std::min(n, images.size()) : images.size();
@@ -106,6 +110,7 @@ std::vector<int64_t> choose(const DataSpec& spec, const std::string& what, const
   std::vector<int64_t> all(static_cast<size_t>(count));
   std::iota(all.begin(), all.end(), int64_t{0});
   return all;
+  require_samples(count, [&](int64_t i) { images.check_headers(i); });
 }
 
 struct MaskedSplits {
@@ -131,11 +136,19 @@ TaskData open_masks(const DataSpec& spec, const std::string& source, const fs::p
 TaskData open_camvid(const DataSpec& spec, const KnownSet& set, const fs::path& folder) {
   const MaskClasses numbers = mask_classes(kCamvidClasses, {kCamvidUnlabelled});
   const MaskedSplits splits{std::make_shared<MaskFolder>(folder, "train", numbers), std::make_shared<MaskFolder>(folder, "test", numbers)};
-  ImageSize size = spec.image_size;
-  if (size == ImageSize{}) {
-    const fs::path first = splits.train->image_file(0);
-    size = image_size(read_file(first, "get the set again"), first);
+/// Of the first image, where the spec says so of the first that is not broken.
+ImageSize first_size(const DataSpec& spec, const MaskedImages& images) {
+  for (int64_t i = 0;; ++i) {
+    try {
+      return size_of_image(images.image_file(i));
+    } catch (const Error&) {
+      if (spec.on_error == OnError::fail || i + 1 == images.size()) throw;
+    }
   }
+}
+
+  ImageSize size = spec.image_size;
+  if (size == ImageSize{}) size = first_size(spec, *splits.train);
   return open_masks(spec, fmt::format("{}, {}", set.title, folder.string()), folder, splits, kCamvidClasses,
                     form_of(spec, size, kMaskCropAndFlip));
 }

@@ -51,7 +51,8 @@ class PngDecoder {
     return image;
   }
 
-  Image decode_numbers() {
+  /// User error: it holds no numbers of classes.
+  void check_numbers() const {
     const int colour = png_get_color_type(png_, info_), bits = png_get_bit_depth(png_, info_);
     const bool one_number = colour == PNG_COLOR_TYPE_PALETTE || colour == PNG_COLOR_TYPE_GRAY;
     if (!one_number || bits > 8)
@@ -60,6 +61,10 @@ class PngDecoder {
                                     : fmt::format("a mask of {} channels", png_get_channels(png_, info_)),
                  .why = "a mask holds the number of a class in every pixel: palette or grey PNG of at most 8 bits",
                  .next = "convert the masks"});
+  }
+
+  Image decode_numbers() {
+    check_numbers();
     guarded([this] { png_set_packing(png_); });
     return read(1);
   }
@@ -118,7 +123,11 @@ class PngDecoder {
 
 }  // namespace
 
-ImageSize png_size(Bytes bytes, const std::filesystem::path& file) { return PngDecoder(bytes, file).size(); }
+ImageSize png_size(Bytes bytes, const std::filesystem::path& file, PngKind kind) {
+  const PngDecoder decoder(bytes, file);
+  if (kind == PngKind::mask) decoder.check_numbers();
+  return decoder.size();
+}
 
 Image decode_png(Bytes bytes, const std::filesystem::path& file, PngKind kind, int64_t channels) {
   PngDecoder decoder(bytes, file);

@@ -168,17 +168,37 @@ TEST_F(ImageFolders, DecodeLargeImagesSmallWithoutBeingFarOff) {
   }
 }
 
+TEST_F(ImageFolders, HeadersTellSizesHoweverLongTheyAre) {
+  const std::string jpeg = jpeg_bytes({.width = 70, .height = 50, .pixels = random_bytes(70 * 50 * 3, 1)});
+  const std::string thumbnail = std::string("\xff\xe1\xff\xff", 4) + std::string(65533, 'x');  // a segment with its length
+  write_file(folder_ / "a.jpg", jpeg.substr(0, 2) + thumbnail + thumbnail + jpeg.substr(2));
+  write_file(folder_ / "b.jpg", jpeg.substr(0, jpeg.size() / 2));
+  for (const char* name : {"a.jpg", "b.jpg"}) EXPECT_EQ(size_of_image(folder_ / name), (ImageSize{50, 70})) << name;
+  write_file(folder_ / "c.jpg", jpeg.substr(0, 2) + thumbnail);
+  EXPECT_THAT(error_of([&] { size_of_image(folder_ / "c.jpg"); }), HasSubstr("damaged JPEG at byte 65539 of 65539"));
+}
+
 TEST_F(ImageFolders, FailOrSkipBrokenFiles) {
   for (const char* path : {"train/a/1.png", "train/a/2.png", "train/b/1.png", "train/b/2.png", "val/a/1.png", "val/b/1.png"}) image(path);
   const std::string jpeg = jpeg_bytes({.width = 64, .height = 64, .pixels = random_bytes(64 * 64 * 3, 1)});
   write_file(folder_ / "train/b/1.png", jpeg.substr(0, jpeg.size() - 700));
   write_file(folder_ / "train/b/3.png", "no image at all");
-  TaskData data = open_data({.name = "folder", .path = folder_.path(), .image_size = {8, 8}});
-  EXPECT_EQ(data.train->size(), 5);
-  EXPECT_EQ(data.source, "images by folder, " + folder_.path().string() + ", 2 classes");
-  EXPECT_THAT(error_of([&] { data.train->get(first(5), {}); }),
-              AllOf(HasSubstr((folder_ / "train/b/1.png").string() + ": damaged JPEG at byte"), HasSubstr("Premature end of JPEG file"),
+  std::filesystem::create_symlink("gone.png", folder_ / "train/b/4.png");
+  const DataSpec spec{.name = "folder", .path = folder_.path(), .image_size = {8, 8}};
+  EXPECT_THAT(error_of([&] { open_data(spec); }),
+              AllOf(HasSubstr((folder_ / "train/b/3.png").string() + ": neither JPEG nor PNG: it starts with the byte 0x6e, the first of 2 broken"),
                     HasSubstr("data.on_error = \"skip\"")));
+  std::filesystem::remove(folder_ / "train/b/3.png");
+  EXPECT_THAT(error_of([&] { open_data(spec); }), AllOf(HasSubstr("train/b/4.png: no such file"), HasSubstr("data.on_error = \"skip\"")));
+  std::filesystem::remove(folder_ / "train/b/4.png");
+  TaskData data = open_data(spec);
+  EXPECT_EQ(data.train->size(), 4);
+  EXPECT_EQ(data.source, "images by folder, " + folder_.path().string() + ", 2 classes");
+  EXPECT_THAT(error_of([&] { data.train->get(first(4), {}); }),
+              AllOf(HasSubstr((folder_ / "train/b/1.png").string() + ": damaged JPEG at byte"), HasSubstr("Premature end of JPEG file"),
+                    HasSubstr("data.on_error = \"skip\"")))
+      << "only whoever decodes it all can tell";
+  write_file(folder_ / "train/b/3.png", "no image at all");
   data = open_data({.name = "folder", .path = folder_.path(), .image_size = {8, 8}, .on_error = OnError::skip});
   EXPECT_EQ(data.train->size(), 3);
   EXPECT_THAT(data.source, HasSubstr(", 2 of 5 training images left out (first: b/1.png: damaged JPEG at byte"));

@@ -114,9 +114,16 @@ TEST_F(Masks, ThatDoNotFitAreNamed) {
   write_file(folder_ / "trainannot/c.png", grey_png(6, 8, std::vector<uint8_t>(48, 3)));
   write_file(folder_ / "trainannot/d.png", rgb_png(8, 6, random_bytes(144, 3)));
   std::filesystem::remove(folder_ / "trainannot/e.png");
-  const TaskData data = open_data(spec());
-  auto message = [&](int64_t i) { return error_of([&] { data.train->get(std::vector<int64_t>{i}, {}); }); };
+  const auto whole = std::make_shared<MaskFolder>(folder_.path(), "train", mask_classes(11, {11}));
+  const SegmentationDataset set(whole, first(5), 11, {{6, 8}, 3, kBytes, {}});
+  auto message = [&](int64_t i) { return error_of([&] { set.get(std::vector<int64_t>{i}, {}); }); };
+  auto by_header = [&](int64_t i) { return error_of([&] { whole->check_headers(i); }); };
   const std::string masks = (folder_ / "trainannot/").string();
+  EXPECT_THAT(error_of([&] { open_data(spec()); }),
+              AllOf(HasSubstr(masks + "c.png: a mask of 6x8 pixels"), HasSubstr("has 8x6, the first of 3 broken samples;")));
+  for (int64_t i : {0, 1}) EXPECT_NO_THROW(whole->check_headers(i)) << "a header tells nothing of pixels";
+  auto without_advice = [](const std::string& line) { return line.substr(0, line.find(';')); };
+  for (int64_t i : {2, 3, 4}) EXPECT_EQ(without_advice(by_header(i)), without_advice(message(i)));
   EXPECT_THAT(message(1), AllOf(HasSubstr(masks + "b.png: number 12 in row 2, column 5"),
                                 HasSubstr("classes are 0 to 10, and 11 stands for none"), HasSubstr("on_error")));
   EXPECT_THAT(message(2), AllOf(HasSubstr(masks + "c.png: a mask of 6x8 pixels"),
@@ -128,7 +135,13 @@ TEST_F(Masks, ThatDoNotFitAreNamed) {
   const TaskData left = open_data(skipping);
   EXPECT_EQ(left.train->size(), 1);
   EXPECT_THAT(left.source, HasSubstr(", 4 of 5 training images left out (first: trainannot/b.png: number 12"));
-  EXPECT_TRUE(at::equal(left.train->get(first(1), {}).target, data.train->get(first(1), {}).target));
+  EXPECT_TRUE(at::equal(left.train->get(first(1), {}).target, set.get(first(1), {}).target));
+  write_file(folder_ / "train/a.png", "no image");
+  EXPECT_THAT(error_of([&] { open_data(skipping); }), HasSubstr("none of 5 training images can be read"));
+  random_pair("train", "c", 3);
+  const TaskData third = open_data(skipping);
+  EXPECT_EQ(third.train->size(), 1);
+  EXPECT_EQ(third.train->sample_shape(), (Shape{3, 6, 8})) << "the first image's that is not broken";
 }
 
 TEST_F(Masks, NeedTheirFolders) {
