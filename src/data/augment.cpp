@@ -134,6 +134,16 @@ void check_augmentation(const Augmentation& augmentation, bool for_masks) {
                       "aspects are positive, the lesser first", "[0.75, 1.3333] is usual");
 }
 
+void check_augmentation_fits(const Augmentation& augmentation, ImageSize sample) {
+  const int64_t side = std::min(sample.height, sample.width);
+  const std::string images = fmt::format("images are {}x{} pixels", sample.height, sample.width);
+  if (augmentation.padding >= side)
+    fail_augmentation("padding", double(augmentation.padding), images + ": a crop could be nothing but padding",
+                      fmt::format("use less than {}; an eighth of the side is usual", side));
+  if (augmentation.cutout > side)
+    fail_augmentation("cutout", double(augmentation.cutout), images, fmt::format("use at most {}; half of the side is usual", side));
+}
+
 SampleView fit_image(ImageSize image, ImageSize sample, Fit fit) {
   SampleView view{.box = {0, 0, image.height, image.width}, .full = sample, .cut = {}};
   if (fit == Fit::stretch) return view;

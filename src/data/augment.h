@@ -42,6 +42,8 @@ struct Augmentation {
 
 /// User error naming data.augmentation.<key> for numbers outside their range. `for_masks`: cutout and mixup are refused.
 void check_augmentation(const Augmentation& augmentation, bool for_masks);
+/// User error for padding by which a crop may miss the whole of a sample's pixels, or a cutout larger than the sample.
+void check_augmentation_fits(const Augmentation& augmentation, ImageSize sample);
 
 /// Where the pixels of a sample come from: pixel (y, x) is pixel (y + dy, x + dx) of `box` resized to `full`, or padding outside of
 /// it; `flip` mirrors the finished sample, `cut` is then 0.

@@ -37,14 +37,16 @@ const Normalization& imagenet_normalization() {
   return normalization;
 }
 
-Augmentation augmentation_of(const DataSpec& spec, const Augmentation& standard) {
+/// User error: what the spec states is too large for samples of this size.
+Augmentation augmentation_of(const DataSpec& spec, const Augmentation& standard, ImageSize sample) {
   if (!spec.augment) return {};
+  if (spec.augmentation) check_augmentation_fits(*spec.augmentation, sample);
   return spec.augmentation.value_or(standard);
 }
 
 SampleForm form_of(const DataSpec& spec, ImageSize standard_size, const Augmentation& standard) {
-  const bool stated = spec.image_size != ImageSize{};
-  return {stated ? spec.image_size : standard_size, 3, imagenet_normalization(), augmentation_of(spec, standard)};
+  const ImageSize size = spec.image_size != ImageSize{} ? spec.image_size : standard_size;
+  return {size, 3, imagenet_normalization(), augmentation_of(spec, standard, size)};
 }
 
 SampleForm without_augmentation(SampleForm form) {
@@ -53,13 +55,14 @@ SampleForm without_augmentation(SampleForm form) {
 }
 
 TaskData open_cifar(const DataSpec& spec, const CifarFormat& format, const Normalization& normalization, const fs::path& folder) {
+  const Augmentation augmentation = augmentation_of(spec, kPadFourAndFlip, {kCifarSide, kCifarSide});
   Images train = read_cifar_train(folder, format), test = read_cifar_test(folder, format);
   train.keep_first(spec.train_limit);
   test.keep_first(spec.test_limit);
   TaskData task;
   task.source = fmt::format("{}, {}{}", format.title, folder.string(),
                             used_part(train.count(), kCifarTrain, test.count(), kCifarTest));
-  task.train = std::make_shared<ImageDataset>(std::move(train), format.classes, normalization, augmentation_of(spec, kPadFourAndFlip));
+  task.train = std::make_shared<ImageDataset>(std::move(train), format.classes, normalization, augmentation);
   task.test = std::make_shared<ImageDataset>(std::move(test), format.classes, normalization);
   return task;
 }
@@ -67,13 +70,13 @@ TaskData open_cifar(const DataSpec& spec, const CifarFormat& format, const Norma
 /// Leaves broken files out where the spec says so; returns words about them. User error else: one that by its header cannot be read.
 std::string check_files(const DataSpec& spec, const std::string& what, ImageFolder& folder) {
   const int64_t n = folder.count();
-  const Checked checked = check_samples(n, [&](int64_t i) { check_image(folder.file(i)); });
-  std::vector<ImageFolder::File> good;
-  for (int64_t i : checked.good) good.push_back(folder.files[static_cast<size_t>(i)]);
   if (spec.on_error == OnError::fail) {
     require_samples(n, [&](int64_t i) { size_of_image(folder.file(i)); });
     return "";
   }
+  const Checked checked = check_samples(n, [&](int64_t i) { check_image(folder.file(i)); });
+  std::vector<ImageFolder::File> good;
+  for (int64_t i : checked.good) good.push_back(folder.files[static_cast<size_t>(i)]);
   folder.files = std::move(good);
   return left_out(what, n, checked, folder.folder);
 }
@@ -107,10 +110,10 @@ std::vector<int64_t> choose(const DataSpec& spec, const std::string& what, const
     words += left_out(what, count, checked, place);
     return std::move(checked.good);
   }
+  require_samples(count, [&](int64_t i) { images.check_headers(i); });
   std::vector<int64_t> all(static_cast<size_t>(count));
   std::iota(all.begin(), all.end(), int64_t{0});
   return all;
-  require_samples(count, [&](int64_t i) { images.check_headers(i); });
 }
 
 struct MaskedSplits {
@@ -133,9 +136,6 @@ TaskData open_masks(const DataSpec& spec, const std::string& source, const fs::p
   return task;
 }
 
-TaskData open_camvid(const DataSpec& spec, const KnownSet& set, const fs::path& folder) {
-  const MaskClasses numbers = mask_classes(kCamvidClasses, {kCamvidUnlabelled});
-  const MaskedSplits splits{std::make_shared<MaskFolder>(folder, "train", numbers), std::make_shared<MaskFolder>(folder, "test", numbers)};
 /// Of the first image, where the spec says so of the first that is not broken.
 ImageSize first_size(const DataSpec& spec, const MaskedImages& images) {
   for (int64_t i = 0;; ++i) {
@@ -147,6 +147,9 @@ ImageSize first_size(const DataSpec& spec, const MaskedImages& images) {
   }
 }
 
+TaskData open_camvid(const DataSpec& spec, const KnownSet& set, const fs::path& folder) {
+  const MaskClasses numbers = mask_classes(kCamvidClasses, {kCamvidUnlabelled});
+  const MaskedSplits splits{std::make_shared<MaskFolder>(folder, "train", numbers), std::make_shared<MaskFolder>(folder, "test", numbers)};
   ImageSize size = spec.image_size;
   if (size == ImageSize{}) size = first_size(spec, *splits.train);
   return open_masks(spec, fmt::format("{}, {}", set.title, folder.string()), folder, splits, kCamvidClasses,
@@ -214,7 +217,7 @@ TaskData open_image_set(const DataSpec& spec, const KnownSet& set, const fs::pat
   if (spec.name == "camvid") return open_camvid(spec, set, folder);
   if (spec.name == "coco") return open_coco(spec, set, folder);
   SampleForm form = form_of(spec, kTinySize, {});
-  form.augmentation = augmentation_of(spec, {.padding = form.size.height / kTinyPaddingShare, .flip = true});
+  form.augmentation = augmentation_of(spec, {.padding = form.size.height / kTinyPaddingShare, .flip = true}, form.size);
   return open_classes(spec, set.title, folder, folder / "val", form);
 }
 

@@ -251,5 +251,13 @@ TEST(CheckAugmentation, NamesTheKey) {
   check_augmentation({.padding = 4, .flip = true, .resized_crop = RandomResizedCrop{}, .cutout = 16, .mixup = 1}, false);
 }
 
+TEST(CheckAugmentation, KnowsWhatIsTooLargeForTheImages) {
+  auto message = [](const Augmentation& a) { return error_of([&] { check_augmentation_fits(a, {24, 32}); }); };
+  check_augmentation_fits({.padding = 23, .cutout = 24}, {24, 32});
+  EXPECT_THAT(message({.padding = 24}),
+              HasSubstr("data.augmentation.padding: 24: images are 24x32 pixels: a crop could be nothing but padding; use less than 24"));
+  EXPECT_THAT(message({.cutout = 25}), HasSubstr("data.augmentation.cutout: 25: images are 24x32 pixels; use at most 24"));
+}
+
 }  // namespace
 }  // namespace trireme

@@ -83,6 +83,11 @@ TEST_F(OpenImages, AugmentsAsTheSetOrTheSpecSays) {
   EXPECT_TRUE(changed({.name = "cifar100", .augment = true, .augmentation = Augmentation{.cutout = 8}}));
   const TaskData mixed = open_data({.name = "cifar100", .augment = true, .augmentation = Augmentation{.mixup = 1}});
   EXPECT_EQ(mixed.train->get(first, draw).target.sizes(), (std::vector<int64_t>{1, 100}));
+  const auto too_large = [](const DataSpec& spec) { return error_of([&] { open_data(spec); }); };
+  EXPECT_THAT(too_large({.name = "cifar100", .augment = true, .augmentation = Augmentation{.cutout = 33}}),
+              AllOf(HasSubstr("data.augmentation.cutout: 33"), HasSubstr("32x32")));
+  EXPECT_THAT(too_large({.name = "cifar100", .augment = true, .augmentation = Augmentation{.padding = 32}}),
+              HasSubstr("data.augmentation.padding: 32"));
   EXPECT_THAT(mixed.source, AllOf(HasSubstr("CIFAR-100, "), HasSubstr("2 of 50,000 training images, 1 of 10,000 test images")));
 }
 
@@ -94,6 +99,9 @@ TEST_F(OpenImages, RefusesWhatCannotBeMeant) {
   EXPECT_THAT(message({.name = "folder", .path = folder_ / "none"}), HasSubstr("none: no such folder"));
   EXPECT_THAT(message({.name = "digits", .path = set}), AllOf(HasSubstr("data.path"), HasSubstr("digits is generated")));
   EXPECT_THAT(message({.name = "cifar10", .image_size = {8, 8}}), HasSubstr("data.image_size: 8 x 8: cifar10 is no set of image files"));
+  std::filesystem::create_directories(set / "val");
+  EXPECT_THAT(message({.name = "folder", .augment = true, .path = set, .image_size = {8, 6}, .augmentation = Augmentation{.padding = 6}}),
+              AllOf(HasSubstr("data.augmentation.padding: 6"), HasSubstr("8x6")));
   EXPECT_THAT(message({.name = "folder", .path = set, .image_size = {8, 0}}), HasSubstr("data.image_size: 8 x 0"));
   EXPECT_THAT(message({.name = "folder", .path = set, .image_size = {8, 1 << 20}}), HasSubstr("sides are 1 to 16384"));
   EXPECT_THAT(message({.name = "mnist", .on_error = OnError::skip}), HasSubstr("data.on_error: \"skip\""));
