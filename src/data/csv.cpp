@@ -30,6 +30,7 @@ class CsvReader {
   CsvReader(std::string text, const std::string& file, const CsvOptions& options) : options_(options) {
     table_.file_ = file;
     table_.text_ = std::move(text);
+    table_.missing_ = options.missing;
   }
 
   CsvTable read() {
@@ -210,7 +211,9 @@ std::string_view CsvTable::field(int64_t row, int64_t column) const {
 }
 
 bool CsvTable::is_missing(int64_t row, int64_t column) const {
-  return std::find(kMissing.begin(), kMissing.end(), field(row, column)) != kMissing.end();
+  const std::string_view text = field(row, column);
+  return std::find(kMissing.begin(), kMissing.end(), text) != kMissing.end() ||
+         std::find(missing_.begin(), missing_.end(), text) != missing_.end();
 }
 
 std::string CsvTable::position(int64_t row, int64_t column) const {

@@ -19,6 +19,7 @@ struct CsvOptions {
   std::vector<std::string> names = {};   ///< without header: of the columns; empty: "column 1", "column 2", ...
   bool trim = false;                     ///< blanks around a field, outside quotes, are no part of it
   std::string comment = {};              ///< a line that begins with it is no row; empty: there are none
+  std::vector<std::string> missing = {};  ///< fields that stand for no value, beside the usual ones
   OnError on_error = OnError::fail;
 };
 
@@ -32,7 +33,7 @@ class CsvTable {
   int64_t skipped() const { return skipped_; }  ///< rows left out because they could not be read
 
   std::string_view field(int64_t row, int64_t column) const;
-  /// Whether the field stands for no value: it is empty, ?, NA, NaN or nan.
+  /// Whether the field stands for no value: it is empty, ?, NA, NaN, nan or one of CsvOptions::missing.
   bool is_missing(int64_t row, int64_t column) const;
   /// "file:line:column" of the field, for messages: the line in the file and the byte in the line, from 1.
   std::string position(int64_t row, int64_t column) const;
@@ -50,6 +51,7 @@ class CsvTable {
   std::vector<size_t> line_starts_;  ///< in text_
   std::vector<Field> fields_;        ///< row by row
   std::vector<std::string> names_;
+  std::vector<std::string> missing_;
   int64_t rows_ = 0;
   int64_t skipped_ = 0;
 };

@@ -214,7 +214,8 @@ TaskData open_csv(const DataSpec& spec) {
   if (spec.train_files.size() != 1 || spec.test_files.size() > 1)
     fail_user({.where = "data.train", .what = fmt::format("{} training and {} test files", spec.train_files.size(), spec.test_files.size()),
                .why = "data set \"csv\" takes one of each, or none to test on", .next = "name one file: train = \"table.csv\""});
-  const CsvOptions csv{.separator = spec.table.separator, .header = spec.table.header, .trim = true, .on_error = spec.on_error};
+  const CsvOptions csv{.separator = spec.table.separator, .header = spec.table.header, .trim = true, .missing = spec.table.missing,
+                       .on_error = spec.on_error};
   TableOptions options = spec.table.columns;
   options.on_error = spec.on_error;
   if (!std::isfinite(options.target_unit) || options.target_unit == 0)

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/source_words.h"
 
 namespace trireme {
 namespace {
@@ -30,22 +31,66 @@ int64_t column_named(const CsvTable& table, const std::string& name, const char*
              .next = near.empty() ? "choose one of " + join(names) : fmt::format("did you mean \"{}\"?", near)});
 }
 
+/// A value in quotes, for messages: bytes that do not show are written as \xNN, a long one is cut.
+std::string shown(std::string_view value) {
+  constexpr size_t kLongest = 60;
+  std::string text = "\"";
+  for (const char c : value) {
+    const bool begins_character = (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+    if (text.size() > kLongest && begins_character) return text + "...\"";
+    const bool is_control = static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+    text += is_control ? fmt::format("\\x{:02x}", static_cast<unsigned char>(c)) : std::string(1, c);
+  }
+  return text + "\"";
+}
+
+/// A value in a column of numbers that is none of them.
+Diagnosis no_number(const CsvTable& table, int64_t row, int64_t column, std::string why) {
+  const std::string& name = table.names()[static_cast<size_t>(column)];
+  return {.where = table.position(row, column), .what = fmt::format("{} in column \"{}\"", shown(table.field(row, column)), name),
+          .why = std::move(why),
+          .next = fmt::format("correct it, or say in [data] what it is: columns.\"{}\" = \"categorical\" where the column holds words, "
+                              "missing = [{}] where it marks a missing value, on_error = \"skip\" to leave such rows out",
+                              name, shown(table.field(row, column)))};
+}
+
 /// A number that the column must have. Throws BadRow.
 double number_at(const CsvTable& table, int64_t row, int64_t column) {
-  const std::string_view text = table.field(row, column);
-  if (const auto number = parse_number(text)) return *number;
-  throw BadRow{{.where = table.position(row, column), .what = fmt::format("\"{}\"", text),
-                .why = fmt::format("column \"{}\" holds numbers", table.names()[static_cast<size_t>(column)]),
-                .next = "correct it, state the column to be categorical, or leave such rows out: data.on_error = \"skip\""}};
+  if (const auto number = parse_number(table.field(row, column))) return *number;
+  throw BadRow{no_number(table, row, column, "the column holds numbers")};
+}
+
+std::string_view without_plus(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  return text;
+}
+
+/// Whether the whole text is written as a number, even one that training cannot use: an infinity, or too large for a double.
+bool is_written_as_number(std::string_view text) {
+  text = without_plus(text);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error != std::errc::invalid_argument && end == text.data() + text.size();
 }
 
 ColumnKind kind_of(const CsvTable& table, Rows rows, int64_t column, const TableOptions& options) {
   const auto stated = options.kinds.find(table.names()[static_cast<size_t>(column)]);
   if (stated != options.kinds.end()) return stated->second;
-  const bool numeric = std::all_of(rows.begin(), rows.end(), [&](int64_t row) {
-    return table.is_missing(row, column) || parse_number(table.field(row, column));
-  });
-  return numeric ? ColumnKind::numeric : ColumnKind::categorical;
+  int64_t present = 0, numbers = 0, like_numbers = 0;
+  int64_t stray = table.rows();  // the first row of the file whose value is no usable number
+  for (const int64_t row : rows) {
+    if (table.is_missing(row, column)) continue;
+    ++present;
+    const bool is_number = parse_number(table.field(row, column)).has_value();
+    numbers += is_number;
+    like_numbers += is_number || is_written_as_number(table.field(row, column));
+    if (!is_number) stray = std::min(stray, row);
+  }
+  if (static_cast<double>(like_numbers) < TableEncoder::kNearlyAll * static_cast<double>(present)) return ColumnKind::categorical;
+  if (numbers < present && options.on_error == OnError::fail)
+    fail_user(no_number(table, stray, column,
+                        fmt::format("{} of its {} values are finite numbers", with_commas(numbers), with_commas(present))));
+  return ColumnKind::numeric;
 }
 
 double median_of(std::vector<double> values) {
@@ -155,7 +200,7 @@ std::vector<std::string> labels_of(const CsvTable& table, Rows rows, int64_t col
 }  // namespace
 
 std::optional<double> parse_number(std::string_view text) {
-  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  text = without_plus(text);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
@@ -168,8 +213,10 @@ TableEncoder::TableEncoder(const CsvTable& training, std::span<const int64_t> ro
   target_ = training.names()[static_cast<size_t>(target)];
   for (const auto& [name, kind] : options_.kinds) column_named(training, name, "data.columns");
   for (const std::string& name : options_.left_out) column_named(training, name, "data.leave_out");
-  const bool numeric = kind_of(training, rows, target, options_) == ColumnKind::numeric;
-  task_ = options_.task.value_or(numeric ? LearningTask::regression : LearningTask::classification);
+  const auto suggested = [&] {
+    return kind_of(training, rows, target, options_) == ColumnKind::numeric ? LearningTask::regression : LearningTask::classification;
+  };
+  task_ = options_.task ? *options_.task : suggested();
   if (task_ != LearningTask::regression && task_ != LearningTask::classification)
     fail_user({.where = "data.task", .what = name_of(task_), .why = "a table is for regression or classification",
                .next = "choose one of the two"});
@@ -211,7 +258,7 @@ double TableEncoder::target_at(const CsvTable& table, int64_t row, int64_t colum
   const std::string_view label = label_at(table, row, column, options_.label_tail);
   const auto place = std::lower_bound(labels_.begin(), labels_.end(), label);
   if (place == labels_.end() || *place != label)
-    throw BadRow{{.where = table.position(row, column), .what = fmt::format("label \"{}\"", label),
+    throw BadRow{{.where = table.position(row, column), .what = "label " + shown(label),
                   .why = "the training rows have no such label",
                   .next = "correct it, or leave such rows out: data.on_error = \"skip\""}};
   return static_cast<double>(place - labels_.begin());

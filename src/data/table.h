@@ -53,9 +53,11 @@ struct FittedColumn {
 class TableEncoder {
  public:
   static constexpr int64_t kMaxCategories = 1000;  ///< of a feature
+  static constexpr double kNearlyAll = 0.9;        ///< share of a column's values that are numbers: what is not is an error
 
-  /// A column is numeric when every value that its training rows have is a number, else categorical, unless `options.kinds` says.
-  /// `rows`: those of `training` to learn from.
+  /// A column is numeric when every value that its training rows have is a number, else categorical, unless `options.kinds` says. One
+  /// in which nearly all are numbers (infinite ones count here) is taken for numeric with errors in it: a user error that names the
+  /// first in the file, with OnError::skip rows to leave out. `rows`: those of `training` to learn from.
   /// User errors: an option that names no column, a column without any value, a categorical feature of more than kMaxCategories
   /// values, text in a column that is stated to be numeric, a target with one class only, another task.
   TableEncoder(const CsvTable& training, std::span<const int64_t> rows, TableOptions options);

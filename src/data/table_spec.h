@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "data/table.h"
 
@@ -11,6 +13,7 @@ namespace trireme {
 struct TableSpec {
   char separator = ',';
   bool header = true;         ///< the first row names the columns
+  std::vector<std::string> missing = {};  ///< fields that stand for no value, beside the usual ones (csv.h)
   TableOptions columns = {};  ///< on_error is DataSpec's
   double test_share = 0.2;    ///< of the rows, where there is no test file
 };

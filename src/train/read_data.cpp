@@ -27,7 +27,7 @@ OwnKeys keys_of_sets() {
                {"task", {"csv", "tensors"}}, {"classes", {"tensors"}},
                {"vocabulary", sets([](const std::string& name) { return takes_tokenizer(name) || name == "tensors"; })}};
   for (const char* key : {"tokenizer", "min_count", "lower", "model", "joint"}) keys.emplace_back(key, sets(takes_tokenizer));
-  for (const char* key : {"target", "leave_out", "target_unit", "label_tail", "columns", "separator", "header", "test_share"})
+  for (const char* key : {"target", "leave_out", "target_unit", "label_tail", "columns", "separator", "header", "missing", "test_share"})
     keys.emplace_back(key, std::vector<std::string>{"csv"});
   return keys;
 }
@@ -124,6 +124,7 @@ void read_table(const ConfigTable& table, DataSpec& spec) {
   if (separator.size() != 1) table.fail("separator", "is one character", "write \",\", \";\" or \"\\t\"");
   t.separator = separator.front();
   t.header = table.get_bool("header", t.header);
+  t.missing = table.get_strings("missing", {});
   t.test_share = table.get_double("test_share", t.test_share, 0);
   TableOptions& columns = t.columns;
   columns.target = table.get_string("target", columns.target);

@@ -65,6 +65,12 @@ TEST(Csv, KnowsMissingValuesAndWhereFieldsStand) {
   EXPECT_EQ(table.position(2, 1), "t.csv:5:2");
 }
 
+TEST(Csv, TakesMoreMarksOfMissingValues) {
+  const CsvTable table = parse_csv("a,b\n-,N/A\n-1,?\n", "t.csv", {.missing = {"-", "N/A"}});
+  EXPECT_TRUE(table.is_missing(0, 0) && table.is_missing(0, 1) && table.is_missing(1, 1));
+  EXPECT_FALSE(table.is_missing(1, 0));
+}
+
 TEST(Csv, NamesThePlaceOfARaggedRow) {
   EXPECT_THAT(error_in("a,b\n1,2\n3\n"), AllOf(HasSubstr("t.csv:3:2"), HasSubstr("1 field"), HasSubstr("header has 2"), HasSubstr("skip")));
   EXPECT_THAT(error_in("a,b\n1,2,33,4\n"), AllOf(HasSubstr("t.csv:2:5"), HasSubstr("4 fields")));

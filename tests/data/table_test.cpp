@@ -92,6 +92,42 @@ TEST(TableEncoder, RefusesTablesThatCannotBeLearnedFrom) {
   EXPECT_THAT(error_of([&] { learn(parse_csv(many, "t.csv")); }), HasSubstr("more than 1000 different values"));
 }
 
+/// Ten rows of which the column has nine numbers and, in line 7, something else.
+std::string nine_numbers_and(const std::string& value) {
+  std::string text = "x,y\n";
+  for (int row = 0; row < 10; ++row) text += (row == 5 ? value : std::to_string(row)) + "," + std::to_string(row) + "\n";
+  return text;
+}
+
+TEST(TableEncoder, AValueThatIsNoNumberAmongNumbersIsAnErrorAndNoWord) {
+  for (const auto& [value, named] : std::vector<std::pair<std::string, std::string>>{
+           {"oops", "\"oops\""}, {"inf", "\"inf\""}, {"-Infinity", "\"-Infinity\""}, {"1e999", "\"1e999\""},
+           {std::string("5\0", 2), "\"5\\x00\""}, {"5 m", "\"5 m\""}, {"N/A", "\"N/A\""},
+           {std::string(500, 'w'), "\"" + std::string(60, 'w') + "...\""}}) {
+    EXPECT_THAT(error_of([&] { learn(parse_csv(nine_numbers_and(value), "t.csv")); }),
+                AllOf(HasSubstr("t.csv:7:1: " + named + " in column \"x\""),
+                      HasSubstr("9 of its 10 values are finite numbers"), HasSubstr("columns.\"x\" = \"categorical\""),
+                      HasSubstr("missing = ["), HasSubstr("on_error = \"skip\"")));
+  }
+  const std::string oops = nine_numbers_and("oops");
+  EXPECT_THAT(error_of([&] { learn(parse_csv(oops, "t.csv"), {.target = "x"}); }), HasSubstr("t.csv:7:1: \"oops\" in column \"x\""))
+      << "targets too";
+  EXPECT_EQ(learn(parse_csv(oops, "t.csv"), {.kinds = {{"x", ColumnKind::categorical}}}).feature_names().size(), 10u);
+  EXPECT_EQ(learn(parse_csv(oops, "t.csv"), {.target = "x", .task = LearningTask::classification}).classes(), 10);
+  EXPECT_THAT(learn(parse_csv(oops, "t.csv", {.missing = {"-", "oops"}})).feature_names(), ElementsAre("x", "x missing"));
+  const CsvTable table = parse_csv(oops, "t.csv");
+  const TableEncoder skipping = learn(table, {.on_error = OnError::skip});
+  EXPECT_THAT(skipping.feature_names(), ElementsAre("x"));
+  const auto encoded = skipping.encode(table, rows_of(table));
+  EXPECT_EQ(encoded.skipped, 1);
+  EXPECT_EQ(encoded.data.size(0), 9);
+}
+
+TEST(TableEncoder, InfinitiesMakeNoWordsHoweverMany) {
+  EXPECT_THAT(error_of([] { learn(parse_csv("x,y\n1,1\ninf,2\n-inf,3\n", "t.csv")); }), HasSubstr("t.csv:3:1: \"inf\" in column \"x\""));
+  EXPECT_THAT(learn(parse_csv("x,y\n1,1\nfew,2\n-inf,3\n", "t.csv")).feature_names(), ElementsAre("x = -inf", "x = 1", "x = few"));
+}
+
 TEST(TableEncoder, NamesOrSkipsRowsThatDoNotFit) {
   const CsvTable train = parse_csv("x,y\n1,a\n2,b\n", "train.csv"), test = parse_csv("x,y\n1,a\nlow,b\n3,c\n4,?\n", "test.csv");
   const auto encode = [&](int64_t row) { return [&, row] { learn(train).encode(test, std::vector<int64_t>{row}); }; };
