@@ -41,7 +41,7 @@ class HeaderParser {
     expect('{');
     while (!accept('}')) {
       const size_t at = at_;
-      const std::string_view key = quoted("a key in quotes");
+      const std::string_view key = quoted("key in quotes");
       expect(':');
       if (key == "descr") parse_type(header), once(has_type, key, at);
       else if (key == "fortran_order") header.fortran_order = boolean(), once(has_order, key, at);
@@ -129,7 +129,7 @@ class HeaderParser {
         {"i4", at::kInt},  {"i8", at::kLong},  {"u1", at::kByte},   {"b1", at::kBool}};
     skip_blanks();
     const size_t at = at_;
-    const std::string_view descr = quoted("a dtype of plain numbers");
+    const std::string_view descr = quoted("dtype of plain numbers");
     const std::string_view type = descr.empty() ? descr : descr.substr(1);
     if (descr.empty() || std::string_view("<>|=").find(descr[0]) == descr.npos || !kTypes.contains(type))
       fail_npy(where_, fmt::format("dtype \"{}\" at byte {}", descr, offset_ + at),

@@ -82,6 +82,7 @@ TEST(Npy, NamesTheByteOfABadHeader) {
   EXPECT_THAT(error_in(npy("('descr', 1)", "")), HasSubstr("no '{' at byte 10"));
   EXPECT_THAT(error_in(npy("{'descr': '<f4', 'shape': (1,)}", floats(1))), HasSubstr("lacks \"fortran_order\""));
   EXPECT_THAT(error_in(npy("{'descr': '<f4', 'descr': '<f4'}", "")), HasSubstr("a second \"descr\" at byte 27"));
+  EXPECT_THAT(error_in(npy("{1: 2}", "")), HasSubstr("no key in quotes at byte 11"));
   EXPECT_THAT(error_in(npy("{'x': 1}", "")), HasSubstr("unknown key \"x\" at byte 11"));
   EXPECT_THAT(error_in(npy(header_of("<f4", "(2, -1)"), "")), HasSubstr("no length of a dim"));
   EXPECT_THAT(error_in(npy("{'fortran_order': 1}", "")), HasSubstr("neither True nor False at byte 28"));
