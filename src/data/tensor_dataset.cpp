@@ -21,7 +21,7 @@ void check_below(const at::Tensor& values, int64_t limit, const char* what, cons
   const int64_t per_sample = values.numel() / values.size(0);
   fail_user({.where = fmt::format("{} of sample {}", what, first / per_sample),
              .what = std::to_string(values.flatten()[first].item<int64_t>()),
-             .why = fmt::format("must lie in 0 to {}", limit - 1),
+             .why = limit == 1 ? "it can only be 0" : fmt::format("must lie in 0 to {}", limit - 1),
              .next = next});
 }
 
