@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kFloat = 4;
 constexpr int64_t kSizes[] = {1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22};  // bytes
 constexpr int64_t kBytesPerRun = 1 << 22;                               // so small ones are repeated, at most kMostCalls times
-constexpr int kMostCalls = 20, kRuns = 5, kHandOvers = 200, kWakeUps = 15;
+constexpr int kMostCalls = 20, kRuns = 7, kHandOvers = 200, kWakeUps = 15;
 constexpr double kSleepSeconds = 2e-3;  // longer than a waiting worker spins
 constexpr double kTogetherSeconds = 0.08;
 
@@ -68,8 +68,9 @@ const std::vector<std::pair<std::string, Operation>>& operations() {
   return all;
 }
 
-/// Median seconds of one call, on this worker. All workers together.
-double time_calls(Communicator& group, Tensors& tensors, const Operation& operation, int calls) {
+/// Seconds of one call, on this worker. All workers together. Where each has a core for itself, whatever makes a call longer than the
+/// fastest few is somebody else; where they share cores, it is they themselves.
+double time_calls(Communicator& group, Tensors& tensors, const Operation& operation, int calls, bool own_cores) {
   std::vector<double> seconds;
   operation(group, tensors);
   for (int run = 0; run < kRuns; ++run) {
@@ -78,13 +79,15 @@ double time_calls(Communicator& group, Tensors& tensors, const Operation& operat
     for (int c = 0; c < calls; ++c) operation(group, tensors);
     seconds.push_back((now() - begin) / calls);
   }
-  return spread_of(seconds).median;
+  const Spread spread = spread_of(seconds);
+  return own_cores ? spread.p10 : spread.median;
 }
 
 GroupMeasurement measure_group(int workers) {
   GroupMeasurement result;
   result.workers = workers;
   std::map<std::string, std::vector<std::pair<double, double>>> points;
+  const bool own_cores = workers <= inspect_machine(false).cores;
   LocalWorld world(workers);
   run_crew(world, [&](int rank) {
     c10::InferenceMode inference;
@@ -94,11 +97,12 @@ GroupMeasurement measure_group(int workers) {
       Tensors tensors(bytes, workers);
       const int calls = int(std::clamp<int64_t>(kBytesPerRun / bytes, 1, kMostCalls));
       for (const auto& [name, operation] : operations()) {
-        const double seconds = time_calls(*group, tensors, operation, calls) / (name == "send" ? 2 : 1);
+        const double seconds = time_calls(*group, tensors, operation, calls, own_cores) / (name == "send" ? 2 : 1);
         if (rank == 0) points[name].emplace_back(double(bytes), seconds);
       }
-      if (rank == 0 && bytes == kSizes[0]) result.barrier = time_calls(*group, tensors, barrier, kMostCalls);
-      else if (bytes == kSizes[0]) time_calls(*group, tensors, barrier, kMostCalls);
+      if (bytes != kSizes[0]) continue;
+      const double seconds = time_calls(*group, tensors, barrier, kMostCalls, own_cores);
+      if (rank == 0) result.barrier = seconds;
     }
   });
   for (const auto& [name, measured] : points) result.lines[name] = fit_line(measured);
@@ -131,7 +135,7 @@ void measure_hand_over(LinkMeasurement& links) {
       group->send(nothing.whole, 1, 1);
     }
   });
-  links.hand_over = spread_of(hand_overs).median;
+  links.hand_over = spread_of(hand_overs).p10;
   links.wake_up = spread_of(wake_ups).median;
 }
 
@@ -176,28 +180,26 @@ void measure_overlap(LinkMeasurement& links) {
 
 TransferLine fit_line(const std::vector<std::pair<double, double>>& points) {
   check_internal(points.size() >= 2, "a line goes through two points");
-  // minimises sum of ((a + b x - y) / y)^2
-  double w = 0, wx = 0, wxx = 0, wy = 0, wxy = 0;
-  for (const auto& [x, y] : points) {
-    const double weight = 1 / (y * y);
-    w += weight;
-    wx += weight * x;
-    wxx += weight * x * x;
-    wy += weight * y;
-    wxy += weight * x * y;
+  // the best one goes through two points, or where that would be negative through one: few points, so all are tried
+  std::vector<TransferLine> candidates;
+  for (size_t i = 0; i < points.size(); ++i) {
+    const auto& [x, y] = points[i];
+    candidates.push_back({y, 0, 0});
+    if (x > 0) candidates.push_back({0, x / y, 0});
+    for (size_t j = 0; j < i; ++j) {
+      const double slope = (y - points[j].second) / (x - points[j].first), latency = y - slope * x;
+      if (slope > 0 && latency >= 0) candidates.push_back({latency, 1 / slope, 0});
+    }
   }
-  double slope = (w * wxy - wx * wy) / (w * wxx - wx * wx), latency = (wy - slope * wx) / w;
-  if (latency < 0) {
-    latency = 0;
-    slope = wxy / wxx;
-  }
-  if (slope < 0) {
-    slope = 0;
-    latency = wy / w;
-  }
-  TransferLine line{latency, slope > 0 ? 1 / slope : 0, 0};
-  for (const auto& [x, y] : points) line.worst = std::max(line.worst, std::abs(line.seconds(x) / y - 1));
-  return line;
+  const auto distance = [&](const TransferLine& line) {
+    double sum = 0;
+    for (const auto& [x, y] : points) sum += std::abs(std::log(std::max(line.seconds(x), 1e-12) / y));
+    return sum;
+  };
+  TransferLine best = *std::min_element(candidates.begin(), candidates.end(),
+                                        [&](const TransferLine& a, const TransferLine& b) { return distance(a) < distance(b); });
+  for (const auto& [x, y] : points) best.worst = std::max(best.worst, std::abs(best.seconds(x) / y - 1));
+  return best;
 }
 
 LinkMeasurement measure_links(const std::vector<int>& workers) {

@@ -11,8 +11,8 @@ namespace trireme {
 /// For every number of workers in `workers` (at least 2 each). Takes a second or two per number.
 LinkMeasurement measure_links(const std::vector<int>& workers);
 
-/// The line of least relative squares through (bytes, seconds) with neither latency nor slope below zero. At least two points of
-/// different bytes.
+/// The line with neither latency nor slope below zero from which (bytes, seconds) are least distant, in the sum of absolute logarithms of
+/// ratios: a factor counts the same at all sizes, and a disturbed point does not pull. At least two points, of different bytes.
 TransferLine fit_line(const std::vector<std::pair<double, double>>& points);
 
 }  // namespace trireme

@@ -18,6 +18,7 @@ namespace {
 constexpr double kFirstGuess = 0.3;
 /// Calls of a layer that the least of measuring takes: bytes, split, alone and crowded rounds, in forwards and backwards.
 constexpr double kLeastCalls = 7;
+constexpr double kWholeFirst = 0.25;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -27,6 +28,9 @@ struct Unit {
   int tensor = 1;
   std::vector<LayerRequest> requests;
   double flops = 0;
+
+  /// Cheap ones first, and whole layers: every plan has some, and others' predictions are compared with them.
+  double rank() const { return tensor == 1 ? kWholeFirst * flops : flops; }
 };
 
 /// Forward and backward of one call on one worker.
@@ -56,7 +60,7 @@ std::vector<Unit> units_of(const Profile& profile, const LayerSites& sites, cons
       if (!unit.requests.empty()) units.push_back(std::move(unit));
     }
   }
-  std::stable_sort(units.begin(), units.end(), [](const Unit& a, const Unit& b) { return a.flops < b.flops; });
+  std::stable_sort(units.begin(), units.end(), [](const Unit& a, const Unit& b) { return a.rank() < b.rank(); });
   return units;
 }
 

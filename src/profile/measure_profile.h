@@ -30,7 +30,7 @@ struct ProfileReport {
 std::vector<int64_t> usual_samples(int64_t batch);
 
 /// Adds to `profile`, which must be of this machine (or empty: it becomes of this machine), what it does not have yet: links, updates,
-/// device, then layers, the cheapest number of samples and degree first, as long as the budget allows. `progress` hears what is
+/// device, then layers, the cheapest number of samples and degree first (degree 1 above all), as long as the budget allows. `progress` hears what is
 /// being measured.
 ProfileReport extend_profile(Profile& profile, const LayerSites& sites, const ProfileRequest& request,
                              const std::function<void(const std::string&)>& progress = [](const std::string&) {});

@@ -3,25 +3,46 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <functional>
+#include <thread>
 
+#include "base/memory.h"
 #include "base/random.h"
 
 namespace trireme {
 namespace {
 
-constexpr int64_t kTile = 1 << 14;  // values; leaves most of the second-level cache to what was filled
+constexpr int64_t kDrawn = 1 << 14;  // values, repeated
+constexpr int64_t kPool = 1 << 22;   // more than a core's own caches hold
 constexpr uint64_t kKey = 7;
 
-const at::Tensor& tile_of(c10::ScalarType type) {
-  static const at::Tensor numbers = [] {
-    at::Tensor drawn = at::empty({kTile}, at::kDouble);
+const at::Tensor& pool_of(c10::ScalarType type) {
+  static const std::array<at::Tensor, 3> pools = [] {
+    const DeviceScope nobody(kNoDevice);
+    at::Tensor drawn = at::empty({kDrawn}, at::kDouble);
     const Philox random(kKey);
-    for (int64_t i = 0; i < kTile; ++i) drawn.data_ptr<double>()[i] = random.normal(uint64_t(i));
-    return drawn;
+    for (int64_t i = 0; i < kDrawn; ++i) drawn.data_ptr<double>()[i] = random.normal(uint64_t(i));
+    const at::Tensor all = drawn.repeat({kPool / kDrawn});
+    return std::array{all.to(at::kFloat), all.to(at::kBFloat16), all};
   }();
-  static const at::Tensor floats = numbers.to(at::kFloat), halves = numbers.to(at::kBFloat16);
-  return type == at::kDouble ? numbers : type == at::kBFloat16 ? halves : floats;
+  return pools[type == at::kDouble ? 2 : type == at::kBFloat16 ? 1 : 0];
+}
+
+/// Copies from the pool, going on where this thread stopped last time.
+void copy_numbers(at::Tensor& flat) {
+  thread_local int64_t next = int64_t(std::hash<std::thread::id>{}(std::this_thread::get_id()) % kPool);
+  const at::Tensor& pool = pool_of(flat.scalar_type());
+  const int64_t item = pool.element_size();
+  auto* to = static_cast<char*>(flat.data_ptr());
+  const auto* from = static_cast<const char*>(pool.data_ptr());
+  for (int64_t done = 0; done < flat.numel();) {
+    const int64_t count = std::min(kPool - next, flat.numel() - done);
+    std::memcpy(to + done * item, from + next * item, size_t(count * item));
+    done += count;
+    next = (next + count) % kPool;
+  }
 }
 
 at::Tensor integers(int64_t count, int64_t below, c10::ScalarType type) {
@@ -36,12 +57,17 @@ at::Tensor integers(int64_t count, int64_t below, c10::ScalarType type) {
 
 void fill_with_noise(at::Tensor& tensor, double deviation, int64_t below) {
   at::Tensor flat = tensor.as_strided({tensor.numel()}, {1});
-  const at::Tensor tile = below > 0 ? integers(std::min(kTile, flat.numel()), below, flat.scalar_type()) : tile_of(flat.scalar_type());
-  const int64_t item = tile.element_size();
-  auto* to = static_cast<char*>(flat.data_ptr());
-  for (int64_t at = 0; at < flat.numel(); at += kTile)
-    std::memcpy(to + at * item, tile.data_ptr(), size_t(std::min(kTile, flat.numel() - at) * item));
-  if (below == 0 && deviation != 1) flat.mul_(deviation);
+  if (flat.numel() == 0) return;
+  if (below == 0) {
+    copy_numbers(flat);
+    if (deviation != 1) flat.mul_(deviation);
+    return;
+  }
+  const at::Tensor drawn = integers(std::min(kDrawn, flat.numel()), below, flat.scalar_type());
+  for (int64_t done = 0; done < flat.numel(); done += kDrawn) {
+    const int64_t count = std::min(kDrawn, flat.numel() - done);
+    flat.narrow(0, done, count).copy_(drawn.narrow(0, 0, count));
+  }
 }
 
 }  // namespace trireme

@@ -31,7 +31,7 @@ struct LayerMeasurement {
   LayerMemory memory;
 };
 
-/// Seconds of moving `bytes`: latency + bytes / bandwidth, the line of least relative squares through what was measured.
+/// Seconds of moving `bytes`: latency + bytes / bandwidth, a line through what was measured (fit_line).
 struct TransferLine {
   double latency = 0;    ///< seconds
   double bandwidth = 0;  ///< bytes/s
