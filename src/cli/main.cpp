@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/data_command.h"
 #include "cli/doctor.h"
+#include "cli/profile_command.h"
 #include "plan/strategy.h"
 
 namespace {
@@ -62,6 +63,17 @@ void add_verify(CLI::App& app, trireme::VerifyOptions& o) {
   verb->add_option("--precision", o.precision, "fp64 shows errors of the plan; fp32 and bf16 add rounding, which grows step by step")
       ->capture_default_str();
   verb->add_option("--steps", o.steps, "steps to compare")->capture_default_str()->check(trireme::whole_number(1));
+}
+
+void add_profile(CLI::App& app, trireme::ProfileOptions& o) {
+  auto* verb = app.add_subcommand("profile", "measure what the model's layers, links and updates take on this machine");
+  o.experiment.add_common(*verb);
+  verb->add_option("--devices", o.experiment.devices, "measure tensor degrees 1, 2, 4, ... up to this (default: 4)")
+      ->expected(1)
+      ->check(trireme::whole_number(1, trireme::kMaxDevices));
+  verb->add_option("--out", o.out,
+                   "file to write; one that is there is extended by what it does not have (default: the experiment's name with .profile.json)");
+  verb->add_option("--budget", o.budget, "stop when the next measurement would go beyond this")->capture_default_str();
 }
 
 void add_export(CLI::App& app, trireme::ExportOptions& o) {
@@ -172,10 +184,12 @@ int main(int argc, char** argv) {
   trireme::SimulateOptions simulate;
   trireme::VerifyOptions verify;
   trireme::ExportOptions exported;
+  trireme::ProfileOptions profile;
   add_compare(app, compare);
   add_train(app, train);
   add_simulate(app, simulate);
   add_verify(app, verify);
+  add_profile(app, profile);
   add_export(app, exported);
   PlanVerbs plan(app);
   std::filesystem::path run_folder;
@@ -205,6 +219,7 @@ int main(int argc, char** argv) {
     }
     if (app.got_subcommand("simulate")) return run_simulate(simulate);
     if (app.got_subcommand("verify")) return run_verify(verify);
+    if (app.got_subcommand("profile")) return run_profile(profile);
     if (app.got_subcommand("plan")) return plan.run();
     if (app.got_subcommand("export")) return run_export(exported);
     if (app.got_subcommand("report")) return trireme::run_report(run_folder);

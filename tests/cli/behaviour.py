@@ -31,6 +31,39 @@ learning_rate = 0.05
 """
 
 
+class Profile(CliTest):
+    def test_measures_extends_and_refuses(self):
+        out, _ = self.trireme("profile", "e.toml", "--out", "p.json", "--devices", "2", "--set", "batch=8")
+        for word in ("linear", "softmax_cross_entropy", "all_reduce", "update by sgd", "written to p.json", "0 known before"):
+            self.assertIn(word, out)
+        profile = self.json("p.json")
+        sizes = {size["samples"] for layer in profile["layers"] for size in layer["sizes"]}
+        self.assertEqual(sizes, {1, 2, 4, 8})
+        for layer in profile["layers"]:
+            for size in layer["sizes"]:
+                self.assertGreater(size["forward"][0], 0, layer["key"])
+                self.assertGreaterEqual(size["crowding"], 1)
+        out, _ = self.trireme("profile", "e.toml", "--out", "p.json", "--devices", "2", "--set", "batch=8")
+        self.assertIn("0 calls measured", out)
+        self.assertEqual(self.json("p.json"), profile)
+        self.trireme("profile", "e.toml", "--out", "p.json", "--devices", "2", "--set", "batch=8",
+                     "--set", "model.options.hidden=24")
+        self.assertGreater(len(self.json("p.json")["layers"]), len(profile["layers"]))
+
+        profile["machine"]["cores"] = 1000
+        self.write("other.json", json.dumps(profile))
+        self.refused("profile", "e.toml", "--out", "other.json", says=["other.json", "another machine", "cores 1000, here"])
+        self.write("none.json", "{}")
+        self.refused("profile", "e.toml", "--out", "none.json", says=["none.json", "no profile"])
+        self.refused("profile", "e.toml", "--out", "nowhere/p.json", says=["--out", "nowhere"])
+        self.refused("profile", "e.toml", "--budget", "soon", says=["--budget", "soon"])
+
+    def test_says_what_the_budget_left_out(self):
+        out, _ = self.trireme("profile", "e.toml", "--out", "p.json", "--budget", "1 ms")
+        self.assertIn('not measured, too long for --budget "1 ms"', out)
+        self.assertIn("32 samples at tensor degree 1", out)
+
+
 class Compare(CliTest):
     def test_all_strategies_one_curve(self):
         out, _ = self.trireme("compare", "e.toml", "--strategies", "single,data,tensor,pipeline,hybrid", "--devices", "2,4",

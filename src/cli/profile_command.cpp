@@ -1,0 +1,185 @@
+#include "cli/profile_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/text_table.h"
+#include "profile/measure_layers.h"
+#include "profile/measure_profile.h"
+#include "profile/profile.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kUsualDegrees = 4;  // without --devices
+
+std::filesystem::path target_of(const ProfileOptions& options, const Experiment& experiment) {
+  const std::filesystem::path file = options.out.empty() ? std::filesystem::path(experiment.name + ".profile.json") : options.out;
+  std::error_code ignored;
+  const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  if (std::filesystem::is_directory(file, ignored)) fail_user({"--out", file.string(), "is a folder", "name a file"});
+  if (!std::filesystem::is_directory(folder, ignored) || ::access(folder.c_str(), W_OK) != 0)
+    fail_user({"--out", file.string(), fmt::format("there is no folder {} that you may write to", folder.string()),
+               "create it or choose another path"});
+  return file;
+}
+
+/// What a kind of layers takes in one step of one device.
+struct KindRow {
+  int layers = 0;
+  std::set<std::string> distinct;
+  double forward = 0, backward = 0;
+  double spread = 0;       ///< sum of p90 - p10
+  double crowded = 0;      ///< seconds with all cores busy
+  int64_t kept = 0;        ///< bytes from forward to backward; what several keep counts for the first
+};
+
+/// The largest number of samples at which all layers have been measured whole; 0: there is none.
+int64_t largest_complete(const Profile& profile, const LayerSites& sites, const std::vector<int64_t>& samples) {
+  const Model& model = sites.model();
+  auto has_all = [&](int64_t n) {
+    for (const LayerRequest& r : requests_for(sites, {1}, n))
+      if (!profile.find(sites.key(r.node, r.option, 1), n)) return false;
+    return NodeId(model.nodes().size()) > model.input_count();
+  };
+  for (auto n = samples.rbegin(); n != samples.rend(); ++n)
+    if (has_all(*n)) return *n;
+  return 0;
+}
+
+std::string milliseconds(double seconds) { return fmt::format("{:.3g}", seconds * 1e3); }
+
+/// What a layer keeps that none before it has kept.
+class KeptBytes {
+ public:
+  KeptBytes(const LayerSites& sites, int64_t samples) : sites_(sites), samples_(samples), makers_(sites.model().nodes().size()) {
+    for (size_t n = 0; n < makers_.size(); ++n) makers_[n] = NodeId(n);
+  }
+
+  /// In topological order.
+  int64_t of(NodeId id, const LayerMemory& memory) {
+    const auto& inputs = sites_.model().node(id).inputs;
+    if (memory.output_shares_input >= 0) makers_[size_t(id)] = makers_[size_t(inputs[size_t(memory.output_shares_input)])];
+    int64_t bytes = memory.saved + (memory.keeps_output ? keep(id) : 0);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (memory.keeps_input[i]) bytes += keep(inputs[i]);
+    return bytes;
+  }
+
+ private:
+  int64_t keep(NodeId id) {
+    const NodeId maker = makers_[size_t(id)];
+    if (!kept_.insert(maker).second) return 0;
+    return samples_ * element_count(sites_.model().node(maker).sample_shape) * int64_t(c10::elementSize(sites_.value(maker).type));
+  }
+
+  const LayerSites& sites_;
+  const int64_t samples_;
+  std::vector<NodeId> makers_;  // by node: whose storage its output is in
+  std::set<NodeId> kept_;
+};
+
+std::string layers_in_words(const Profile& profile, const LayerSites& sites, int64_t samples) {
+  std::map<std::string, KindRow> kinds;
+  KindRow all;
+  KeptBytes kept_bytes(sites, samples);
+  const Model& model = sites.model();
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
+    const LayerSite& site = sites.site(id);
+    const std::string key = sites.key(id, site.layer->sharding_options(site.input_shapes, 1).at(0), 1);
+    const LayerMeasurement& m = *profile.find(key, samples);
+    const int64_t kept = kept_bytes.of(id, m.memory);
+    for (KindRow* row : {&kinds[std::string(site.layer->kind())], &all}) {
+      row->layers += 1;
+      row->distinct.insert(key);
+      row->forward += m.forward.median;
+      row->backward += m.backward.median;
+      row->spread += m.forward.p90 - m.forward.p10 + m.backward.p90 - m.backward.p10;
+      row->crowded += m.crowding * (m.forward.median + m.backward.median);
+      row->kept += kept;
+    }
+  }
+  std::vector<std::pair<std::string, KindRow>> sorted(kinds.begin(), kinds.end());
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto& a, const auto& b) { return a.second.forward + a.second.backward > b.second.forward + b.second.backward; });
+  sorted.emplace_back("all", all);
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [kind, row] : sorted) {
+    const double seconds = row.forward + row.backward;
+    rows.push_back({kind, std::to_string(row.layers), std::to_string(row.distinct.size()), milliseconds(row.forward),
+                    milliseconds(row.backward), seconds > 0 ? fmt::format("{:.0f} %", 100 * row.spread / seconds) : "",
+                    seconds > 0 ? fmt::format("{:.2f}", row.crowded / seconds) : "", format_bytes(row.kept)});
+  }
+  return fmt::format("{}, {} samples, one worker alone:\n", model.name(), samples) +
+         text_table({"layers", "number", "distinct", "forward, ms", "backward, ms", "p10-p90", "crowded", "kept"}, rows, {1, 2, 3, 4, 5, 6, 7});
+}
+
+std::string machine_in_words(const Profile& profile) {
+  std::string text = fmt::format("{}, {} cores; a core convolves at {}FLOP/s\n", profile.machine.cpu, profile.machine.cores,
+                                 format_count(profile.device.flops));
+  std::vector<std::vector<std::string>> rows;
+  for (const GroupMeasurement& group : profile.links.groups)
+    for (const auto& [name, line] : group.lines)
+      rows.push_back({std::to_string(group.workers), name, format_seconds(line.latency), format_bytes(int64_t(line.bandwidth)) + "/s",
+                      fmt::format("{:.0f} %", 100 * line.worst)});
+  text += text_table({"workers", "operation", "latency", "bandwidth", "off by at most"}, rows, {0, 2, 3, 4});
+  text += fmt::format("a message is handed over in {}, to a worker that sleeps in {}; computing is {:.2f} times as long beside copying, "
+                      "copying {:.2f} times beside computing\n",
+                      format_seconds(profile.links.hand_over), format_seconds(profile.links.wake_up), profile.links.compute_slowdown,
+                      profile.links.transfer_slowdown);
+  for (const UpdateMeasurement& u : profile.updates)
+    text += fmt::format("update by {}, {} gradient{}: {:.3g} ns per weight, crowded {:.2f}\n", u.optimizer, u.contributors,
+                        u.contributors == 1 ? "" : "s", u.per_element * 1e9, u.crowding);
+  return text;
+}
+
+std::vector<int> degrees_of(const ProfileOptions& options) {
+  const int most = options.experiment.devices.empty() ? kUsualDegrees : options.experiment.devices.front();
+  std::vector<int> degrees;
+  for (int degree = 1; degree <= most; degree *= 2) degrees.push_back(degree);
+  return degrees;
+}
+
+}  // namespace
+
+int run_profile(const ProfileOptions& options) {
+  Experiment experiment = options.experiment.read();
+  const std::filesystem::path file = target_of(options, experiment);
+  const double budget = parse_seconds(options.budget, "--budget");
+  const TaskData data = open_data(experiment.data);
+  const Model model = build_model(experiment, data);
+  const int threads = threads_of(experiment, 1).front();
+  Profile profile;
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored)) {
+    profile = read_profile(file);
+    check_same_machine(profile.machine, fingerprint_of_this_machine(threads), file.string());
+  }
+  const LayerSites sites(model, {experiment.precision, experiment.batch_norm, experiment.frozen, experiment.tokens});
+  const ProfileRequest request{usual_samples(experiment.batch), degrees_of(options), experiment.optimizer, budget, threads};
+  const bool shows_progress = ::isatty(STDERR_FILENO) != 0;
+  const ProfileReport report = extend_profile(profile, sites, request, [&](const std::string& what) {
+    if (shows_progress) std::cerr << fmt::format("\r\033[Kmeasuring {}", what) << std::flush;
+  });
+  if (shows_progress) std::cerr << "\r\033[K";
+  write_profile(profile, file);
+
+  std::cout << machine_in_words(profile);
+  if (const int64_t samples = largest_complete(profile, sites, request.samples); samples > 0)
+    std::cout << layers_in_words(profile, sites, samples);
+  std::cout << fmt::format("{} calls measured in {}, {} known before; written to {}\n", report.measured, format_seconds(report.seconds), report.known,
+                           file.string());
+  if (!report.skipped.empty())
+    std::cout << fmt::format("not measured, too long for --budget \"{}\": {}\n", options.budget, join(report.skipped));
+  return 0;
+}
+
+}  // namespace trireme
