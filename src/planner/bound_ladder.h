@@ -24,7 +24,7 @@ class BoundLadder {
   double proven() const { return proven_; }
 
  private:
-  static constexpr double kFirstGap = 0.002, kSteeper = 4, kLastGap = 4;  // relative
+  static constexpr double kFirstGap = 0.002, kSteeper = 2, kLastGap = 4;  // relative
   double lower_, upper_, proven_;
   double gap_ = kFirstGap;
 };

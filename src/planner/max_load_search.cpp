@@ -31,24 +31,56 @@ MaxLoadSearch::MaxLoadSearch(const OrderIdeals& ideals, const ColorGraph& graph,
     if (c.accelerator > 0) cpu_share_ = std::max(cpu_share_, c.cpu > 0 ? c.accelerator / c.cpu : kInfinity);
   inside_.assign(graph.classes.size(), 0);
   readers_in_.assign(graph.outputs.size(), 0);
-  for (const ClassOutput& output : graph.outputs) {
-    readers_.emplace_back(int(graph.classes.size()));
-    for (int reader : output.readers) readers_.back().insert(reader);
+  list_crossing();
+}
+
+/// An ideal's list comes from that of an ideal smaller by one class: only outputs of that class and to it change.
+void MaxLoadSearch::list_crossing() {
+  crossing_begin_.assign(2, 0);  // nothing crosses the empty set
+  crossing_.assign(1, 0);
+  for (size_t ideal = 1; ideal < ideals_.size(); ++ideal) {
+    const OrderIdeals::Step step = ideals_.steps_down(ideal).front();
+    const size_t smaller = size_t(step.smaller), klass = size_t(step.vertex), begin = crossing_outputs_.size();
+    for (size_t i = crossing_begin_[smaller]; i < crossing_begin_[smaller + 1]; ++i)
+      if (crosses_cut(size_t(crossing_outputs_[i]), ideal)) crossing_outputs_.push_back(crossing_outputs_[i]);
+    for (const auto* touched : {&graph_.owned[klass], &graph_.read[klass]})
+      for (int output : *touched)
+        if (!crosses_cut(size_t(output), smaller) && crosses_cut(size_t(output), ideal)) crossing_outputs_.push_back(output);
+    crossing_begin_.push_back(crossing_outputs_.size());
+    double sum = 0;
+    for (size_t i = begin; i < crossing_outputs_.size(); ++i) sum += graph_.outputs[size_t(crossing_outputs_[i])].send;
+    crossing_.push_back(sum);
   }
 }
 
-/// The most work, in accelerator time, that so many devices can do with every load below the bound.
-double MaxLoadSearch::capacity(int cpus, int accelerators, double bound) const {
+std::span<const int32_t> MaxLoadSearch::crossing_outputs(size_t ideal) const {
+  return {crossing_outputs_.data() + crossing_begin_[ideal], crossing_outputs_.data() + crossing_begin_[ideal + 1]};
+}
+
+/// Whether the output has its class on one side of the ideal and a reader on the other.
+bool MaxLoadSearch::crosses_cut(size_t output, size_t ideal) const {
+  const ClassOutput& o = graph_.outputs[output];
+  const bool owned = ideals_.contains(ideal, o.owner);
+  return std::any_of(o.readers.begin(), o.readers.end(), [&](int reader) { return ideals_.contains(ideal, reader) != owned; });
+}
+
+/// Whether so many devices may do `work`, in accelerator time, with every load below the bound. Each output that crosses the cut between
+/// these devices and the others costs one of them its transfer, if none is a CPU: CPUs do not pay.
+bool MaxLoadSearch::suffice(int cpus, int accelerators, double work, double crossing, double bound) const {
   const double devices = accelerators + (cpus > 0 ? cpus * cpu_share_ : 0);
-  return devices > 0 ? bound * devices * (1 + kRounding) : 0;
+  const double capacity = devices > 0 ? bound * devices * (1 + kRounding) : 0;
+  return work + (cpus > 0 ? 0 : crossing) <= capacity;
+}
+
+bool MaxLoadSearch::suffice_behind(size_t ideal, int cpus_before, int accelerators_before, double bound) const {
+  return suffice(limits_.cpus - cpus_before, limits_.accelerators - accelerators_before, accelerator_.back() - accelerator_[ideal],
+                 crossing_[ideal], bound);
 }
 
 bool MaxLoadSearch::is_useful(size_t ideal, double bound) const {
-  const double behind = accelerator_.back() - accelerator_[ideal];
   for (int c = 0; c <= limits_.cpus; ++c)
     for (int a = 0; a <= limits_.accelerators; ++a)
-      if (accelerator_[ideal] <= capacity(c, a, bound) && behind <= capacity(limits_.cpus - c, limits_.accelerators - a, bound))
-        return true;
+      if (suffice(c, a, accelerator_[ideal], crossing_[ideal], bound) && suffice_behind(ideal, c, a, bound)) return true;
   return false;
 }
 
@@ -88,24 +120,34 @@ bool MaxLoadSearch::fits_somewhere(size_t from, size_t to, double bound) const {
 
 void MaxLoadSearch::pair_directly(size_t ideal, double bound) {
   for (size_t from : all_reached_)
-    if (fits_somewhere(from, ideal, bound) && ideals_.is_subset(from, ideal))
+    if (fits_somewhere(from, ideal, bound) && could_improve(ideal, from, bound) && ideals_.is_subset(from, ideal))
       try_part(ideal, from, communication_between(from, ideal), bound);
 }
 
-double MaxLoadSearch::communication_between(size_t from, size_t to) const {
-  const auto small = ideals_.bits(from), large = ideals_.bits(to);
-  double sum = 0;
-  for (size_t o = 0; o < graph_.outputs.size(); ++o) {
-    const int owner = graph_.outputs[o].owner;
-    const bool owned = ideals_.contains(to, owner) && !ideals_.contains(from, owner);
-    const auto readers = readers_[o].words();
-    uint64_t across = 0;
-    for (size_t i = 0; i < readers.size(); ++i) {
-      const uint64_t part = large[i] & ~small[i];
-      across |= readers[i] & (owned ? ~part : part);
+/// Whether the part would better the way to `ideal` if it sent nothing.
+bool MaxLoadSearch::could_improve(size_t ideal, size_t from, double bound) const {
+  const double on_accelerator = accelerator_[ideal] - accelerator_[from], on_cpu = cpu_[ideal] - cpu_[from];
+  const auto better = [&](size_t here, size_t before, double load) { return std::max(best_[before], load) < std::min(best_[here], bound); };
+  for (int c = 0; c <= limits_.cpus; ++c)
+    for (int a = 0; a <= limits_.accelerators; ++a) {
+      if (a > 0 && better(cell(ideal, c, a), cell(from, c, a - 1), on_accelerator)) return true;
+      if (c > 0 && better(cell(ideal, c, a), cell(from, c - 1, a), on_cpu)) return true;
     }
-    if (across != 0) sum += graph_.outputs[o].send;
-  }
+  return false;
+}
+
+/// What the part between two cuts sends and receives crosses one of them, or both.
+double MaxLoadSearch::communication_between(size_t from, size_t to) const {
+  const auto in_part = [&](int klass) { return ideals_.contains(to, klass) && !ideals_.contains(from, klass); };
+  const auto enters_or_leaves = [&](const ClassOutput& output) {
+    const bool owned = in_part(output.owner);
+    return std::any_of(output.readers.begin(), output.readers.end(), [&](int reader) { return in_part(reader) != owned; });
+  };
+  double sum = 0;
+  for (int32_t o : crossing_outputs(from))
+    if (enters_or_leaves(graph_.outputs[size_t(o)])) sum += graph_.outputs[size_t(o)].send;
+  for (int32_t o : crossing_outputs(to))
+    if (!crosses_cut(size_t(o), from) && enters_or_leaves(graph_.outputs[size_t(o)])) sum += graph_.outputs[size_t(o)].send;
   return sum;
 }
 
@@ -143,12 +185,11 @@ void MaxLoadSearch::try_part(size_t ideal, size_t from, double communication, do
 
 /// Forgets ways to `ideal` that leave more work than the other devices can do below the bound.
 void MaxLoadSearch::drop_hopeless(size_t ideal, double bound) {
-  const double behind = accelerator_.back() - accelerator_[ideal];
   bool any = false;
   for (int c = 0; c <= limits_.cpus; ++c)
     for (int a = 0; a <= limits_.accelerators; ++a) {
       double& best = best_[cell(ideal, c, a)];
-      if (behind > capacity(limits_.cpus - c, limits_.accelerators - a, bound)) best = kInfinity;
+      if (!suffice_behind(ideal, c, a, bound)) best = kInfinity;
       any = any || best < bound;
     }
   reached_[ideal] = any;
