@@ -15,7 +15,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Whether devices may hold what they hold, order aside.
-bool is_allowed(const PlacementProblem& problem, const Placement& placement) {
+bool is_allowed(const PlacementProblem& problem, const DevicePlacement& placement) {
   std::vector<double> bytes(size_t(problem.accelerators) + 1, 0.0);
   std::map<int, int> device_of_color;
   for (size_t v = 0; v < problem.nodes.size(); ++v) {
@@ -29,7 +29,7 @@ bool is_allowed(const PlacementProblem& problem, const Placement& placement) {
 }
 
 /// Time of an accelerator's part: work and communication, each output once.
-std::vector<double> accelerator_loads(const PlacementProblem& problem, const Placement& placement) {
+std::vector<double> accelerator_loads(const PlacementProblem& problem, const DevicePlacement& placement) {
   std::vector<double> load(size_t(problem.accelerators) + 1, 0.0);
   std::vector<int> readers;  // devices, but for the node's own
   for (size_t v = 0; v < problem.nodes.size(); ++v) {
@@ -97,7 +97,7 @@ std::vector<int> heaviest_path(const Dag& graph, const std::vector<double>& weig
   return path;
 }
 
-GraphPlan to_plan(const PlacementProblem& problem, const Placement& placement) {
+GraphPlan to_plan(const PlacementProblem& problem, const DevicePlacement& placement) {
   GraphPlan plan;
   const std::vector<double> loads = accelerator_loads(problem, placement);
   std::vector<GraphStage> stages(loads.size());
@@ -119,7 +119,7 @@ GraphPlan to_plan(const PlacementProblem& problem, const Placement& placement) {
 
 }  // namespace
 
-std::optional<double> placement_latency(const PlacementProblem& problem, const Placement& placement) {
+std::optional<double> placement_latency(const PlacementProblem& problem, const DevicePlacement& placement) {
   if (!is_allowed(problem, placement)) return std::nullopt;
   // parts of accelerators and nodes of CPUs in an order in which each finds its inputs ready
   const size_t parts = size_t(problem.accelerators) + 1, count = placement.size();
@@ -178,7 +178,7 @@ double latency_bound(const PlacementProblem& problem) {
 
 GraphPlan plan_latency(const PlacementProblem& problem, const std::string& where, const Deadline& deadline) {
   check_placeable(problem, where);
-  std::optional<Placement> best = quick_placement(problem, deadline);
+  std::optional<DevicePlacement> best = quick_placement(problem, deadline);
   if (!best) fail_user({where, "", "no placement that fits was found", "add devices, memory or a CPU (maxCPUs)"});
   double objective = *placement_latency(problem, *best);
   double bound = std::min(objective, latency_bound(problem));

@@ -16,25 +16,25 @@ namespace trireme {
 constexpr int kOnCpu = 0;
 
 /// Per node its device: kOnCpu, or an accelerator counted from 1.
-using Placement = std::vector<int>;
+using DevicePlacement = std::vector<int>;
 
 /// The latency of a placement; nullopt where it is not allowed (contiguity, colours, memory, nodes that a device cannot run).
-std::optional<double> placement_latency(const PlacementProblem& problem, const Placement& placement);
+std::optional<double> placement_latency(const PlacementProblem& problem, const DevicePlacement& placement);
 
 /// A good placement: the best of dynamic programs along topological orders, improved node by node until `deadline`. nullopt: none found.
-std::optional<Placement> quick_placement(const PlacementProblem& problem, const Deadline& deadline);
+std::optional<DevicePlacement> quick_placement(const PlacementProblem& problem, const Deadline& deadline);
 
 /// No placement has a smaller latency: the best that accelerators can do for the nodes of single paths.
 double latency_bound(const PlacementProblem& problem);
 
 struct ProgramResult {
-  std::optional<Placement> placement;  ///< the best that was found, if any is better than the start
-  double lower_bound = 0;              ///< 0: none
-  bool complete = false;               ///< searched to the end
+  std::optional<DevicePlacement> placement;  ///< the best that was found, if any is better than the start
+  double lower_bound = 0;                    ///< 0: none
+  bool complete = false;                     ///< searched to the end
 };
 /// The published integer program, solved by CBC from `start` on until `deadline`, in a process of its own: what it would have found
 /// where it does not come to an end in time is lost. Errors (run): no process can be started.
-ProgramResult solve_latency_program(const PlacementProblem& problem, const Placement& start, const Deadline& deadline);
+ProgramResult solve_latency_program(const PlacementProblem& problem, const DevicePlacement& start, const Deadline& deadline);
 
 /// The best placement: quick_placement, then the integer program. Stages: each accelerator in use, then the CPU; their load is the time
 /// from start to end of an accelerator's part, communication included. Errors (user) as plan_max_load; (run) as

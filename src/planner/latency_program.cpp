@@ -57,7 +57,7 @@ class LatencyProgram {
     load();
   }
 
-  ProgramResult solve(const Placement& start, const Deadline& deadline) {
+  ProgramResult solve(const DevicePlacement& start, const Deadline& deadline) {
     give_start(start);
     if (const auto seconds = deadline.seconds_left()) {
       Cbc_setParameter(model_.get(), "timeMode", "elapsed");
@@ -101,8 +101,8 @@ class LatencyProgram {
       }
       starts.push_back(CoinBigIndex(rows.size()));
     }
-    Cbc_loadProblem(model_.get(), columns(), int(row_least_.size()), starts.data(), rows.data(), factors.data(), least_.data(), most_.data(),
-                    cost_.data(), row_least_.data(), row_most_.data());
+    Cbc_loadProblem(model_.get(), columns(), int(row_least_.size()), starts.data(), rows.data(), factors.data(), least_.data(),
+                    most_.data(), cost_.data(), row_least_.data(), row_most_.data());
     for (int column : whole_) Cbc_setInteger(model_.get(), column);
   }
 
@@ -229,7 +229,7 @@ class LatencyProgram {
     return terms;
   }
 
-  void give_start(const Placement& start) {
+  void give_start(const DevicePlacement& start) {
     // the binaries are enough: CBC finds the rest. Accelerators are alike, so numbers may be packed
     std::map<int, int> number{{kOnCpu, kOnCpu}};
     std::map<int, double> values;
@@ -246,10 +246,10 @@ class LatencyProgram {
     Cbc_setMIPStartI(model_.get(), int(columns.size()), columns.data(), ones.data());
   }
 
-  std::optional<Placement> placement() const {
+  std::optional<DevicePlacement> placement() const {
     const double* values = Cbc_getColSolution(model_.get());
     if (values == nullptr) return std::nullopt;
-    Placement result(size_t(nodes()), kOnCpu);
+    DevicePlacement result(size_t(nodes()), kOnCpu);
     for (int v = 0; v < nodes(); ++v)
       for (int i = 1; i <= accelerators_; ++i)
         if (values[x(v, i)] > kWhole) result[size_t(v)] = i;
@@ -281,7 +281,7 @@ ProgramResult from_text(const std::string& text) {
   char* rest = nullptr;
   result.complete = std::strtol(text.c_str(), &rest, 10) != 0;
   result.lower_bound = std::strtod(rest, &rest);
-  Placement placement;
+  DevicePlacement placement;
   while (*rest == ' ') placement.push_back(int(std::strtol(rest, &rest, 10)));
   if (!placement.empty()) result.placement = std::move(placement);
   return result;
@@ -289,7 +289,7 @@ ProgramResult from_text(const std::string& text) {
 
 }  // namespace
 
-ProgramResult solve_latency_program(const PlacementProblem& problem, const Placement& start, const Deadline& deadline) {
+ProgramResult solve_latency_program(const PlacementProblem& problem, const DevicePlacement& start, const Deadline& deadline) {
   constexpr double kRoom = 1e-6;         // the start itself must stay inside
   constexpr double kForItself = 0.9;     // of the time: CBC does not look at the clock everywhere, the rest is patience with it
   const double limit = *placement_latency(problem, start) * (1 + kRoom);

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <unordered_map>
 
 #include "base/error.h"
@@ -26,6 +26,7 @@ std::string_view trimmed(std::string_view text) {
 
 std::string shortened(std::string_view text) {
   std::string shown(text.substr(0, kQuoted));
+  std::replace_if(shown.begin(), shown.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');  // of a file that is no text
   return text.size() > kQuoted ? shown + "..." : shown;
 }
 
@@ -106,8 +107,8 @@ class ProfileParser {
   double number(std::string_view text, std::string_view key) {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < 0)
-      fail(fmt::format("{} is \"{}\", not a number of at least 0", key, shortened(text)));
+    if (error != std::errc() || end != text.data() + text.size() || !(value >= 0 && value <= kLargestNumber))
+      fail(fmt::format("{} is \"{}\", not a number from 0 to {:g}", key, shortened(text), kLargestNumber));
     return value;
   }
 

@@ -286,11 +286,13 @@ GraphPlan plan_pipedream(const LayerGraph& file, const PipeDreamCosts& costs, co
   const auto orders = some_topological_orders(counted.graph);
   const OrderIdeals few = OrderIdeals::along(counted.graph, orders);
   PipeDreamSearch first(few, counted, file, costs);
-  double bound = kInfinity;
+  Cut alone{few.size() - 1, 1};  // one stage, that always may be
   for (int r = 1; r <= (costs.straight ? 1 : costs.devices); ++r)
-    bound = std::min(bound, first.stage_load(0, few.size() - 1, r) * (1 + kRounding));
+    if (first.stage_load(0, alone.ideal, r) < first.stage_load(0, alone.ideal, alone.replicas)) alone.replicas = r;
+  double bound = first.stage_load(0, alone.ideal, alone.replicas);
   bool complete = true;
-  const std::vector<Cut> cuts = first.run(bound, Deadline(std::nullopt), complete);
+  std::vector<Cut> cuts = first.run(bound, deadline, complete);
+  if (cuts.empty()) cuts.push_back(alone);
   GraphPlan plan = to_plan(cuts, first, few, counted, bound);
 
   plan.lower_bound = std::min(plan.objective, simple_bound(file, counted, costs));

@@ -20,15 +20,16 @@ constexpr int kMostDevices = 1 << 20;
 /// Reads values of one JSON object; `path` says where it is, "nodes[3]".
 class ObjectReader {
  public:
-  ObjectReader(const nlohmann::json& json, const std::string& where, std::string path) : json_(json), where_(where), path_(std::move(path)) {
+  ObjectReader(const nlohmann::json& json, const std::string& where, std::string path)
+      : json_(json), where_(where), path_(std::move(path)) {
     if (!json.is_object()) fail(path_, "is not an object");
   }
 
   bool has(const char* key) const { return json_.contains(key); }
   double number(const char* key) const {
     const nlohmann::json& value = at(key);
-    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0)
-      fail(place(key), fmt::format("{} is not a number of at least 0", shown(value)));
+    if (!value.is_number() || !(value.get<double>() >= 0 && value.get<double>() <= kLargestNumber))
+      fail(place(key), fmt::format("{} is not a number from 0 to {:g}", shown(value), kLargestNumber));
     return value.get<double>();
   }
   int whole(const char* key, int least = std::numeric_limits<int>::min(), int most = std::numeric_limits<int>::max()) const {

@@ -1,7 +1,7 @@
 // Workloads in the JSON format of msr-fiddle's dnn-partitioning: a graph of operators and the devices to place them on.
 //
 //   {"maxSizePerFPGA": 16e9, "maxFPGAs": 6, "maxCPUs": 1,
-//    "nodes": [{"id": 1, "supportedOnFpga": 1, "cpuLatency": 12.4, "fpgaLatency": 1.2, "isBackwardNode": 0, "colorClass": 7, "size": 4096}],
+//    "nodes": [{"id": 1, "supportedOnFpga": 1, "cpuLatency": 12.4, "fpgaLatency": 1.2, "isBackwardNode": 0, "colorClass": 7, "size": 9}],
 //    "edges": [{"sourceId": 1, "destId": 3, "cost": 0.05}]}
 //
 // "FPGA" stands for any accelerator. colorClass (nodes of one colour lie on one device) and size may be missing.

@@ -31,8 +31,8 @@ std::vector<int> random_order(const Dag& graph, std::mt19937_64& random) {
   return order;
 }
 
-Placement to_nodes(const ColorGraph& graph, const std::vector<int>& device_of_class, size_t nodes) {
-  Placement placement(nodes, kOnCpu);
+DevicePlacement to_nodes(const ColorGraph& graph, const std::vector<int>& device_of_class, size_t nodes) {
+  DevicePlacement placement(nodes, kOnCpu);
   for (size_t c = 0; c < graph.classes.size(); ++c)
     for (int v : graph.classes[c].nodes) placement[size_t(v)] = device_of_class[c];
   return placement;
@@ -80,7 +80,8 @@ std::vector<int> cut_order(const PlacementProblem& problem, const ColorGraph& gr
 }
 
 /// Moves one class after the other to a neighbour's device, a CPU or an idle accelerator while that helps.
-double improve(const PlacementProblem& problem, const ColorGraph& graph, std::vector<int>& devices, double latency, const Deadline& deadline) {
+double improve(const PlacementProblem& problem, const ColorGraph& graph, std::vector<int>& devices, double latency,
+               const Deadline& deadline) {
   const size_t nodes = problem.nodes.size();
   for (bool moved = true; moved && !deadline.passed();) {
     moved = false;
@@ -112,7 +113,7 @@ double improve(const PlacementProblem& problem, const ColorGraph& graph, std::ve
 
 }  // namespace
 
-std::optional<Placement> quick_placement(const PlacementProblem& problem, const Deadline& deadline) {
+std::optional<DevicePlacement> quick_placement(const PlacementProblem& problem, const Deadline& deadline) {
   const ColorGraph graph = color_graph(problem, true);
   std::vector<std::vector<int>> orders = some_topological_orders(graph.order);
   std::mt19937_64 random(kSeed);

@@ -1,69 +1,14 @@
 // The max-load model: the planner against brute force over all assignments of colours to devices.
 #include "planner/max_load.h"
 
-#include <limits>
 #include <map>
-#include <set>
 
 #include "../base/expect_error.h"
+#include "brute_force.h"
 #include "random_graphs.h"
 
 namespace trireme {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-/// The largest load of nodes on devices, `is_cpu` of each; infinity where it is not allowed.
-double largest_load(const PlacementProblem& problem, const std::vector<int>& device, const std::vector<bool>& is_cpu) {
-  std::vector<double> load(is_cpu.size(), 0), bytes(is_cpu.size(), 0);
-  for (size_t v = 0; v < device.size(); ++v) {
-    const size_t mine = size_t(device[v]);
-    const PlacementNode& node = problem.nodes[v];
-    if (!is_cpu[mine] && !node.on_accelerator) return kInfinity;
-    load[mine] += is_cpu[mine] ? node.cpu : node.accelerator;
-    bytes[mine] += node.bytes;
-    std::set<int> others;
-    for (int next : problem.edges.successors[v])
-      if (device[size_t(next)] != device[v]) others.insert(device[size_t(next)]);
-    if (others.empty()) continue;
-    if (!is_cpu[mine]) load[mine] += node.send;
-    for (int other : others)
-      if (!is_cpu[size_t(other)]) load[size_t(other)] += node.send;
-  }
-  double worst = 0;
-  for (size_t d = 0; d < is_cpu.size(); ++d) {
-    if (!is_cpu[d] && bytes[d] > problem.memory) return kInfinity;
-    worst = std::max(worst, load[d]);
-  }
-  return worst;
-}
-
-/// Devices in the order of the data: every mix of accelerators and CPUs, every assignment that no forward edge runs against.
-double brute_force(const PlacementProblem& problem) {
-  std::map<int, std::vector<int>> colors;
-  for (size_t v = 0; v < problem.nodes.size(); ++v) colors[problem.nodes[v].color.value_or(-1 - int(v))].push_back(int(v));
-  std::vector<std::vector<int>> classes;
-  for (const auto& [color, nodes] : colors) classes.push_back(nodes);
-  const int devices = problem.accelerators + problem.cpus;
-  double best = kInfinity;
-  for (unsigned cpus = 0; cpus < 1u << devices; ++cpus) {
-    if (__builtin_popcount(cpus) != problem.cpus) continue;
-    std::vector<bool> is_cpu;
-    for (int d = 0; d < devices; ++d) is_cpu.push_back(cpus >> d & 1);
-    std::vector<int> choice(classes.size(), 0), device(problem.nodes.size());
-    for (size_t c = 0; c < classes.size();) {
-      for (size_t k = 0; k < classes.size(); ++k)
-        for (int v : classes[k]) device[size_t(v)] = choice[k];
-      bool ordered = true;
-      for (size_t v = 0; v < device.size(); ++v)
-        for (int next : problem.edges.successors[v])
-          if (!problem.nodes[size_t(next)].backward && device[v] > device[size_t(next)]) ordered = false;
-      if (ordered) best = std::min(best, largest_load(problem, device, is_cpu));
-      for (c = 0; c < classes.size() && ++choice[c] == devices; ++c) choice[c] = 0;
-    }
-  }
-  return best;
-}
 
 TEST(MaxLoad, FindsTheOptimumOfRandomGraphs) {
   const uint64_t seed = 41;
@@ -77,8 +22,8 @@ TEST(MaxLoad, FindsTheOptimumOfRandomGraphs) {
       problem.cpus = 0;
       for (PlacementNode& node : problem.nodes) node.on_accelerator = true;
     }
-    const double best = brute_force(problem);
-    if (best == kInfinity) {
+    const double best = MaxLoadBruteForce(problem).best();
+    if (best == kNever) {
       ++infeasible;
       expect_error(Blame::user, {"file", "bytes", "missing per device"}, [&] { plan_max_load(problem, "file"); });
       continue;

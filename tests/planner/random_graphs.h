@@ -70,4 +70,15 @@ inline PlacementProblem random_placement(Random& random, int nodes, bool trainin
   return problem;
 }
 
+/// Loads above 0, so that a part that waits for itself never settles.
+inline PlacementProblem random_inference(Random& random, int nodes) {
+  PlacementProblem problem = random_placement(random, nodes, false);
+  for (PlacementNode& node : problem.nodes) {
+    node.accelerator += 0.01;
+    node.cpu += 0.02;
+  }
+  problem.accelerators = 1 + int(random() % 2);
+  return problem;
+}
+
 }  // namespace trireme

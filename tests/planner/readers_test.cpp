@@ -10,7 +10,8 @@ namespace {
 
 const std::string kProfile =
     "node1 -- Input0 -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, parameter_size=0.000\n"
-    "node2 -- LSTM(8, 8, bias=True) -- forward_compute_time=1.500, backward_compute_time=2.5, activation_size=[64.0; 8.0; 8.0], parameter_size=512.000\n"
+    "node2 -- LSTM(8, 8, bias=True) -- forward_compute_time=1.500, backward_compute_time=2.5, "
+    "activation_size=[64.0; 8.0; 8.0], parameter_size=512.000\n"
     "node3 -- Linear -- forward_compute_time=1e1, backward_compute_time=20, activation_size=40.0, parameter_size=7 -- stage_id=1\r\n"
     "\tnode1 -- node2\n"
     "\tnode2 -- node3\n";
@@ -37,11 +38,14 @@ TEST(LayerProfileFile, WrongLinesAreNamed) {
   refused("", {"p.txt", "no nodes"});
   refused(node + "nonsense\n", {"p.txt:2", "nonsense", "neither a node"});
   refused("a -- A -- forward_compute_time=1, activation_size=1, parameter_size=1\n", {"p.txt:1", "backward_compute_time is missing"});
-  refused("a -- A -- forward_compute_time=x, backward_compute_time=1, activation_size=1, parameter_size=1\n", {"p.txt:1", "\"x\"", "not a number"});
-  refused("a -- A -- forward_compute_time=-1, backward_compute_time=1, activation_size=1, parameter_size=1\n", {"p.txt:1", "\"-1\""});
-  refused("a -- A -- forward_compute_time=nan, backward_compute_time=1, activation_size=1, parameter_size=1\n", {"p.txt:1", "nan"});
-  refused("a -- A -- forward_compute_time=1, backward_compute_time=1, activation_size=[1; 2, parameter_size=1\n", {"p.txt:1", "not closed"});
-  refused("a -- A -- forward_compute_time=1, backward_compute_time=1, activation_size=[], parameter_size=1\n", {"p.txt:1", "activation_size"});
+  const std::string rest = "backward_compute_time=1, activation_size=1, parameter_size=1\n";
+  refused("a -- A -- forward_compute_time=x, " + rest, {"p.txt:1", "\"x\"", "not a number"});
+  refused("a -- A -- forward_compute_time=-1, " + rest, {"p.txt:1", "\"-1\""});
+  refused("a -- A -- forward_compute_time=nan, " + rest, {"p.txt:1", "nan"});
+  refused("a -- A -- forward_compute_time=1e300, " + rest, {"p.txt:1", "1e300", "1e+30"});
+  const std::string times = "a -- A -- forward_compute_time=1, backward_compute_time=1, ";
+  refused(times + "activation_size=[1; 2, parameter_size=1\n", {"p.txt:1", "not closed"});
+  refused(times + "activation_size=[], parameter_size=1\n", {"p.txt:1", "activation_size"});
   refused(node + node, {"p.txt:2", "two nodes a"});
   refused(node + "\ta -- b\n", {"p.txt:2", "node \"b\""});
   refused(node + "\ta\n", {"p.txt:2", "an edge"});
@@ -50,6 +54,7 @@ TEST(LayerProfileFile, WrongLinesAreNamed) {
   b.front() = 'b';
   refused(node + b + "\ta -- b\n\tb -- a\n", {"p.txt", "cycle", "->"});
   refused(std::string(5000, 'x'), {"p.txt:1", "..."});
+  refused(std::string("\x7f""ELF\0\r\x01", 7), {"p.txt:1", "?ELF???", "neither a node"});
 }
 
 nlohmann::json workload() {
@@ -91,6 +96,7 @@ TEST(PlacementFile, WrongValuesAreNamedByTheirPath) {
   refused({"w.json", "nodes", "empty"}, [](Json& j) { j["nodes"] = Json::array(); });
   refused({"w.json", "nodes[1]", "not an object"}, [](Json& j) { j["nodes"][1] = 4; });
   refused({"w.json", "nodes[1].cpuLatency", "missing"}, [](Json& j) { j["nodes"][1].erase("cpuLatency"); });
+  refused({"w.json", "nodes[0].fpgaLatency", "1e+300"}, [](Json& j) { j["nodes"][0]["fpgaLatency"] = 1e300; });
   refused({"w.json", "nodes[0].fpgaLatency", "-2"}, [](Json& j) { j["nodes"][0]["fpgaLatency"] = -2; });
   refused({"w.json", "nodes[0].supportedOnFpga", "2"}, [](Json& j) { j["nodes"][0]["supportedOnFpga"] = 2; });
   refused({"w.json", "nodes[0].colorClass", "1.5"}, [](Json& j) { j["nodes"][0]["colorClass"] = 1.5; });
