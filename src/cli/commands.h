@@ -71,6 +71,17 @@ struct ExportOptions {
 /// Writes a trained, a downloaded or an untrained model for other programs.
 int run_export(const ExportOptions& options);
 
+struct PlanGraphOptions {
+  std::filesystem::path graph;
+  std::string cost = "pipedream";
+  std::vector<int> devices;      ///< none or one
+  std::string bandwidth, memory, limit;
+  bool straight = false;
+  std::string json;              ///< "-": to the standard output; empty: words instead
+};
+/// Plans a graph file in a published cost model and prints what it found.
+int run_plan_graph(const PlanGraphOptions& options);
+
 /// Prints the table of a run folder and writes its report.html anew from run.json and trace.json.
 int run_report(const std::filesystem::path& folder);
 

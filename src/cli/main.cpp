@@ -88,10 +88,12 @@ void add_export(CLI::App& app, trireme::ExportOptions& o) {
   verb->add_option("-o,--output", o.out, "file to write (default: the model's name, here)");
 }
 
-/// `trireme plan` prints JSON, `trireme plan show` words and a picture.
+/// `trireme plan` prints JSON, `trireme plan show` words and a picture; `trireme plan --graph` plans a file instead of an experiment.
 struct PlanVerbs {
   trireme::PlanOptions json;
   trireme::PlanShowOptions words;
+  trireme::PlanGraphOptions graph;
+  bool of_graph = false;
   CLI::App* show = nullptr;
 
   explicit PlanVerbs(CLI::App& app) {
@@ -105,8 +107,18 @@ struct PlanVerbs {
     words.experiment.add_common(*show);
     words.experiment.add_devices(*show, false, trireme::kMaxPlanDevices);
     for (auto* verb : {plan, show}) verb->get_option("experiment")->required(false);  // `show` can do without
-    plan->callback([this] {
-      if (!show->parsed() && json.experiment.experiment.empty()) throw CLI::RequiredError("experiment");
+    add_graph(*plan);
+    plan->callback([this, plan] {
+      // each flag belongs to one of the two
+      of_graph = plan->count("--graph") > 0;
+      if (show->parsed() && of_graph) throw CLI::ValidationError("--graph", "plans a file and shows the result itself: leave out show");
+      if (show->parsed()) return;
+      for (const char* flag : kGraphFlags)
+        if (!of_graph && plan->count(flag) > 0) throw CLI::ValidationError(flag, "is for graph files: name one with --graph");
+      for (const char* flag : {"experiment", "--set", "--data-dir", "--seed", "--plan"})
+        if (of_graph && plan->count(flag) > 0) throw CLI::ValidationError(flag, "goes with an experiment, not with --graph");
+      if (!of_graph && json.experiment.experiment.empty()) throw CLI::RequiredError("experiment");
+      graph.devices = json.experiment.devices;
     });
     show->add_option("--model", words.model, "a named model with its usual options, or a TorchScript file, where there is no experiment");
     show->add_option("--sample", words.sample, "shape of a sample without the batch, where there is no experiment: 3,224,224")
@@ -118,7 +130,22 @@ struct PlanVerbs {
     show->add_option("--worker", words.worker, "list the instructions of this worker")->check(trireme::whole_number(0, trireme::kMaxPlanDevices));
     show->add_option("--columns", words.columns, "width of the picture (default: the terminal's)")->check(trireme::whole_number(20, 10'000));
   }
-  int run() { return show->parsed() ? run_plan_show(words) : run_plan(json); }
+
+  static constexpr const char* kGraphFlags[] = {"--cost", "--bandwidth", "--straight", "--memory", "--limit", "--json"};
+  void add_graph(CLI::App& plan) {
+    plan.add_option("--graph", graph.graph,
+                    "plan this graph file in a published cost model (docs/planner.md): PipeDream's profile, or dnn-partitioning's JSON");
+    plan.add_option("--cost", graph.cost, "with --graph: pipedream, max-load or latency")->capture_default_str();
+    plan.add_option("--bandwidth", graph.bandwidth, "with --graph: of each device's link, for example \"1 GB/s\"");
+    plan.add_flag("--straight", graph.straight, "with --graph: no replicas");
+    plan.add_option("--memory", graph.memory, "with --graph: of each device, for example \"16 GiB\" (default: the file's, or no limit)");
+    plan.add_option("--limit", graph.limit, "with --graph: end the search then and say how far it may be from the optimum: \"60 s\"");
+    plan.add_option("--json", graph.json, "with --graph: write the plan to this file, or to the standard output with -");
+  }
+  int run() {
+    if (show->parsed()) return run_plan_show(words);
+    return of_graph ? run_plan_graph(graph) : run_plan(json);
+  }
 };
 
 /// `trireme data` has verbs of its own.

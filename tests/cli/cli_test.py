@@ -11,6 +11,7 @@ from errors import *      # noqa: E402,F401,F403
 from behaviour import *   # noqa: E402,F401,F403
 from endings import *     # noqa: E402,F401,F403
 from export import *      # noqa: E402,F401,F403
+from graphs import *      # noqa: E402,F401,F403
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
