@@ -1,6 +1,7 @@
 #include "train/summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace trireme {
@@ -76,7 +77,8 @@ void Summary::write(RunResult& result) const {
   result.target = experiment_.target;
   if (!evaluations_.empty()) result.test = evaluations_.back();
   for (const EvaluationPoint& point : evaluations_)
-    if (experiment_.target && point.main() && reaches(*point.main(), *experiment_.target)) {
+    // a model whose loss is no number is no good, whatever its other numbers say
+    if (experiment_.target && std::isfinite(point.loss) && point.main() && reaches(*point.main(), *experiment_.target)) {
       result.to_target = ToTarget{point.step, point.epoch, point.seconds};
       break;
     }

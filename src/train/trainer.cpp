@@ -139,6 +139,7 @@ struct Ending {
   bool timed_out = false, interrupted = false;
   bool abandoned = false;     ///< workers were still busy when the user's patience ended
   int64_t diverged_step = 0;  ///< 0: never
+  int64_t diverged_test = 0;  ///< step of the last evaluation if its loss was not finite; else 0
 };
 
 StepReport step_report(const CurvePoint& point, const Summary& summary, const Run& run, double started) {
@@ -162,6 +163,7 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, const std::
     bool timed_out_waiting = false;
     auto entry = run.ledger.next(kPollSeconds, timed_out_waiting);
     if (entry && entry->evaluation) {
+      ending.diverged_test = std::isfinite(entry->loss_sum()) ? 0 : entry->step;
       observer.on_evaluation(summary.add_evaluation(*entry));
     } else if (entry) {
       CurvePoint point = summary.add_step(*entry, run.samples_in(entry->step - 1));
@@ -197,7 +199,7 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, const std::
 void describe_ending(const Ending& ending, const std::exception_ptr& error, const Experiment& experiment, int64_t steps,
                      RunResult& result) {
   const bool whole = !result.evaluations.empty() && result.evaluations.back().step == steps;
-  if (whole && (!error || ending.interrupted) && ending.diverged_step == 0) return;
+  if (whole && (!error || ending.interrupted) && ending.diverged_step == 0 && ending.diverged_test == 0) return;
   try {
     if (error) std::rethrow_exception(error);
   } catch (const MemoryLimitError& error) {
@@ -214,6 +216,10 @@ void describe_ending(const Ending& ending, const std::exception_ptr& error, cons
     result.status = RunStatus::failed;
     result.reason = fmt::format("diverged: the loss of step {} is not finite; lower the learning rate or set clip_norm",
                                 ending.diverged_step);
+  } else if (ending.diverged_test > 0 && result.status == RunStatus::ok) {
+    result.status = RunStatus::failed;
+    result.reason = fmt::format("diverged: the test loss after step {} is not finite; lower the learning rate or set clip_norm",
+                                ending.diverged_test);
   } else if (ending.timed_out && result.status == RunStatus::ok) {
     result.status = RunStatus::timed_out;
     result.reason = fmt::format("time_limit = {} reached", format_seconds(experiment.time_limit));

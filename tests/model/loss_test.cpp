@@ -123,6 +123,43 @@ TEST(SoftmaxCrossEntropy, CountsTheLabelAmongTheLargestFive) {
   EXPECT_TRUE(silent.metrics.empty());
 }
 
+/// Where a worker's maximum loses a NaN too.
+TEST(SoftmaxCrossEntropy, NothingIsRightWhereLogitsAreNaN) {
+  const double nan = std::nan("");
+  const at::Tensor labels = at::tensor({0, 0, 5, 3}, at::kLong);
+  at::Tensor logits = ordered_logits();
+  logits[0].fill_(nan);
+  logits[1][0] = nan;  // the label's own
+  logits[2][1] = nan;  // of another class: the label is second now
+  logits[3][3] = 1;
+  const SoftmaxCrossEntropy loss("loss");
+  const auto options = loss.sharding_options(std::vector<Shape>{{8}, {}}, 4);
+  ASSERT_EQ(options.back().name, "vocabulary");
+  for (int degree : {1, 4})
+    run_ranks(degree, [&](Communicator& group) {
+      TestCall call;
+      call.option = degree == 1 ? nullptr : &options.back();
+      call.tensor_degree = degree;
+      call.tensor_index = group.rank();
+      call.tensor = &group;
+      const at::Tensor own = degree == 1 ? logits : shard_of(logits, Placement::shard(1), degree, group.rank());
+      loss.forward(call, std::vector{own, labels});
+      EXPECT_EQ(call.metrics.at("correct"), 1) << "of " << degree;
+    });
+  TestCall few;
+  loss.forward(few, std::vector{at::full({3, 2}, nan), at::tensor({0, 1, 0}, at::kLong)});
+  EXPECT_EQ(few.metrics.at("correct"), 0);
+}
+
+TEST(PixelCrossEntropy, NothingIsRightWhereLogitsAreNaN) {
+  at::Tensor logits = logits_for(at::zeros({1, 2, 2}, at::kLong)).clone();
+  logits.select(2, 0).fill_(std::nan(""));  // the upper row
+  TestCall call;
+  PixelCrossEntropy("loss").forward(call, std::vector{logits, at::zeros({1, 2, 2}, at::kLong)});
+  EXPECT_EQ(call.metrics.at("correct"), 0.5);
+  EXPECT_EQ(call.metrics.at("intersection.0"), 2);
+}
+
 TEST(SoftmaxCrossEntropy, TokensCountAlikeOverAllPositions) {
   const at::Tensor logits = random_tensor({2, 4, 6}, 1), labels = at::tensor({1, 2, 3, 4, 5, 0, 0, 0}, at::kLong).view({2, 4});
   const at::Tensor each = at::cross_entropy_loss(logits.transpose(1, 2), labels, {}, at::Reduction::None, 0);
@@ -214,6 +251,26 @@ TEST(SampledSoftmax, EvaluationComparesWithAllClasses) {
     EXPECT_LT((share.losses(own) - s.full()).abs().max().item<double>(), kTolerance);
     EXPECT_DOUBLE_EQ(own.metrics.at("correct"), call.metrics.at("correct"));
   });
+}
+
+TEST(SampledSoftmax, NothingIsRightWhereAWeightIsNaN) {
+  Sampling s;
+  s.parameters[0][17].fill_(std::nan(""));
+  const auto options = s.layer.sharding_options(std::vector<Shape>{{5, 6}, {5}}, 3);
+  for (int degree : {1, 3})
+    run_ranks(degree, [&](Communicator& group) {
+      TestCall call;
+      call.training = false;
+      call.option = degree == 1 ? nullptr : &options.back();
+      call.tensor_degree = degree;
+      call.tensor_index = group.rank();
+      call.tensor = &group;
+      Sampling share = s;
+      if (degree > 1)
+        for (at::Tensor& p : share.parameters) p = shard_of(p, Placement::shard(0), degree, group.rank());
+      share.losses(call);
+      EXPECT_EQ(call.metrics.at("correct"), 0) << "of " << degree;
+    });
 }
 
 TEST(SampledSoftmax, TheSampleChangesWithStepAndSeedOnly) {

@@ -225,6 +225,19 @@ TEST(Summary, TargetIsTheFirstEvaluationThatReachesIt) {
   EXPECT_FALSE(missed.to_target);
 }
 
+TEST(Summary, NoTargetIsReachedWithALossThatIsNoNumber) {
+  Experiment experiment;
+  experiment.target = 0.5;
+  Summary summary(experiment, kGoal, 1, 100, 10, 1);
+  summary.add_step(step_entry(1, 0, 1, 1, 0), 25);
+  LedgerEntry evaluation{true, 1, {outcome(1, 2, std::nan(""))}};
+  evaluation.outcomes[0].metrics["correct"] = 10;
+  summary.add_evaluation(evaluation);
+  RunResult result;
+  summary.write(result);
+  EXPECT_FALSE(result.to_target);
+}
+
 TEST(Summary, TargetsOfMetricsThatFallAreReachedFromAbove) {
   Experiment experiment;
   experiment.target = 10;

@@ -190,6 +190,17 @@ TEST_F(Training, DivergedEndsAndFails) {
   EXPECT_LT(r.curve.size(), 66u) << "nothing is gained by going on";
 }
 
+/// The loss of the only step is that of the first weights, the evaluation's that of the second ones.
+TEST_F(Training, DivergedInItsLastStepFails) {
+  experiment.optimizer.learning_rate = 1e30;
+  experiment.length = {1, Length::Unit::steps};
+  experiment.target = 0.1;
+  const RunResult r = run();
+  EXPECT_EQ(r.status, RunStatus::failed);
+  EXPECT_THAT(r.reason, HasSubstr("diverged: the test loss after step 1 is not finite"));
+  EXPECT_FALSE(r.to_target);
+}
+
 TEST_F(Training, AnObserverThatThrowsEndsTheWorkers) {
   struct Full : TrainObserver {
     void on_step(const StepReport& report) override {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "model/layers/common.h"
 #include "model/layers/halo.h"
@@ -40,7 +41,7 @@ void add_pixels(const at::Tensor& logarithms, const at::Tensor& labels, Sums& su
     for (int64_t p = 0; p < pixels; ++p, ++label, row += classes) {
       if (*label < 0) continue;
       const int64_t predicted = std::max_element(row, row + classes) - row;
-      const bool is_right = predicted == *label;
+      const bool is_right = predicted == *label && !std::isnan(row[predicted]);
       of_image[kLoss] -= double(row[*label]);
       of_image[kCounted] += 1;
       of_image[kCorrect] += is_right;

@@ -172,7 +172,9 @@ SampledSoftmax::Comparison SampledSoftmax::compare(LayerCall& call, const at::Te
   at::Tensor total = logits.sum(1);
   if (by_vocabulary(call)) call.tensor_group().all_reduce(total);
   total.add_(label.exp());
-  return {total.log() - label, logits.div_(total.unsqueeze(1)), label.exp().div_(total), tops.select(0, 1).ge(tops.select(0, 0))};
+  // a maximum over workers may lose a NaN, their total does not
+  const at::Tensor is_right = tops.select(0, 1).ge(tops.select(0, 0)).logical_and_(total.isnan().logical_not_());
+  return {total.log() - label, logits.div_(total.unsqueeze(1)), label.exp().div_(total), is_right};
 }
 
 at::Tensor SampledSoftmax::compare_with_all(LayerCall& call, const at::Tensor& states, const at::Tensor& labels, int64_t samples) const {

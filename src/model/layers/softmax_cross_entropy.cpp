@@ -58,13 +58,14 @@ at::Tensor largest_class(LayerCall& call, const at::Tensor& values) {
   return classes.neg().to(at::kLong);
 }
 
-/// Classes of a row that come before class `own` (which may lie outside the row), whose logit is `value`.
+/// Classes of a row that come before class `own` (which may lie outside the row), whose logit is `value`. NaN comes before every
+/// number, and before itself: where the label's logit is none, nothing is right.
 template <class T>
 int64_t classes_ahead(const T* row, int64_t width, int64_t own, T value) {
   const int64_t middle = std::clamp<int64_t>(own, 0, width);
   int64_t ahead = 0;
-  for (int64_t c = 0; c < middle; ++c) ahead += row[c] >= value;
-  for (int64_t c = middle; c < width; ++c) ahead += row[c] > value;
+  for (int64_t c = 0; c < middle; ++c) ahead += !(row[c] < value);
+  for (int64_t c = middle; c < width; ++c) ahead += !(row[c] <= value);
   return ahead;
 }
 
