@@ -10,6 +10,7 @@ namespace trireme {
 namespace {
 
 constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
+constexpr int64_t kTop = 5;  // of so many classes all are among the largest five
 constexpr std::string_view kClassIou = "iou.";
 
 struct Known {
@@ -41,22 +42,36 @@ void add_share(const EvaluationSums& sums, const std::string& reported, const ch
   if (const auto sum = sum_of(sums, reported)) metrics.push_back({name, *sum / double(sums.samples)});
 }
 
+/// Pixels of a test set that count, and how many of them are right.
+struct CountedPixels {
+  double counted = 0, right = 0;
+};
+
+CountedPixels count_pixels(const EvaluationSums& sums) {
+  double right = 0, unions = 0;
+  for (int64_t k = 0;; ++k) {
+    const auto intersection = sum_of(sums, fmt::format("intersection.{}", k)), both = sum_of(sums, fmt::format("union.{}", k));
+    if (!intersection || !both) break;
+    right += *intersection;
+    unions += *both;
+  }
+  // every counted pixel is labelled once and predicted once: the unions count right ones once and wrong ones twice
+  return {(unions + right) / 2, right};
+}
+
 void add_segmentation(const EvaluationSums& sums, std::vector<Metric>& metrics) {
   std::vector<Metric> by_class;
-  double iou_sum = 0, right = 0, unions = 0;
+  double iou_sum = 0;
   int64_t seen = 0;
   for (int64_t k = 0;; ++k) {
     const auto intersection = sum_of(sums, fmt::format("intersection.{}", k)), both = sum_of(sums, fmt::format("union.{}", k));
     if (!intersection || !both) break;
     const double iou = *both > 0 ? *intersection / *both : kUndefined;
     by_class.push_back({fmt::format("{}{}", kClassIou, k), iou});
-    right += *intersection;
-    unions += *both;
     if (*both > 0) iou_sum += iou, ++seen;
   }
   if (by_class.empty()) return;
-  // every counted pixel is labelled once and predicted once: the unions count right ones once and wrong ones twice
-  const double counted = (unions + right) / 2;
+  const auto [counted, right] = count_pixels(sums);
   metrics.push_back({"mean_iou", seen > 0 ? iou_sum / double(seen) : kUndefined});
   metrics.push_back({"pixel_accuracy", counted > 0 ? right / counted : kUndefined});
   metrics.insert(metrics.end(), by_class.begin(), by_class.end());
@@ -67,7 +82,9 @@ void add_language(const EvaluationSums& sums, std::vector<Metric>& metrics) {
   const auto loss = sum_of(sums, "token_loss"), tokens = sum_of(sums, "counted");
   const bool by_token = loss && tokens && *tokens > 0;
   metrics.push_back({"perplexity", std::exp(by_token ? *loss / *tokens : sums.loss / double(sums.samples))});
-  add_share(sums, "correct", "accuracy", metrics);
+  const auto right = sum_of(sums, "correct_tokens");
+  if (by_token && right) metrics.push_back({"accuracy", *right / *tokens});
+  else add_share(sums, "correct", "accuracy", metrics);
 }
 
 void add_regression(const EvaluationSums& sums, std::vector<Metric>& metrics) {
@@ -116,7 +133,7 @@ std::vector<Metric> evaluation_metrics(LearningTask task, const EvaluationSums& 
   switch (task) {
     case LearningTask::classification:
       add_share(sums, "correct", "accuracy", metrics);
-      if (sums.classes >= kClassesForTop5) add_share(sums, "top5", "top5_accuracy", metrics);
+      if (sums.classes > kTop) add_share(sums, "top5", "top5_accuracy", metrics);
       break;
     case LearningTask::segmentation: add_segmentation(sums, metrics); break;
     case LearningTask::language:
@@ -124,6 +141,12 @@ std::vector<Metric> evaluation_metrics(LearningTask task, const EvaluationSums& 
     case LearningTask::regression: add_regression(sums, metrics); break;
   }
   return metrics;
+}
+
+double mean_loss(LearningTask task, const EvaluationSums& sums) {
+  const bool says_pixels = task == LearningTask::segmentation && sum_of(sums, "union.0");
+  if (says_pixels && count_pixels(sums).counted == 0) return kUndefined;
+  return sums.loss / double(sums.samples);
 }
 
 std::string main_metric(LearningTask task) {

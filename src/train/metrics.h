@@ -13,7 +13,7 @@
 namespace trireme {
 
 /// One number about a test set. Its name, as it stands in files, says what it is:
-///   accuracy        share of samples (of tokens: mean over the samples of the share of their tokens) whose largest logit is the target's
+///   accuracy        share of samples (language, translation: of tokens) whose largest logit is the target's
 ///   top5_accuracy   the same for the five largest logits
 ///   auc             area under the ROC curve of two classes (train/auc.h)
 ///   mean_iou        mean of the classes' IoU
@@ -55,12 +55,13 @@ struct EvaluationSums {
   int64_t classes = 0;                     ///< of the data set
 };
 
-constexpr int64_t kClassesForTop5 = 20;  ///< with fewer the five largest of them say little
-
 /// The task's metrics as far as their sums were reported; the first is the main one.
-/// classification: accuracy, from kClassesForTop5 classes on top5_accuracy; segmentation: mean_iou, pixel_accuracy, iou.0, iou.1, ...; language and translation:
-/// perplexity, accuracy; regression: rmse, mae, r2.
+/// classification: accuracy, with more than five classes top5_accuracy; segmentation: mean_iou, pixel_accuracy, iou.0, iou.1, ...;
+/// language and translation: perplexity, accuracy; regression: rmse, mae, r2.
 std::vector<Metric> evaluation_metrics(LearningTask task, const EvaluationSums& sums);
+
+/// Mean over samples; NaN where none of them has anything that counts (all pixels are to be ignored).
+double mean_loss(LearningTask task, const EvaluationSums& sums);
 
 /// The name of the first of evaluation_metrics: what `target` is about.
 std::string main_metric(LearningTask task);

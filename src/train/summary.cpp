@@ -60,13 +60,13 @@ CurvePoint Summary::add_step(const LedgerEntry& entry, int64_t samples) {
 
 EvaluationPoint Summary::add_evaluation(const LedgerEntry& entry) {
   last_end_ = -1;
-  const double loss = entry.loss_sum();
+  const EvaluationSums sums{entry.metrics(), entry.loss_sum(), test_samples_, goal_.classes};
   evaluations_.push_back({.step = entry.step,
                           .samples = samples_,
                           .epoch = double(samples_) / double(train_samples_),
                           .seconds = seconds_,
-                          .loss = loss / double(test_samples_),
-                          .metrics = evaluation_metrics(goal_.task, {entry.metrics(), loss, test_samples_, goal_.classes})});
+                          .loss = mean_loss(goal_.task, sums),
+                          .metrics = evaluation_metrics(goal_.task, sums)});
   return evaluations_.back();
 }
 

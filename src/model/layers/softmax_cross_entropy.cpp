@@ -149,6 +149,7 @@ at::Tensor SoftmaxCrossEntropy::sum_samples(LayerCall& call, const Rows& rows, i
       call.report("top5", at::mul(sample_sums.select(1, kAmongFive), share).sum().item<double>());
     if (options_.ignore_index || smoothing > 0) {
       call.report("token_loss", sample_sums.select(1, kPlainLoss).sum().item<double>());
+      call.report("correct_tokens", sample_sums.select(1, kCorrect).sum().item<double>());
       call.report("counted", sample_sums.select(1, kCounted).sum().item<double>());
     }
   }

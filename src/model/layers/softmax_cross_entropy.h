@@ -32,8 +32,8 @@ struct SoftmaxCrossEntropyOptions {
 /// Reports sums over samples. "correct": the share of counted positions whose largest logit (the first one among equals) is the
 /// label's, or that of the largest share; "top5", where samples have no positions and there are more than 5 classes: likewise,
 /// among the five largest. A logit that is NaN is larger than every number, and no label with such a logit is right.
-/// With ignore_index or label_smoothing: "token_loss", the sum over counted positions of - log softmax(logits)[label], and
-/// "counted", their number.
+/// With ignore_index or label_smoothing: "token_loss", the sum over counted positions of - log softmax(logits)[label],
+/// "correct_tokens", how many of them are right, and "counted", their number.
 ///
 /// Under "vocabulary" each worker holds a share of the classes and only maxima, sums and the label's logit travel (Shoeybi et
 /// al., "Megatron-LM", 2019); under "sequence" a share of the positions, and a few sums per sample travel.
