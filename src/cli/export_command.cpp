@@ -53,12 +53,19 @@ TensorMap initial_weights(const Model& model, uint64_t seed) {
   return weights;
 }
 
+/// Files of weights may be of any dtype and mix them; what is computed with is of one.
+TensorMap converted(TensorMap weights, at::ScalarType type) {
+  for (auto& [name, tensor] : weights)
+    if (tensor.is_floating_point()) tensor = tensor.to(type);
+  return weights;
+}
+
 Exported from_experiment(const ExportOptions& options) {
   Experiment experiment = options.experiment.read();
   const TaskData data = open_data(experiment.data);
   Model model = with_initial_weights(experiment, build_model(experiment, data));
   if (model.initial_values()) std::cout << model.initial_values()->report;
-  TensorMap weights = initial_weights(model, experiment.seed);
+  TensorMap weights = converted(initial_weights(model, experiment.seed), master_type(experiment.precision));
   return {fs::path(experiment.model_name).stem(), zoo_spec(experiment, data), experiment.model_file, std::move(model), std::move(weights)};
 }
 
@@ -71,7 +78,9 @@ Exported from_weights(const ExportOptions& options) {
   if (description == file.metadata.end()) return {.name = path.stem().string(), .weights = std::move(file.tensors)};
   const ModelSpec spec = spec_from_text(description->second, path.string());
   Model model = make_model(spec);
-  TensorMap weights = match_weights(model, file.tensors, {}, path.string()).tensors;
+  const bool is_double = std::any_of(file.tensors.begin(), file.tensors.end(),
+                                     [](const auto& entry) { return entry.second.scalar_type() == at::kDouble; });
+  TensorMap weights = converted(match_weights(model, file.tensors, {}, path.string()).tensors, is_double ? at::kDouble : at::kFloat);
   return {spec.name, spec, {}, std::move(model), std::move(weights)};
 }
 

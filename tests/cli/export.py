@@ -59,6 +59,33 @@ class Weights(CliTest):
         self.assertIn("as asked", out)
         self.assertEqual([row["status"] for row in self.json("p", "run.json")["rows"]], ["ok", "ok"])
 
+    def test_weights_of_mixed_dtypes_are_exported_as_one(self):
+        self.trireme("export", "e.toml", "-o", "drawn.safetensors")
+        header = read_header(self.path("drawn.safetensors"))
+        header.pop("__metadata__")
+        with open(self.path("drawn.safetensors"), "rb") as f:
+            values = f.read()
+        values = values[8 + struct.unpack("<Q", values[:8])[0]:]
+        begin, end = header["fc1.weight"]["data_offsets"]
+        weight = struct.unpack(f"<{(end - begin) // 4}f", values[begin:end])
+        half = struct.pack(f"<{len(weight)}e", *weight)
+        mixed = {"fc1.weight": {"dtype": "F16", "shape": header["fc1.weight"]["shape"], "data_offsets": [0, len(half)]}}
+        payload = half
+        for name, entry in header.items():
+            if name not in mixed:
+                part = values[slice(*entry["data_offsets"])]
+                mixed[name] = {**entry, "data_offsets": [len(payload), len(payload) + len(part)]}
+                payload += part
+        text = json.dumps(mixed).encode()
+        with open(self.path("mixed.safetensors"), "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text + payload)
+        self.trireme("export", "e.toml", "--set", "model.weights=" + self.path("mixed.safetensors"), "-o", "one.safetensors")
+        one = read_header(self.path("one.safetensors"))
+        one.pop("__metadata__")
+        self.assertEqual({name: entry["dtype"] for name, entry in one.items()}, dict.fromkeys(header, "F32"))
+        self.trireme("export", "e.toml", "--set", "precision=fp64", "-o", "double.safetensors")
+        self.assertEqual(read_header(self.path("double.safetensors"))["fc1.weight"]["dtype"], "F64")
+
     def test_an_imported_model_is_trained_and_exported_again(self):
         self.trireme("export", "e.toml", "-o", "own.pt")
         self.write("own.toml", EXPERIMENT.replace('name = "mlp"\noptions.hidden = 32', 'name = "own.pt"'))
