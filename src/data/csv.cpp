@@ -15,7 +15,6 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::array<std::string_view, 5> kMissing{"", "?", "NA", "NaN", "nan"};
 const char* const kCorrectTheRow = "correct the row, or have such rows left out and counted: data.on_error = \"skip\"";
 

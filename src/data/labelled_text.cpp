@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -21,13 +22,19 @@ const char* const kCorrect = "correct the line, or leave such lines out: data.on
              .why = "a line is a label, a tab and a sentence", .next = kCorrect});
 }
 
+/// Without the blanks around it.
+std::string trimmed(std::string_view label) {
+  const size_t first = label.find_first_not_of(' '), last = label.find_last_not_of(' ');
+  return std::string(label.substr(first, last - first + 1));
+}
+
 /// Where the tab of the line is. User errors: see read_labelled_text.
 size_t find_tab(const std::filesystem::path& file, const TextLine& line) {
   check_utf8(line, file, kCorrect);
   const std::string& text = line.text;
   const size_t tab = text.find('\t');
   if (tab == text.npos) fail_line(file, line, text.size(), "no tab");
-  if (tab == 0) fail_line(file, line, 0, "no label");
+  if (text.find_first_not_of(' ') == tab) fail_line(file, line, 0, "no label");
   if (const size_t second = text.find('\t', tab + 1); second != text.npos) fail_line(file, line, second, "a second tab");
   if (text.find_first_not_of(' ', tab + 1) == text.npos) fail_line(file, line, tab + 1, "no sentence");
   return tab;
@@ -41,7 +48,7 @@ LabelledText read_labelled_text(const std::filesystem::path& file, OnError on_er
     if (line.text.empty()) continue;
     try {
       const size_t tab = find_tab(file, line);
-      text.labels.push_back(line.text.substr(0, tab));
+      text.labels.push_back(trimmed(std::string_view(line.text).substr(0, tab)));
       text.sentences.push_back(line.text.substr(tab + 1));
       text.lines.push_back(line.number);
     } catch (const Error&) {

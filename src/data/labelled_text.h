@@ -13,7 +13,7 @@
 namespace trireme {
 
 struct LabelledText {
-  std::vector<std::string> labels;     ///< as written
+  std::vector<std::string> labels;     ///< without blanks around them
   std::vector<std::string> sentences;  ///< one per label
   std::vector<int64_t> lines;          ///< in the file, from 1
   int64_t skipped = 0;                 ///< lines left out

@@ -16,7 +16,7 @@ std::vector<TextLine> read_lines(const std::filesystem::path& file, const std::s
   if (is_gzip(bytes)) bytes = gunzip(bytes, file, "the file is damaged or cut short: get it again");
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   std::vector<TextLine> lines;
-  for (size_t begin = 0; begin < text.size();) {
+  for (size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     std::string_view line = text.substr(begin, end - begin);
     if (line.ends_with('\r')) line.remove_suffix(1);

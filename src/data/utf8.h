@@ -8,6 +8,9 @@
 
 namespace trireme {
 
+/// U+FEFF, which some editors put before a text: no part of it.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 /// Position of the first byte that does not belong to a valid sequence (a stray or missing continuation byte, an overlong form, a
 /// surrogate, a code point above U+10FFFF); npos where all of `text` is valid.
 size_t find_invalid_utf8(std::string_view text);

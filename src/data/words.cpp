@@ -18,7 +18,7 @@ void for_each_word(const std::filesystem::path& file, const std::string& next, W
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   check_utf8(text, file, next);
   int64_t line_number = 0, words = 0;
-  for (size_t begin = 0; begin < text.size();) {
+  for (size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = text.substr(begin, end - begin);
     ++line_number;

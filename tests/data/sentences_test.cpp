@@ -53,6 +53,19 @@ TEST(TextLines, EndAtLineFeedsOnly) {
   EXPECT_THAT(error_of([&] { read_lines(folder / "empty", "advice"); }), HasSubstr("no lines"));
 }
 
+TEST(TextLines, AByteOrderMarkIsNoText) {
+  const TemporaryFolder folder;
+  write_file(folder / "marked", "\xEF\xBB\xBFgood\tday\nbad \xFF\n\xEF\xBB\xBFlater\n");
+  const auto lines = read_lines(folder / "marked", "advice");
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0].text, "good\tday");
+  EXPECT_EQ(lines[0].position, 3);
+  EXPECT_EQ(lines[2].text, "\xEF\xBB\xBFlater") << "only the first one is none";
+  EXPECT_THAT(error_of([&] { check_utf8(lines[1], folder / "marked", "advice"); }), HasSubstr(":2:5: byte 0xff at position 16"));
+  write_file(folder / "nothing", "\xEF\xBB\xBF");
+  EXPECT_THAT(error_of([&] { read_lines(folder / "nothing", "advice"); }), HasSubstr("no lines"));
+}
+
 TEST(SplitWords, TakesPunctuationApart) {
   EXPECT_THAT(split_13a("Hello, world! It's 3.5% of 1,000 - a 7-day &quot;test&quot;..."),
               ElementsAre("Hello", ",", "world", "!", "It's", "3.5", "%", "of", "1,000", "-", "a", "7", "-", "day", "\"", "test", "\"",
@@ -157,6 +170,15 @@ TEST(LabelledText, ReadsLabelsAndSentences) {
   EXPECT_THAT(text.labels, ElementsAre("1", "0"));
   EXPECT_THAT(text.sentences, ElementsAre("good \"film\"", "bad"));
   EXPECT_THAT(text.lines, ElementsAre(1, 3));
+}
+
+TEST(LabelledText, LabelsHaveNoBlanksAroundThem) {
+  const TemporaryFolder folder;
+  write_file(folder / "t.tsv", "\xEF\xBB\xBFgood \ta\n good\tb\n very bad  \t c\n");
+  const LabelledText text = read_labelled_text(folder / "t.tsv");
+  EXPECT_THAT(text.labels, ElementsAre("good", "good", "very bad"));
+  write_file(folder / "blank.tsv", "  \ta\n");
+  EXPECT_THAT(error_of([&] { read_labelled_text(folder / "blank.tsv"); }), HasSubstr("no label"));
 }
 
 TEST(LabelledText, NamesOrSkipsLinesThatAreNone) {

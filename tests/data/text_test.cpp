@@ -88,6 +88,13 @@ TEST(Words, AreNumberedAsTheyComeWithLinesEnded) {
   EXPECT_THAT(read_text(folder / "test.txt", vocabulary, "advice"), ElementsAre(5, 4, 1, 7, 4));
 }
 
+TEST(Words, BeginAfterAByteOrderMark) {
+  const TemporaryFolder folder;
+  write_file(folder / "train.txt", "\xEF\xBB\xBFthe cat\nthe dog\n");
+  Vocabulary vocabulary;
+  EXPECT_THAT(read_training_text(folder / "train.txt", vocabulary, "advice"), ElementsAre(0, 1, 2, 0, 3, 2));
+}
+
 TEST(Words, RefusesFilesWithoutAny) {
   TemporaryFolder folder;
   Vocabulary vocabulary;
