@@ -65,7 +65,9 @@ Model with_initial_weights(const Experiment& experiment, const Model& model) {
   const InitialWeights& wanted = *experiment.initial_weights;
   const fs::path path = weights_file(wanted.path);
   const Weights file = read_weights(path);
-  WeightsMatch match = match_weights(model, file.tensors, wanted.match, path.string());
+  MatchOptions options = wanted.match;
+  options.not_tensors = file.not_tensors;
+  WeightsMatch match = match_weights(model, file.tensors, options, path.string());
   InitialValues values;
   if (model.initial_values()) values = *model.initial_values();
   values.report += render(match, model, path.string());

@@ -95,6 +95,10 @@ class Matcher {
       result.skipped.push_back(wanted.name);
       return;
     }
+    if (found.empty() && is_no_tensor(wanted)) {
+      result.mismatched.push_back({wanted.name, "no tensor", to_string(wanted.shape)});
+      return;
+    }
     if (found.empty()) {
       result.missing.push_back(wanted.name);
       return;
@@ -120,6 +124,12 @@ class Matcher {
   WeightsMatch result;
 
  private:
+  bool is_no_tensor(const Wanted& wanted) const {
+    const auto& names = options_.not_tensors;
+    const auto listed = [&](const std::string& name) { return std::find(names.begin(), names.end(), options_.prefix + name) != names.end(); };
+    return listed(wanted.name) || std::any_of(wanted.aliases.begin(), wanted.aliases.end(), listed);
+  }
+
   void take(const std::string& name, std::vector<std::pair<std::string, const at::Tensor*>>* found) {
     const auto entry = left_.find(name);
     if (entry == left_.end()) return;
@@ -152,6 +162,18 @@ std::string summary(std::string_view what, const std::vector<std::string>& names
   std::vector<std::string> shown;
   for (const std::string& name : first) shown.push_back(printable(name));
   return fmt::format("{} {} ({}{})", names.size(), what, join(shown), names.size() > first.size() ? ", ..." : "");
+}
+
+void check_skip(const std::vector<Wanted>& wanted, const Model& model, const std::vector<std::string>& skip) {
+  for (const std::string& prefix : skip) {
+    if (std::any_of(wanted.begin(), wanted.end(), [&](const Wanted& entry) { return entry.name.starts_with(prefix); })) continue;
+    std::vector<std::string> names;
+    for (const Wanted& entry : wanted) names.push_back(entry.name);
+    fail_user({.where = "weights_skip",
+               .what = fmt::format("\"{}\"", printable(prefix)),
+               .why = fmt::format("no name of model \"{}\" begins so", model.name()),
+               .next = fmt::format("its names are {}", list_names(names, kNamesShown))});
+  }
 }
 
 /// "module." where the file's names are the model's behind that; "" where they are not.
@@ -187,6 +209,7 @@ void check(const WeightsMatch& match, const Model& model, const std::vector<Want
 
 WeightsMatch match_weights(const Model& model, const TensorMap& file, const MatchOptions& options, const std::string& source) {
   const std::vector<Wanted> wanted = wanted_tensors(model);
+  check_skip(wanted, model, options.skip);
   Matcher matcher(file, options, source);
   for (const Wanted& entry : wanted) matcher.match(entry);
   matcher.finish();

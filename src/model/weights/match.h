@@ -19,12 +19,14 @@ struct MatchOptions {
   /// What the file puts before the model's names: "module." (DistributedDataParallel), "transformer.". Tensors without it are
   /// unexpected.
   std::string prefix = {};
+  /// Entries of the file that are no tensors (Weights::not_tensors), so that those the model wants are not called missing.
+  std::vector<std::string> not_tensors = {};
 };
 
 /// A tensor of the model that the file has in a form that does not fit.
 struct Mismatch {
   std::string name;
-  std::string in_file, in_model;  ///< "[1000, 512]", "[10, 512]"; with the dtype where that is at fault
+  std::string in_file, in_model;  ///< "[1000, 512]", "[10, 512]"; with the dtype where that is at fault; "no tensor"
 };
 
 /// Names are the model's, but for `unexpected` and `derived`: these are the file's.
@@ -47,7 +49,7 @@ struct WeightsMatch {
 /// - A tied parameter (several layers declare it: "wte.weight" in the layers "wte" and "lm_head") may be in the file under its name
 ///   or as the layer's own ("lm_head.weight"); where it is under both, they must be equal.
 ///
-/// User errors, in one line that begins with `source` (the file): copies of a tied parameter that differ; under strict whatever
+/// User errors: a name to skip with which no name of the model begins. In one line that begins with `source` (the file): copies of a tied parameter that differ; under strict whatever
 /// is_complete() denies; under partial a file of which nothing matches.
 WeightsMatch match_weights(const Model& model, const TensorMap& file, const MatchOptions& options, const std::string& source);
 

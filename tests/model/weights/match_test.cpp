@@ -109,6 +109,21 @@ TEST(MatchWeights, SkippedPrefixesAreLeftAloneUnderEitherRule) {
   EXPECT_THAT(render(match, model, "x"), HasSubstr("2 left at their initial values, as asked (fc2.weight, fc2.bias)"));
 }
 
+TEST(MatchWeights, WhatIsToBeSkippedMustBeThere) {
+  const std::string error = user_error([] { match_weights(small_model(), small_weights(), {.skip = {"fc2.", "head."}}, "x.pt"); });
+  EXPECT_THAT(error, AllOf(HasSubstr("weights_skip"), HasSubstr("\"head.\""), HasSubstr("fc1.weight")));
+}
+
+TEST(MatchWeights, WhatIsNoTensorIsNotCalledMissing) {
+  TensorMap file = small_weights();
+  file.erase("fc1.bias");
+  MatchOptions options{.not_tensors = {"epoch", "fc1.bias"}};
+  const std::string error = user_error([&] { match_weights(small_model(), file, options, "x.pt"); });
+  EXPECT_THAT(error, AllOf(HasSubstr("fc1.bias is no tensor, here [5]"), ::testing::Not(HasSubstr("missing"))));
+  options.rule = kPartial;
+  EXPECT_EQ(match_weights(small_model(), file, options, "x.pt").mismatched.size(), 1u);
+}
+
 TEST(MatchWeights, AFileOfAnotherModelIsRefusedEvenInPart) {
   const TensorMap file{{"conv.weight", at::randn({2})}};
   EXPECT_THAT(user_error([&] { match_weights(small_model(), file, {.rule = kPartial}, "x.pt"); }),
