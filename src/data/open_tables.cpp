@@ -244,6 +244,9 @@ TaskData open_tensors(const DataSpec& spec) {
                .next = "samples of both must have one shape"});
   const int64_t classes = classes_of(spec, learning, train, test);
   check_classes(classes, "classes", spec.train_files.back());
+  if (learning == LearningTask::classification && classes < 2)
+    fail_user({.where = spec.train_files.back().string(), .what = fmt::format("{} class", classes),
+               .why = "a classification tells at least two apart", .next = "check the targets, or state classes or the task"});
   check_classes(vocabulary, "tokens", spec.train_files.front());
   auto learned = make_set(train, learning, classes, vocabulary, spec.train_files.back());
   auto tested = make_set(test, learning, classes, vocabulary, spec.test_files.back());

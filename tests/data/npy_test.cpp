@@ -188,6 +188,11 @@ TEST_F(OpenTensors, NamesWhatDoesNotFit) {
   DataSpec one = spec("x.npy", "three.npy");
   one.train_files.pop_back();
   EXPECT_THAT(error_of([&] { open_data(one); }), AllOf(HasSubstr("data.train: 1 files"), HasSubstr("two .npy")));
+  write("same.npy", "<i4", "(4,)", bytes_of<int32_t>({0, 0, 0, 0}));
+  EXPECT_THAT(error_of([&] { open_data(spec("x.npy", "same.npy")); }), AllOf(HasSubstr("same.npy: 1 class"), HasSubstr("at least two")));
+  DataSpec stated = spec("x.npy", "same.npy");
+  stated.tensors.classes = 2;
+  EXPECT_EQ(open_data(stated).train->classes(), 2);
   DataSpec task = spec("x.npy", "x.npy");
   task.tensors.task = LearningTask::classification;
   EXPECT_THAT(error_of([&] { open_data(task); }), AllOf(HasSubstr("targets of shape [4, 3]"), HasSubstr("classification takes [n]")));
