@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "base/error.h"
@@ -73,6 +74,14 @@ bool is_written_as_number(std::string_view text) {
   return error != std::errc::invalid_argument && end == text.data() + text.size();
 }
 
+/// `value`, which training keeps in float32. Throws BadRow where it has no place there.
+double checked_for_float(double value, const CsvTable& table, int64_t row, int64_t column) {
+  if (std::abs(value) <= double{std::numeric_limits<float>::max()}) return value;
+  throw BadRow{{.where = table.position(row, column), .what = fmt::format("\"{}\"", table.field(row, column)),
+                .why = fmt::format("the number of column \"{}\" exceeds float32", table.names()[static_cast<size_t>(column)]),
+                .next = "correct it, scale the column (of targets: data.target_unit), or leave such rows out: data.on_error = \"skip\""}};
+}
+
 ColumnKind kind_of(const CsvTable& table, Rows rows, int64_t column, const TableOptions& options) {
   const auto stated = options.kinds.find(table.names()[static_cast<size_t>(column)]);
   if (stated != options.kinds.end()) return stated->second;
@@ -118,6 +127,9 @@ void fit_numbers(FittedColumn& fitted, const CsvTable& table, Rows rows, int64_t
   for (const double v : values) squares += (v - fitted.mean) * (v - fitted.mean);
   squares += static_cast<double>(missing) * (fitted.median - fitted.mean) * (fitted.median - fitted.mean);
   fitted.deviation = std::sqrt(squares / count);
+  if (!std::isfinite(fitted.deviation))
+    fail_user({.where = fmt::format("{}, column \"{}\"", table.file(), fitted.name), .what = "numbers too large to measure",
+               .why = "their squares exceed what a number can be", .next = "scale the column, or leave it out"});
   // rounding leaves a constant column a deviation that is not quite 0
   if (!(fitted.deviation > 1e-12 * std::abs(fitted.mean))) fitted.deviation = 1;
 }
@@ -162,7 +174,7 @@ void encode_field(const FittedColumn& fitted, const CsvTable& table, int64_t row
   const bool missing = table.is_missing(row, column);
   if (fitted.kind == ColumnKind::numeric) {
     const double value = missing ? fitted.median : number_at(table, row, column);
-    features[0] = static_cast<float>((value - fitted.mean) / fitted.deviation);
+    features[0] = static_cast<float>(checked_for_float((value - fitted.mean) / fitted.deviation, table, row, column));
     if (missing && fitted.has_missing) features[1] = 1;
     return;
   }
@@ -212,7 +224,10 @@ TableEncoder::TableEncoder(const CsvTable& training, std::span<const int64_t> ro
   const int64_t target = options_.target.empty() ? training.columns() - 1 : column_named(training, options_.target, "data.target");
   target_ = training.names()[static_cast<size_t>(target)];
   for (const auto& [name, kind] : options_.kinds) column_named(training, name, "data.columns");
-  for (const std::string& name : options_.left_out) column_named(training, name, "data.leave_out");
+  for (const std::string& name : options_.left_out)
+    if (column_named(training, name, "data.leave_out") == target)
+      fail_user({.where = "data.leave_out", .what = fmt::format("\"{}\"", name), .why = "it is the target",
+                 .next = "name other columns, or choose another target"});
   const auto suggested = [&] {
     return kind_of(training, rows, target, options_) == ColumnKind::numeric ? LearningTask::regression : LearningTask::classification;
   };
@@ -254,7 +269,8 @@ std::vector<int64_t> TableEncoder::places_in(const CsvTable& table) const {
 /// Throws BadRow.
 double TableEncoder::target_at(const CsvTable& table, int64_t row, int64_t column) const {
   check_target_present(table, row, column);
-  if (task_ == LearningTask::regression) return number_at(table, row, column) / options_.target_unit;
+  if (task_ == LearningTask::regression)
+    return checked_for_float(number_at(table, row, column) / options_.target_unit, table, row, column);
   const std::string_view label = label_at(table, row, column, options_.label_tail);
   const auto place = std::lower_bound(labels_.begin(), labels_.end(), label);
   if (place == labels_.end() || *place != label)

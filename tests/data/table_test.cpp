@@ -87,6 +87,9 @@ TEST(TableEncoder, RefusesTablesThatCannotBeLearnedFrom) {
   EXPECT_THAT(error_of([] { learn(parse_csv("x,y\n1,a\n2,a\n", "t.csv")); }), HasSubstr("1 different labels"));
   EXPECT_THAT(error_of([] { learn(parse_csv("x,y\n1,1\nred,2\n", "t.csv"), {.kinds = {{"x", ColumnKind::numeric}}}); }),
               AllOf(HasSubstr("t.csv:3:1"), HasSubstr("\"red\""), HasSubstr("holds numbers")));
+  EXPECT_THAT(error_of([] { learn(parse_csv("x,y\n1e200,1\n2,2\n", "t.csv")); }), AllOf(HasSubstr("column \"x\""), HasSubstr("too large")));
+  EXPECT_THAT(error_of([] { learn(parse_csv("x,y\n1,1\n2,2\n", "t.csv"), {.target = "y", .left_out = {"y"}}); }),
+              AllOf(HasSubstr("data.leave_out"), HasSubstr("\"y\""), HasSubstr("the target")));
   std::string many = "x,y\n";
   for (int i = 0; i <= TableEncoder::kMaxCategories; ++i) many += "name" + std::to_string(i) + ",1\n";
   EXPECT_THAT(error_of([&] { learn(parse_csv(many, "t.csv")); }), HasSubstr("more than 1000 different values"));
@@ -134,6 +137,11 @@ TEST(TableEncoder, NamesOrSkipsRowsThatDoNotFit) {
   EXPECT_THAT(error_of(encode(1)), AllOf(HasSubstr("test.csv:3:1"), HasSubstr("\"low\"")));
   EXPECT_THAT(error_of(encode(2)), AllOf(HasSubstr("test.csv:4:3"), HasSubstr("label \"c\"")));
   EXPECT_THAT(error_of(encode(3)), AllOf(HasSubstr("test.csv:5:3"), HasSubstr("no target")));
+  const CsvTable numbers = parse_csv("x,y\n1,1\n2,1e200\n1e60,3\n", "numbers.csv");
+  const TableEncoder values = learn(parse_csv("x,y\n1,1\n2,2\n", "train.csv"));
+  EXPECT_THAT(error_of([&] { values.encode(numbers, std::vector<int64_t>{1}); }),
+              AllOf(HasSubstr("numbers.csv:3:3"), HasSubstr("\"1e200\""), HasSubstr("float32")));
+  EXPECT_THAT(error_of([&] { values.encode(numbers, std::vector<int64_t>{2}); }), HasSubstr("numbers.csv:4:1"));
   const auto encoded = learn(train, {.on_error = OnError::skip}).encode(test, rows_of(test));
   EXPECT_EQ(encoded.skipped, 3);
   EXPECT_EQ(encoded.data.size(0), 1);
