@@ -1,10 +1,12 @@
 #include "train/experiment.h"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/config.h"
 #include "base/error.h"
@@ -262,10 +264,21 @@ void check_padding(const Experiment& e, const Dataset& set) {
              .next = "leave it out"});
 }
 
+/// Of regression, about where the targets lie: the mean of the first ones.
+std::vector<double> target_offsets(const Dataset& set) {
+  constexpr int64_t kSome = 64;
+  if (set.task() != LearningTask::regression || set.size() == 0) return {};
+  std::vector<int64_t> first(size_t(std::min(kSome, set.size())));
+  std::iota(first.begin(), first.end(), 0);
+  const at::Tensor means = set.get(first, {}).target.to(at::kDouble).reshape({int64_t(first.size()), -1}).mean(0);
+  return {means.data_ptr<double>(), means.data_ptr<double>() + means.numel()};
+}
+
 /// What the model is built for, in the zoo's words.
 ModelSpec spec_of(const Experiment& e, const Dataset& set) {
-  return {e.model_name, set.sample_shape(), set.classes(), e.model_options, set.task(), set.target_shape(), set.vocabulary(),
-          e.label_smoothing};
+  return {.name = e.model_name, .sample_shape = set.sample_shape(), .classes = set.classes(), .options = e.model_options,
+          .task = set.task(), .target_shape = set.target_shape(), .vocabulary = set.vocabulary(), .label_smoothing = e.label_smoothing,
+          .target_offsets = target_offsets(set)};
 }
 
 }  // namespace

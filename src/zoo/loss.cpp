@@ -27,7 +27,7 @@ NodeId add_loss(ModelBuilder& builder, NodeId output, NodeId target, const Model
   check_label_smoothing(spec);
   switch (spec.task) {
     case LearningTask::segmentation: return builder.layer<PixelCrossEntropy>({output, target}, kName);
-    case LearningTask::regression: return builder.layer<MeanSquaredError>({output, target}, kName);
+    case LearningTask::regression: return builder.layer<MeanSquaredError>({output, target}, kName, spec.target_offsets);
     case LearningTask::classification:
     case LearningTask::language:
     case LearningTask::translation: break;

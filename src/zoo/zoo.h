@@ -25,6 +25,7 @@ struct ModelSpec {
   /// Positions of a target with all its padding, where this model is for samples with less; 0: target_shape's. Losses that divide by
   /// positions divide by these, so that padding makes no difference.
   int64_t padded_positions = 0;
+  std::vector<double> target_offsets = {};  ///< regression: see MeanSquaredError; makes no difference but to rounding
 };
 
 /// mlp            options hidden (256), depth (2: hidden layers)

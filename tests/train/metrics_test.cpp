@@ -146,6 +146,16 @@ TEST_F(Metrics, Regression) {
   EXPECT_TRUE(std::isnan(value(constant, "r2"))) << "there is nothing to explain";
 }
 
+/// Targets a million from zero with a deviation of 1, of which float32 keeps four bits after the point.
+TEST_F(Metrics, RegressionFarFromZero) {
+  SCOPED_TRACE(fmt::format("seed {}", seed_));
+  const at::Tensor target = (at::randn({3000, 1}) + 1e6), output = target + 0.5 * at::randn({3000, 1});
+  const at::Tensor t = target.to(at::kDouble), error = output.to(at::kDouble) - t;
+  const double expected = 1 - error.square().sum().item<double>() / (t - t.mean()).square().sum().item<double>();
+  const double found = value(evaluation_metrics(LearningTask::regression, sums_of(MeanSquaredError("loss", {1e6 - 0.3}), output, target)), "r2");
+  EXPECT_NEAR(found, expected, 1e-9);
+}
+
 TEST_F(Metrics, OfNoSamplesThereAreNone) {
   for (LearningTask task : {LearningTask::classification, LearningTask::segmentation, LearningTask::language, LearningTask::regression})
     EXPECT_TRUE(evaluation_metrics(task, {}).empty());

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -17,20 +18,23 @@ int64_t values_of(const LayerCall& call, int64_t local) {
   return by_value ? local * call.tensor_degree : local;
 }
 
-void report_sums(LayerCall& call, const at::Tensor& error, const at::Tensor& target) {
-  const at::Tensor e = error.to(at::kDouble), t = target.to(at::kDouble), squares = e.square().sum(0);
+}  // namespace
+
+MeanSquaredError::MeanSquaredError(std::string name, std::vector<double> offsets) : Layer(std::move(name)), offsets_(std::move(offsets)) {}
+
+void MeanSquaredError::report_sums(LayerCall& call, const at::Tensor& error, const at::Tensor& target) const {
+  const at::Tensor e = error.to(at::kDouble), squares = e.square().sum(0);
   call.report("squared_error", squares.sum().item<double>());
   call.report("absolute_error", e.abs().sum().item<double>());
-  const at::Tensor sums = t.sum(0), target_squares = t.square().sum(0);
   const int64_t local = e.size(1), first = values_of(call, local) == local ? 0 : local * call.tensor_index;
   for (int64_t j = 0; j < local; ++j) {
+    const double offset = offsets_.empty() ? 0 : offsets_[size_t(first + j)];
+    const at::Tensor t = target.select(1, j).to(at::kDouble) - offset;
     call.report(fmt::format("squared_error.{}", first + j), squares.data_ptr<double>()[j]);
-    call.report(fmt::format("target.{}", first + j), sums.data_ptr<double>()[j]);
-    call.report(fmt::format("target_square.{}", first + j), target_squares.data_ptr<double>()[j]);
+    call.report(fmt::format("target.{}", first + j), t.sum().item<double>());
+    call.report(fmt::format("target_square.{}", first + j), t.square().sum().item<double>());
   }
 }
-
-}  // namespace
 
 Shape MeanSquaredError::output_shape(std::span<const Shape> inputs) const {
   expect_inputs(*this, inputs, 2);
@@ -38,6 +42,7 @@ Shape MeanSquaredError::output_shape(std::span<const Shape> inputs) const {
   if (inputs[0] != inputs[1])
     fail_shape(*this, fmt::format("target sample shape {} for outputs {}", to_string(inputs[1]), to_string(inputs[0])),
                "both must be equal", "give the model as many outputs as the dataset has targets");
+  check_internal(offsets_.empty() || int64_t(offsets_.size()) == inputs[1][0], "every value of a target has an offset");
   return {};
 }
 

@@ -13,12 +13,14 @@ namespace trireme {
 ///
 /// Reports sums over samples and values of "squared_error" and "absolute_error" (RMSE and MAE are their means), and for each value j
 /// "squared_error.<j>", "target.<j>" and "target_square.<j>", from which
-/// R2 = 1 - squared_error / (target_square - target^2 / samples).
+/// R2 = 1 - squared_error / (target_square - target^2 / samples). The latter two are about offset <j>: near the targets' mean it
+/// leaves them digits that the difference would cancel, and R2 is the same about any.
 ///
 /// Split by "channels", its values: the output is then a sum.
 class MeanSquaredError : public Layer {
  public:
-  using Layer::Layer;
+  /// `offsets`: one for each value of a sample, or none for zeros.
+  explicit MeanSquaredError(std::string name, std::vector<double> offsets = {});
 
   std::string_view kind() const override { return "mean_squared_error"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
@@ -26,6 +28,11 @@ class MeanSquaredError : public Layer {
   double forward_flops(std::span<const Shape> inputs) const override;
   at::Tensor forward(LayerCall& call, std::span<const at::Tensor> inputs) const override;
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
+
+ private:
+  void report_sums(LayerCall& call, const at::Tensor& error, const at::Tensor& target) const;
+
+  std::vector<double> offsets_;
 };
 
 }  // namespace trireme
