@@ -86,6 +86,7 @@ TEST(Transformer, OptionsCarryTheFieldsNames) {
   EXPECT_THAT(option_names("embedding_sequence", 4), ElementsAre("replicate", "vocabulary", "hidden", "sequence"));
   EXPECT_THAT(option_names("embedding", 8), ElementsAre("replicate", "vocabulary", "hidden"));
   EXPECT_THAT(option_names("position_embedding", 4), ElementsAre("replicate", "sequence", "hidden"));
+  EXPECT_THAT(option_names("position_embedding_table", 4), ElementsAre("replicate", "sequence", "hidden"));
   EXPECT_THAT(option_names("layer_norm", 4), ElementsAre("replicate", "sequence"));
   EXPECT_THAT(option_names("group_norm", 8), ElementsAre("replicate", "channels"));
   EXPECT_THAT(option_names("attention", 4), ElementsAre("replicate", "heads", "sequence"));

@@ -67,7 +67,7 @@ class Padding : public ::testing::TestWithParam<std::string> {
     experiment.model_options = {{"layers", translates ? 3 : 2}, {"width", 8}, {"probability", 0}};
     if (!translates) {
       experiment.model_options["heads"] = 4;
-      experiment.model_options["positions"] = 20;
+      experiment.model_options["positions"] = kLength;  // as many as the longest sentences have: shorter ones have part of the table
     }
     experiment.optimizer.learning_rate = 0.05;
     experiment.optimizer.momentum = 0.9;

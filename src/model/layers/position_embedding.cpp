@@ -6,6 +6,14 @@
 #include "model/layers/common.h"
 
 namespace trireme {
+namespace {
+
+/// The position at which the worker's `local` ones begin.
+int64_t first_position(const LayerCall& call, int64_t local) {
+  return call.option && call.option->name == "sequence" ? local * call.tensor_index : 0;
+}
+
+}  // namespace
 
 PositionEmbedding::PositionEmbedding(std::string name, int64_t positions, int64_t width, double deviation, PositionEmbeddingOptions options)
     : Layer(std::move(name)), positions_(positions), width_(width), deviation_(deviation), options_(std::move(options)) {
@@ -29,31 +37,33 @@ Shape PositionEmbedding::output_shape(std::span<const Shape> inputs) const {
 std::vector<ShardingOption> PositionEmbedding::sharding_options(std::span<const Shape> inputs, int degree) const {
   std::vector<ShardingOption> options{replicate_option(1, 1)};
   if (degree == 1) return options;
-  auto split = [&](const char* name, int dim) {
-    const std::vector<Placement> values{Placement::shard(dim + 1)}, parameters{Placement::shard(dim + options_.batch_dim)};
+  auto split = [&](const char* name, int dim, const Placement& parameter, const Placement& gradient) {
+    const std::vector<Placement> values{Placement::shard(dim)};
     options.push_back({.name = name, .inputs = values, .output = values[0], .input_gradients = values,
-                       .parameters = parameters, .parameter_gradients = parameters, .divides_work = true});
+                       .parameters = {parameter}, .parameter_gradients = {gradient}, .divides_work = true});
   };
-  if (inputs[0][0] == positions_ && positions_ % degree == 0) split("sequence", 0);
-  if (width_ % degree == 0) split("hidden", 1);
+  if (inputs[0][0] % degree == 0) split("sequence", 1, Placement::replicate(), Placement::partial());
+  const Placement columns = Placement::shard(1 + options_.batch_dim);
+  if (width_ % degree == 0) split("hidden", 2, columns, columns);
   return options;
 }
 
 double PositionEmbedding::forward_flops(std::span<const Shape> inputs) const { return double(element_count(inputs[0])); }
 
 at::Tensor PositionEmbedding::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
-  return at::add(inputs[0], table(call.parameter(0)).narrow(0, 0, inputs[0].size(1)));
+  const int64_t local = inputs[0].size(1);
+  return at::add(inputs[0], table(call.parameter(0)).narrow(0, first_position(call, local), local));
 }
 
-/// `gradient` [positions of the sequence, width]; those after it have none.
-void PositionEmbedding::add_table_gradient(LayerCall& call, const at::Tensor& gradient) const {
+/// `gradient` [positions from `first` on, width]; the others have none.
+void PositionEmbedding::add_table_gradient(LayerCall& call, const at::Tensor& gradient, int64_t first) const {
   const LayerCall::GradientTarget target = call.gradient_target(0);
   if (!target.accumulate) target.tensor.zero_();
-  table(target.tensor).narrow(0, 0, gradient.size(0)).add_(gradient);
+  table(target.tensor).narrow(0, first, gradient.size(0)).add_(gradient);
 }
 
 std::vector<at::Tensor> PositionEmbedding::backward(LayerCall& call, const at::Tensor& output_gradient) const {
-  if (call.wants_gradient(0)) add_table_gradient(call, output_gradient.sum(0));
+  if (call.wants_gradient(0)) add_table_gradient(call, output_gradient.sum(0), first_position(call, output_gradient.size(1)));
   return {call.wants_input_gradient(0) ? output_gradient : at::Tensor()};
 }
 

@@ -15,7 +15,8 @@ struct PositionEmbeddingOptions {
 
 /// y[n, t, :] = x[n, t, :] + weight[t, :]. Parameter weight [positions, width], normal(0, deviation). Sequences may be shorter: the
 /// last positions then stay as they are.
-/// Split by "sequence" (each worker its positions; only where there is one for each row of the weight) or by "hidden".
+/// Split by "sequence" (each worker its positions; the weight is whole, for samples of another length have other positions there) or
+/// by "hidden".
 class PositionEmbedding : public Layer {
  public:
   PositionEmbedding(std::string name, int64_t positions, int64_t width, double deviation = 0.02,
@@ -33,7 +34,7 @@ class PositionEmbedding : public Layer {
  private:
   /// The parameter as [positions, width].
   at::Tensor table(const at::Tensor& parameter) const { return options_.batch_dim ? parameter.squeeze(0) : parameter; }
-  void add_table_gradient(LayerCall& call, const at::Tensor& gradient) const;
+  void add_table_gradient(LayerCall& call, const at::Tensor& gradient, int64_t first) const;
 
   int64_t positions_, width_;
   double deviation_;
