@@ -293,6 +293,19 @@ void add_warnings(const Plan& plan, const Model& model, const Experiment& experi
         fmt::format("batch_norm = \"{}\" takes statistics per data shard: the curve differs from a single device's", name_of(experiment.batch_norm)));
 }
 
+/// Settings that do less than they say.
+void add_length_warnings(const Run& run, RunResult& result) {
+  const int64_t samples = run.data.train->size();
+  if (run.experiment.batch > samples)
+    result.warnings.emplace_back(
+        fmt::format("batch = {} is more than the {} training samples: a step takes them all", run.experiment.batch, samples));
+  const Length& warmup = run.experiment.schedule.warmup;
+  const int64_t rising = warmup.count > 0 ? steps_of(warmup, run.sampler().steps_per_epoch()) : 0;
+  if (rising > run.steps)
+    result.warnings.emplace_back(fmt::format("the warm-up of {} steps is longer than the run of {}: learning_rate is never reached",
+                                             rising, run.steps));
+}
+
 }  // namespace
 
 RunResult train(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
@@ -308,6 +321,7 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   add_warnings(plan, model, experiment, result);
 
   auto run = std::make_shared<Run>(experiment, model, data, plan);
+  add_length_warnings(*run, result);
   if (plan.stages.size() > 1 || plan.micro_batches > 1) result.schedule = short_picture(run->training, model);
   for (int d = 0; d < plan.devices; ++d) {
     set_memory_limit(d, experiment.device_memory);

@@ -201,6 +201,18 @@ TEST_F(Training, DivergedInItsLastStepFails) {
   EXPECT_FALSE(r.to_target);
 }
 
+TEST_F(Training, WarnsOfSettingsThatDoLessThanTheySay) {
+  const auto warnings = [&] { return run("single", 1).warnings; };
+  experiment.length = {4, Length::Unit::steps};
+  experiment.schedule.warmup = {4, Length::Unit::steps};
+  EXPECT_TRUE(warnings().empty());
+  experiment.schedule.warmup = {1, Length::Unit::epochs};
+  EXPECT_THAT(warnings(), ::testing::ElementsAre(HasSubstr("warm-up of 11 steps is longer than the run of 4")));
+  experiment.schedule.warmup = {0, Length::Unit::steps};
+  experiment.batch = 211;
+  EXPECT_THAT(warnings(), ::testing::ElementsAre(HasSubstr("batch = 211 is more than the 210 training samples")));
+}
+
 TEST_F(Training, AnObserverThatThrowsEndsTheWorkers) {
   struct Full : TrainObserver {
     void on_step(const StepReport& report) override {
