@@ -1,6 +1,7 @@
 #include "base/config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <sstream>
@@ -28,10 +29,27 @@ std::string join_path(const std::string& table, std::string_view key) {
   return table.empty() ? std::string(key) : table + "." + std::string(key);
 }
 
-std::string shown(const toml::node& node) {
+/// With the fewest digits that are this number: 0.1, not 0.10000000000000001.
+std::string shortest(double value) {
+  std::string text = fmt::format("{}", value);
+  return text.find_first_not_of("-0123456789") == text.npos ? text + ".0" : text;
+}
+
+std::string written(const toml::node& node) {
+  if (const auto number = node.value_exact<double>()) return shortest(*number);
   std::ostringstream text;
-  node.visit([&](const auto& value) { text << value; });
-  std::string line = text.str();
+  if (const auto* array = node.as_array()) {
+    text << "[";
+    for (const toml::node& element : *array) text << (&element == array->get(0) ? " " : ", ") << written(element);
+    text << " ]";
+  } else {
+    node.visit([&](const auto& value) { text << value; });
+  }
+  return text.str();
+}
+
+std::string shown(const toml::node& node) {
+  std::string line = written(node);
   std::replace(line.begin(), line.end(), '\n', ' ');
   constexpr size_t kLongest = 60;
   if (line.size() > kLongest) line = line.substr(0, kLongest) + "...";
@@ -88,6 +106,36 @@ struct Leaf {
   std::string path;
   std::string key;
 };
+
+std::string last_name(const std::string& path) { return path.substr(path.rfind('.') + 1); }  // npos + 1 is 0
+std::string table_of(const std::string& path) { return path.substr(0, path.size() - last_name(path).size()); }
+
+/// "lr" for "optimizer.learning_rate".
+std::string initials_of(const std::string& path) {
+  std::string initials, name = "_" + last_name(path);
+  for (size_t i = 0; i + 1 < name.size(); ++i)
+    if (name[i] == '_') initials += name[i + 1];
+  return initials;
+}
+
+/// The known key that `path` may stand for; "" where there is none. A table is none.
+std::string nearest_key(const std::string& path, const std::set<std::string>& known) {
+  std::vector<std::string> keys, names_there;
+  std::string in_other_table, abbreviated;
+  for (const std::string& candidate : known) {
+    const auto after = known.lower_bound(candidate + ".");
+    if (after != known.end() && after->starts_with(candidate + ".")) continue;  // a table
+    keys.push_back(candidate);
+    const bool is_nearer = in_other_table.empty() || edit_distance(candidate, path) < edit_distance(in_other_table, path);
+    if (last_name(candidate) == last_name(path) && is_nearer) in_other_table = candidate;
+    if (table_of(candidate) != table_of(path)) continue;
+    names_there.push_back(last_name(candidate));
+    if (initials_of(candidate) == last_name(path)) abbreviated = candidate;
+  }
+  if (!in_other_table.empty()) return in_other_table;
+  if (const std::string near = closest_match(last_name(path), names_there); !near.empty()) return table_of(path) + near;
+  return abbreviated.empty() && names_there.empty() ? closest_match(path, keys) : abbreviated;
+}
 
 void collect_leaves(const toml::node& node, const std::string& path, const std::string& key,
                     std::vector<Leaf>& leaves) {
@@ -290,6 +338,7 @@ double ConfigTable::require_double(std::string_view key, double at_least) const 
   Reader reader(*this, key);
   reader.require();
   auto value = reader.value<double>(kDouble);
+  if (std::isnan(value)) fail(key, "it must be a number", "write one, for example 0.1");
   if (!(value >= at_least)) fail(key, fmt::format("it must be at least {}", at_least), "choose a larger value");
   return value;
 }
@@ -406,17 +455,10 @@ void ConfigTable::finish() const {
   if (unknown.empty()) return;
 
   const ConfigTable top(document_, "");
-  const std::vector<std::string> known(document_->known.begin(), document_->known.end());
   std::string others;
   for (size_t i = 1; i < unknown.size(); ++i) others += (i == 1 ? " (also unknown: " : ", ") + unknown[i].path;
   if (!others.empty()) others += ")";
-  std::string near;
-  for (const std::string& candidate : known) {  // the right key in the wrong table
-    if (candidate.substr(candidate.rfind('.') + 1) != unknown.front().key) continue;
-    const auto distance = [&](const std::string& path) { return edit_distance(path, unknown.front().path); };
-    if (near.empty() || distance(candidate) < distance(near)) near = candidate;
-  }
-  if (near.empty()) near = closest_match(unknown.front().path, known);
+  const std::string near = nearest_key(unknown.front().path, document_->known);
   fail_user({.where = top.where(unknown.front().path),
              .what = "unknown key" + others,
              .why = "nothing reads it",

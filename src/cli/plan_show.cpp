@@ -38,13 +38,13 @@ Model model_of_file(const std::string& file) {
              "name the experiment too: trireme plan show PLAN EXPERIMENT"});
 }
 
-Model model_without_experiment(const PlanShowOptions& options) {
+ImportedModel model_without_experiment(const PlanShowOptions& options) {
   if (!options.experiment.set.empty())
     fail_user({"--set", options.experiment.set.front(), "there is no experiment whose key it could override", "name one"});
-  if (is_plan_file(options.plan) && options.model.empty()) return model_of_file(options.plan);
+  if (is_plan_file(options.plan) && options.model.empty()) return {.model = model_of_file(options.plan)};
   if (options.model.empty())
     fail_user({"plan show", options.plan, "a strategy becomes a plan for some model only", "name an experiment, or a model with --model"});
-  return model_of_options(options, options.model).model;
+  return model_of_options(options, options.model);
 }
 
 /// A plan says how much it divides a batch, not how large the batch is.
@@ -127,8 +127,11 @@ int run_plan_show(const PlanShowOptions& options) {
   check_plan_name(options.plan, "plan show");
   Experiment experiment;
   std::optional<Model> model;
+  std::vector<std::string> notes;
   if (options.experiment.experiment.empty()) {
-    model = model_without_experiment(options);
+    ImportedModel known = model_without_experiment(options);
+    notes = std::move(known.notes);
+    model = std::move(known.model);
     experiment.devices = {2};
     experiment.batch = std::max(experiment.batch, least_batch(options, *model));
   } else {
@@ -139,6 +142,7 @@ int run_plan_show(const PlanShowOptions& options) {
   const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, *model, /*to_run=*/false);
   if (options.worker >= plan.devices)
     fail_user({"--worker", std::to_string(options.worker), fmt::format("the plan's workers are 0..{}", plan.devices - 1), ""});
+  for (const std::string& note : notes) std::cout << "note: " << note << "\n";
   std::cout << plan_in_words(plan, *model);
   if (!options.program && options.worker < 0) return 0;
   const Program program = compile(*model, plan, compile_options(experiment, true));

@@ -74,7 +74,11 @@ std::vector<Model> usual_models(const std::string& name) {
 ImportedModel model_of_options(const PlanShowOptions& options, const std::string& name) {
   if (names_script_file(name)) return model_of_file(options, name);
   check_name(name);
-  if (options.sample.empty()) return {.model = std::move(usual_models(name).front())};
+  if (options.sample.empty()) {
+    ImportedModel usual{.model = std::move(usual_models(name).front())};
+    usual.notes.push_back(fmt::format("samples of {} are assumed; --sample states others", to_string(usual.model.node(0).sample_shape)));
+    return usual;
+  }
   constexpr int64_t kImageNetClasses = 1000;
   return {.model = make_model({name, options.sample, options.vocabulary > 0 ? options.vocabulary : kImageNetClasses, {}})};
 }

@@ -13,7 +13,8 @@ namespace trireme {
 /// takes; at least one.
 std::vector<Model> usual_models(const std::string& name);
 
-/// The model `name`, of the zoo or in a file, for the samples that the options say; a zoo's is without initial values and notes.
+/// The model `name`, of the zoo or in a file, for the samples that the options say; a zoo's is without initial values.
+/// A note says for which samples a zoo's model is where the options say none.
 /// Errors (user): no such model, a file without --sample, as import_model.
 ImportedModel model_of_options(const PlanShowOptions& options, const std::string& name);
 

@@ -34,8 +34,8 @@ void parse_cifar(std::span<const uint8_t> bytes, const std::filesystem::path& fi
   if (bytes.empty()) fail_file(file, format, "an empty file", "");
   if (bytes.size() % record != 0)
     fail_file(file, format, fmt::format("{} bytes", bytes.size()),
-              fmt::format("a {} file is a whole number of records of {} bytes, {} bytes are over", format.title, record,
-                          bytes.size() % record));
+              fmt::format("a {} file is a whole number of records of {} bytes, {} over", format.title, record,
+                          bytes.size() % record == 1 ? "1 byte is" : fmt::format("{} bytes are", bytes.size() % record)));
   images.channels = 3;
   images.height = images.width = kCifarSide;
   const size_t records = bytes.size() / record, area = static_cast<size_t>(kCifarSide * kCifarSide);

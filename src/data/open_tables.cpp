@@ -37,7 +37,9 @@ std::vector<int64_t> all_rows(const CsvTable& table) {
   return rows;
 }
 
-std::string counted(int64_t n, const char* what) { return n == 0 ? "" : fmt::format(", {} {}", with_commas(n), what); }
+std::string counted(int64_t n, const char* singular, const char* what) {
+  return n == 0 ? "" : fmt::format(", {}{}", count_of(n, singular), what);
+}
 
 TaskData make_tables(TableSplit train, TableSplit test, const TableOptions& options, const std::string& title) {
   const auto whole_train = static_cast<int64_t>(train.rows.size()), whole_test = static_cast<int64_t>(test.rows.size());
@@ -51,9 +53,9 @@ TaskData make_tables(TableSplit train, TableSplit test, const TableOptions& opti
                             used_part(static_cast<int64_t>(train.rows.size()), whole_train, static_cast<int64_t>(test.rows.size()),
                                       whole_test, "rows"));
   const bool one_table = &train.table == &test.table;
-  task.source += counted(train.table.skipped() + (one_table ? 0 : test.table.skipped()), "unreadable rows left out");
-  task.source += counted(learned.skipped + tested.skipped, "rows without sound values left out");
-  task.source += counted(tested.unknown_categories, "test values that no training row has");
+  task.source += counted(train.table.skipped() + (one_table ? 0 : test.table.skipped()), "unreadable row", " left out");
+  task.source += counted(learned.skipped + tested.skipped, "row", " without sound values left out");
+  task.source += counted(tested.unknown_categories, "test value", " that no training row has");
   task.train = std::make_shared<TensorDataset>(learned.data, learned.target, encoder.task(), encoder.classes());
   task.test = std::make_shared<TensorDataset>(tested.data, tested.target, encoder.task(), encoder.classes());
   return task;
@@ -66,7 +68,7 @@ TaskData open_one_table(const DataSpec& spec, const CsvTable& table, double test
                .next = "set a number between 0 and 1, or name a test file"});
   RowSplit split = split_rows(table.rows(), test_share);
   if (split.train.empty() || split.test.empty())
-    fail_user({.where = "data.test_share", .what = fmt::format("{} of {} rows", test_share, table.rows()),
+    fail_user({.where = "data.test_share", .what = fmt::format("{} of {}", test_share, count_of(table.rows(), "row")),
                .why = "both splits need a row", .next = "set another share, or name a test file"});
   return make_tables({table, std::move(split.train), spec.train_limit}, {table, std::move(split.test), spec.test_limit}, options, title);
 }
@@ -113,7 +115,7 @@ Arrays read_arrays(const std::vector<fs::path>& files, const char* key) {
   const bool one_each = files.size() == 2 && files[0].extension() == ".npy" && files[1].extension() == ".npy";
   if (one_each) return {read_npy(files[0]), read_npy(files[1])};
   if (files.size() != 1 || files[0].extension() == ".npy")
-    fail_user({.where = key, .what = fmt::format("{} files", files.size()), .why = "a split is data and target",
+    fail_user({.where = key, .what = count_of(int64_t(files.size()), "file"), .why = "a split is data and target",
                .next = "name one .npz, .pt or .safetensors, or two .npy: [\"data.npy\", \"target.npy\"]"});
   if (files[0].extension() != ".npz") return named_arrays(files[0], read_weights(files[0]).tensors);
   std::map<std::string, at::Tensor> arrays;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/source_words.h"
 #include "data/text_lines.h"
 
 namespace trireme {
@@ -26,7 +27,7 @@ void check_line(const TextLine& line, const std::filesystem::path& file) {
 ParallelText read_parallel_text(const std::filesystem::path& source, const std::filesystem::path& target, OnError on_error) {
   std::vector<TextLine> from = read_lines(source, "check the path"), to = read_lines(target, "check the path");
   if (from.size() != to.size())
-    fail_user({.where = target.string(), .what = fmt::format("{} lines", to.size()),
+    fail_user({.where = target.string(), .what = count_of(int64_t(to.size()), "line"),
                .why = fmt::format("{} has {}; line by line they are each other's translation", source.string(), from.size()),
                .next = "check that the files belong together"});
   ParallelText text;

@@ -114,6 +114,24 @@ TEST(Config, UnknownKeysAreReportedWithTheNearest) {
                [&] { c.finish(); });
 }
 
+TEST(Config, AKeyIsNeverTakenForItsTable) {
+  ConfigTable c = ConfigTable::from_string("", "x.toml");
+  c.override_with("optimizer.lr=0.1");
+  c.table("optimizer").get_double("learning_rate", 0);
+  c.table("optimizer").get_double("ema", 0);
+  expect_error(Blame::user, {"--set optimizer.lr=0.1", "did you mean \"optimizer.learning_rate\"?"}, [&] { c.finish(); });
+  ConfigTable d = ConfigTable::from_string("[optimizer]\nxyz = 1\n", "x.toml");
+  d.table("optimizer").get_double("ema", 0);
+  expect_error(Blame::user, {"optimizer.xyz", "remove it"}, [&] { d.finish(); });
+}
+
+TEST(Config, NumbersAreShownInFewDigits) {
+  const ConfigTable c = ConfigTable::from_string("rate = -0.1\nspeeds = [0.7, 1.0]\nnone = nan\n", "x.toml");
+  expect_error(Blame::user, {": -0.1: it must"}, [&] { c.get_double("rate", 0, 0); });
+  expect_error(Blame::user, {"[ 0.7, 1.0 ]"}, [&] { c.get_string("speeds", ""); });
+  expect_error(Blame::user, {"nan", "it must be a number"}, [&] { c.get_double("none", 0, 0); });
+}
+
 TEST(Config, UnknownKeyInTheWrongTableAndEmptyTables) {
   ConfigTable c = ConfigTable::from_string("[training]\nmomentum = 0.9\n", "x.toml");
   c.get_double("optimizer.momentum", 0);

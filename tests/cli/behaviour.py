@@ -212,6 +212,9 @@ class Train(CliTest):
         out, _ = self.trireme("plan", "show", "mlp", "--sample", "6", "--devices", "3", data=False)
         for words in ("mlp: ", "for a sample of [6]", "on a tensor axis of 3", "fc1", "linear", "split by", "replicate only, because"):
             self.assertIn(words, out)
+        for what in (["resnet18"], ["data", "--model", "resnet18"]):
+            out, _ = self.trireme("plan", "show", *what, data=False)
+            self.assertIn("note: samples of [3, 32, 32] are assumed", out)
         # a plan may be for more devices than this machine can run
         for model in ("unet", "bert", "gnmt", "inception-v3"):  # pixels, sentences, pairs of them, images of another size
             self.assertIn(f"model {model}", self.trireme("plan", "show", "single", "--model", model, data=False)[0])

@@ -60,7 +60,7 @@ TEST_F(Masks, BecomeClassesOfPixels) {
   EXPECT_TRUE(at::equal(samples.target, at::tensor({-1, -1, -1, 5, 5, 5, 0, 1, 2, 3, 10, -1}, at::kLong).view({2, 2, 3})));
   EXPECT_NEAR(samples.data[1][0][0][2].item<double>(), (60 / 255.0 - 0.485) / 0.229, 1e-5);
   EXPECT_EQ(open_data({.name = "camvid", .train_limit = 1, .path = folder_.path()}).source,
-            "CamVid, " + folder_.path().string() + ", 1 of 2 training images, 1 test images");
+            "CamVid, " + folder_.path().string() + ", 1 of 2 training images, 1 test image");
 }
 
 TEST_F(Masks, MayBePalettes) {

@@ -181,7 +181,7 @@ TEST(OpenCsv, SplitsOneFileOrTakesTwo) {
   EXPECT_EQ(one.train->sample_shape(), Shape{2});
   EXPECT_EQ(one.train->target_shape(), Shape{1});
   EXPECT_THAT(one.source, AllOf(HasSubstr((folder / "t.csv").string()), HasSubstr("2 features, regression"),
-                                HasSubstr("1 unreadable rows left out")));
+                                HasSubstr("1 unreadable row left out")));
   spec.test_files = {folder / "test.csv"};
   spec.train_limit = 10;
   TaskData two = open_data(spec);
