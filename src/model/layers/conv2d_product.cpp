@@ -57,10 +57,12 @@ at::Tensor ConvolutionProduct::taps_of(const at::Tensor& weight_like) const {
 
 at::Tensor ConvolutionProduct::matrix() const { return taps_of(weight_).reshape({weight_.size(0), shape_.columns()}); }
 
+bool ConvolutionProduct::reads_in_place() const {
+  return shape_.taps() == 1 && shape_.stride == 1 && shape_.out_height == shape_.height && shape_.out_width == shape_.width;
+}
+
 at::Tensor ConvolutionProduct::rows() const {
-  const bool same_pixels = shape_.taps() == 1 && shape_.stride == 1 && shape_.out_height == shape_.height &&
-                           shape_.out_width == shape_.width;
-  if (same_pixels) return pixels(input_);
+  if (reads_in_place()) return pixels(input_);
   at::Tensor rows = at::empty({shape_.rows(), shape_.columns()}, input_.options().memory_format(c10::nullopt));
   kernels::unfold(shape_, input_.data_ptr(), rows.data_ptr(), input_.element_size());
   return rows;

@@ -22,6 +22,9 @@ class ConvolutionProduct {
   /// measurement: all workers must choose alike, and every run the same.
   bool pays() const;
 
+  /// Elements of the unfolded images that each product makes anew; 0 where it reads the images as they lie.
+  int64_t unfolded_elements() const { return reads_in_place() ? 0 : shape_.rows() * shape_.columns(); }
+
   at::Tensor forward(const c10::optional<at::Tensor>& bias) const;
   at::Tensor input_gradient(const at::Tensor& output_gradient) const;
   /// Adds the weight's gradient (parameter `index`) to the call's.
@@ -30,6 +33,7 @@ class ConvolutionProduct {
  private:
   at::Tensor rows() const;         ///< unfolded input [pixels, taps * c]
   at::Tensor matrix() const;       ///< weight of the taps in use [out, taps * c]
+  bool reads_in_place() const;     ///< a row is a pixel: 1x1 taps with stride 1
   bool all_taps() const { return shape_.taps() == weight_.size(2) * weight_.size(3); }
   at::Tensor taps_of(const at::Tensor& weight_like) const;  ///< view [out, taps y, taps x, c]
 

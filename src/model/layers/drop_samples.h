@@ -17,6 +17,7 @@ class DropSamples : public Layer {
   DropSamples(std::string name, double probability, int dims = 0);
 
   std::string_view kind() const override { return "drop_samples"; }
+  Attributes attributes() const override { return {{"probability", probability_}, {"dims", int64_t(dims_)}}; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
   double forward_flops(std::span<const Shape> inputs) const override;
