@@ -52,7 +52,8 @@ DeviceSpeed read_speed(const ConfigTable& device, const std::string& precision) 
 }
 
 DeviceKind read_kind(const ConfigTable& device, const std::string& name) {
-  DeviceKind kind{.name = name};
+  DeviceKind kind;
+  kind.name = name;
   require(device, "flops");
   const ConfigTable flops = device.table("flops");
   for (const std::string& precision : kPrecisions)
@@ -126,7 +127,8 @@ class ClusterReader {
     const std::vector<DeviceRun> runs = read_runs(table);
     int64_t per_node = 0;
     for (const DeviceRun& run : runs) {
-      if (run.count > kMostDevices) table.fail("devices", fmt::format("a cluster has at most {} devices", kMostDevices), "describe a smaller one");
+      if (run.count > kMostDevices)
+        table.fail("devices", fmt::format("a cluster has at most {} devices", kMostDevices), "describe a smaller one");
       per_node += run.count;
     }
     if (count > (kMostDevices - cluster_.size()) / per_node)
