@@ -1,0 +1,134 @@
+// What the table of kinds says against what calls really hold, for every kind of layer and every way to split it.
+#include "cost/declared_memory.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "cost/measured_call.h"
+#include "model/layer_cases.h"
+#include "support/ranks.h"
+#include "zoo/zoo.h"
+
+namespace trireme::testing {
+namespace {
+
+constexpr int64_t kSamples = 48;
+constexpr double kTolerance = 0.05;
+constexpr int kDevice = 77;       ///< of the accounting; nobody else's
+constexpr int64_t kScalars = 64;  ///< bytes of numbers that ATen wraps in tensors
+
+void expect_near(int64_t declared, int64_t measured, const char* what) {
+  EXPECT_LE(std::abs(double(declared - measured)), kTolerance * double(measured) + kScalars)
+      << what << ": declared " << declared << ", measured " << measured;
+}
+
+/// Whether oneDNN takes memory of its own in this layer's kernels, by rules of its own.
+bool uses_onednn(const Layer& layer, Precision precision) {
+  const std::string_view kind = layer.kind();
+  if (kind == "conv2d" || kind == "conv_transpose2d") return true;
+  return precision == Precision::bf16 && (kind == "linear" || kind == "attention" || kind == "additive_attention" || kind == "lstm" ||
+                                          kind == "masked_mean_sequence" || kind == "sampled_softmax");
+}
+
+void expect_kept(const LayerMemory& declared, const LayerMemory& measured) {
+  expect_near(declared.output, measured.output, "output");
+  EXPECT_EQ(declared.output_shares_input, measured.output_shares_input);
+  expect_near(declared.saved, measured.saved, "saved");
+  EXPECT_EQ(declared.keeps_input, measured.keeps_input);
+  EXPECT_EQ(declared.keeps_output, measured.keeps_output);
+  EXPECT_EQ(declared.input_gradients, measured.input_gradients);
+}
+
+void expect_peaks(const LayerMemory& declared, const MeasuredCall& measured, bool at_least) {
+  const int64_t gradients = std::accumulate(declared.input_gradients.begin(), declared.input_gradients.end(), int64_t{0});
+  const int64_t forward = declared.output + declared.saved + declared.forward_workspace;
+  const int64_t backward = gradients + declared.backward_workspace;
+  if (at_least) {
+    EXPECT_LE(double(forward), (1 + kTolerance) * double(measured.forward_peak) + kScalars);
+    EXPECT_LE(double(backward), (1 + kTolerance) * double(measured.backward_peak) + kScalars);
+    return;
+  }
+  expect_near(forward, measured.forward_peak, "peak of forward");
+  expect_near(backward, measured.backward_peak, "peak of backward");
+}
+
+/// Under options that talk each worker is a thread; messages take memory too, so that peaks are not compared.
+void compare_talking(const CallShapes& call, const CallInputs& inputs) {
+  run_ranks(call.tensor, [&](Communicator& group) {
+    const MeasuredCall measured = measure_call(call, inputs, &group, kDevice + group.rank());
+    LayerMemory declared = declared_memory(call);
+    if (call.layer->kind() == "sampled_softmax") {  // how many of the classes drawn are a worker's own is chance
+      EXPECT_GE(declared.saved, measured.memory.saved);
+      declared.saved = measured.memory.saved;
+    }
+    expect_kept(declared, measured.memory);
+  });
+}
+
+CallInputs inputs_of(const LayerCase& c, Precision precision) {
+  CallInputs inputs{.shapes = c.inputs, .elements = {}, .wanted = {}};
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    const bool is_position = c.layer->kind() == "max_unpool2d" && i == 1;
+    const bool is_integer = takes_integers(*c.layer, c.inputs, i) || is_position;
+    const bool is_target = c.is_loss() && i == 1;
+    inputs.elements.push_back(is_position ? 1 : is_integer ? 8 : is_target ? master_size(precision) : compute_size(precision));
+    inputs.wanted.push_back(!is_integer && !is_target);
+  }
+  return inputs;
+}
+
+class DeclaredMemory : public ::testing::TestWithParam<LayerCase> {
+ protected:
+  void SetUp() override { install_memory_accounting(); }
+};
+
+TEST_P(DeclaredMemory, IsWhatACallHolds) {
+  const LayerCase& c = GetParam();
+  ASSERT_TRUE(declares_memory(c.layer->kind())) << c.layer->kind();
+  for (Precision precision : {Precision::fp32, Precision::bf16}) {
+    const CallInputs inputs = inputs_of(c, precision);
+    for (int degree : {1, 2})
+      for (const ShardingOption& option : c.layer->sharding_options(c.inputs, degree)) {
+        SCOPED_TRACE(fmt::format("{} {} x {}", name_of(precision), option.name, degree));
+        const CallShapes call = call_shapes(*c.layer, inputs, option, degree, kSamples, precision);
+        if (option.talks_over_tensor_axis) {
+          compare_talking(call, inputs);
+          continue;
+        }
+        const LayerMemory declared = declared_memory(call);
+        const MeasuredCall measured = measure_call(call, inputs, nullptr, kDevice);
+        expect_kept(declared, measured.memory);
+        expect_peaks(declared, measured, uses_onednn(*c.layer, precision));
+      }
+  }
+}
+
+TEST(DeclaredKinds, AreAllOfTheZoo) {
+  const std::vector<ModelSpec> samples{
+      {"", {3, 64, 64}, 10, {}}, {"", {1, 28, 28}, 10, {}}, {"", {3, 299, 299}, 10, {}},
+      {"", {16}, 2, {}, LearningTask::classification, {}, 100},
+      {"", {16}, 10000, {}, LearningTask::language, {16}, 10000}, {"", {32}, 100, {}, LearningTask::translation, {16}, 100},
+      {"", {3, 64, 64}, 10, {}, LearningTask::segmentation, {64, 64}}};
+  for (const std::string& name : model_names()) {
+    int built = 0;
+    for (ModelSpec spec : samples) {
+      if (!does(name, spec.task, spec.vocabulary > 0)) continue;
+      spec.name = name;
+      try {
+        const Model model = make_model(spec);
+        ++built;
+        for (const Node& node : model.nodes()) EXPECT_TRUE(!node.layer || declares_memory(node.layer->kind())) << name << " " << node.name;
+      } catch (const Error&) {  // these samples do not fit it
+      }
+    }
+    EXPECT_GT(built, 0) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, DeclaredMemory, ::testing::ValuesIn(layer_cases()), [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace trireme::testing
