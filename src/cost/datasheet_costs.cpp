@@ -1,0 +1,121 @@
+#include "cost/datasheet_costs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cost/declared_memory.h"
+#include "cost/operators.h"
+
+namespace trireme {
+namespace {
+
+constexpr NodeId kData = 0;
+
+[[noreturn]] void fail_speed(const Cluster& cluster, const DeviceKind& kind, Precision precision) {
+  std::vector<std::string> known;
+  for (const auto& [name, speed] : kind.speeds) known.push_back(name);
+  fail_user({.where = fmt::format("cluster {}", cluster.name),
+             .what = fmt::format("device {} has no speed at {}", kind.name, name_of(precision)),
+             .why = fmt::format("its file gives {}", known.empty() ? "none" : join(known)),
+             .next = fmt::format("add device.{}.flops.{}, or choose another precision", kind.name, name_of(precision))});
+}
+
+/// Whether some layer takes this model input for integers.
+bool is_integer(const Model& model, NodeId input) {
+  for (NodeId consumer : model.consumers(input)) {
+    const std::vector<Shape> shapes = model.input_shapes(consumer);
+    const std::vector<NodeId>& inputs = model.node(consumer).inputs;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i] == input && takes_integers(*model.node(consumer).layer, shapes, i)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+DatasheetCosts::DatasheetCosts(const Model& model, const Cluster& cluster, Precision precision, int optimizer_states)
+    : model_(model), precision_(precision), optimizer_states_(optimizer_states), kinds_(cluster.kinds), speeds_(cluster.kinds.size()) {
+  for (const Device& device : cluster.devices) {
+    if (device.kind < 0)
+      fail_user({.where = fmt::format("cluster {}", cluster.name), .what = "a device that is not described",
+                 .why = "costs are to come from datasheets", .next = "give a cluster file, or a profile of this machine"});
+    const DeviceKind& kind = kinds_.at(size_t(device.kind));
+    const auto speed = kind.speeds.find(name_of(precision));
+    if (speed == kind.speeds.end()) fail_speed(cluster, kind, precision);
+    speeds_[size_t(device.kind)] = speed->second;
+  }
+  std::vector<bool> needs_gradient;
+  std::vector<int64_t> elements;
+  for (NodeId id = 0; id < NodeId(model.nodes().size()); ++id) {
+    if (id < model.input_count()) {
+      needs_gradient.push_back(false);
+      elements.push_back(is_integer(model, id) ? 8 : id == kData ? compute_size(precision) : master_size(precision));
+      facts_.emplace_back();
+      continue;
+    }
+    facts_.push_back(facts_of(model, id, needs_gradient, elements));
+    const NodeFacts& facts = facts_.back();
+    const Layer& layer = *model.node(id).layer;
+    needs_gradient.push_back(layer.passes_gradients() && (facts.has_parameters || facts.any_wanted));
+    elements.push_back(output_element(layer, facts.inputs.elements, precision));
+  }
+}
+
+DatasheetCosts::NodeFacts DatasheetCosts::facts_of(const Model& model, NodeId id, const std::vector<bool>& needs_gradient,
+                                                   const std::vector<int64_t>& elements) const {
+  const Layer& layer = *model.node(id).layer;
+  NodeFacts facts{.inputs = {.shapes = model.input_shapes(id), .elements = {}, .wanted = {}}};
+  facts.flops_per_sample = layer.forward_flops(facts.inputs.shapes);
+  facts.has_parameters = !layer.parameters().empty();
+  for (NodeId input : model.node(id).inputs) {
+    const bool wanted = layer.passes_gradients() && needs_gradient[size_t(input)];
+    facts.inputs.wanted.push_back(wanted);
+    facts.inputs.elements.push_back(elements[size_t(input)]);
+    facts.any_wanted = facts.any_wanted || wanted;
+  }
+  return facts;
+}
+
+size_t DatasheetCosts::kind_index(int kind) const {
+  check_internal(kind >= 0 || kinds_.size() == 1, "costs on a cluster of several kinds of devices are asked for one of them");
+  return kind < 0 ? 0 : size_t(kind);
+}
+
+CallShapes DatasheetCosts::shapes(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const {
+  return call_shapes(*model_.node(node).layer, facts_.at(size_t(node)).inputs, option, tensor, samples, precision_);
+}
+
+LayerCost DatasheetCosts::seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples, int kind) const {
+  const size_t device = kind_index(kind);
+  const NodeFacts& facts = facts_.at(size_t(node));
+  LayerCost cost{.basis = Basis::datasheet};
+  if (samples == 0) return cost;
+  const double flops = facts.flops_per_sample * double(samples) / (option.divides_work ? tensor : 1);
+  const double pass = seconds_of(operator_work(shapes(node, option, tensor, samples), flops), kinds_.at(device), speeds_.at(device));
+  cost.forward = pass;
+  cost.backward_input = facts.any_wanted ? pass : 0;
+  cost.backward_weight = facts.has_parameters ? pass : 0;
+  cost.backward = cost.backward_input + cost.backward_weight;
+  if (!model_.node(node).layer->splits_backward()) {
+    cost.backward_input = cost.backward;
+    cost.backward_weight = 0;
+  }
+  return cost;
+}
+
+LayerMemory DatasheetCosts::memory(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const {
+  return declared_memory(shapes(node, option, tensor, samples));
+}
+
+double DatasheetCosts::update_seconds(int64_t elements, int contributors, int kind) const {
+  const DeviceKind& device = kinds_.at(kind_index(kind));
+  const double compute = double(compute_size(precision_)), master = double(master_size(precision_));
+  const double copy = compute == master ? 0 : compute;  // of the weights, in the type that layers compute with
+  const double per_element = double(contributors) * compute + 2 * master * (1 + optimizer_states_) + copy;
+  return device.launch + double(elements) * per_element / device.memory_bandwidth;
+}
+
+}  // namespace trireme
