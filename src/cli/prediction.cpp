@@ -6,8 +6,10 @@
 #include <limits>
 
 #include "base/error.h"
+#include "cost/money.h"
 #include "cost/profiled_costs.h"
 #include "data/open.h"
+#include "plan/cluster_file.h"
 #include "profile/measure_profile.h"
 
 namespace trireme {
@@ -46,7 +48,7 @@ Predictions::Predictions(const Experiment& experiment, const Model& model, const
   if (!options.cluster.empty() && !options.profile.empty())
     fail_user({"--cluster", options.cluster.string(), "a profile is of this machine, a cluster file of others", "leave one of them out"});
   if (!options.cluster.empty()) {
-    
+    cluster_ = read_cluster(options.cluster);
     return;
   }
   if (std::filesystem::exists(options.profile)) profile_ = read_profile(options.profile);
@@ -71,6 +73,12 @@ const CostSource& Predictions::source(int devices) {
 std::string Predictions::in_words() const {
   if (!cluster_) return "this machine, as its layers and links were measured";
   return fmt::format("{} ({}), by datasheets: an approximation", cluster_->name, options_.cluster.filename().string());
+}
+
+void Predictions::describe_prices(ExperimentResult& result) const {
+  if (!cluster_ || !price_per_hour(*cluster_)) return;
+  result.currency = cluster_->price.currency;
+  result.prices = price_note(*cluster_);
 }
 
 void Predictions::keep() {

@@ -33,6 +33,8 @@ class Predictions {
   const CostSource& source(int devices);
   /// "this machine, as measured", "8xV100 (dgx1-v100.cluster.toml), by datasheets: an approximation".
   std::string in_words() const;
+  /// Currency and origin of the cluster's prices, where it has any.
+  void describe_prices(ExperimentResult& result) const;
   /// Writes what has been measured to the profile's file, where one was named.
   void keep();
 

@@ -54,6 +54,7 @@ int run_simulate(const SimulateOptions& options) {
     else result.rows.push_back(simulated_row(job, experiment, model, data, predictions));
   }
   predictions.keep();
+  predictions.describe_prices(result);
   complete_comparison(result);
   std::cout << comparison_table(result, standard_output_style());
   if (options.experiment.out) {

@@ -7,9 +7,12 @@
 
 #include "base/error.h"
 #include "cost/cluster_links.h"
+#include "cost/datasheet_costs.h"
 #include "cost/instruction_costs.h"
+#include "cost/money.h"
 #include "cost/profiled_costs.h"
 #include "cost/profiled_links.h"
+#include "plan/cluster_file.h"
 #include "plan/named.h"
 #include "sim/simulate.h"
 #include "train/picture.h"
@@ -83,7 +86,14 @@ CostSource measured_source(const Experiment& experiment, const Model& model, con
   return source;
 }
 
-CostSource described_source(const Experiment&, const Model&, const Cluster&, int) { return {}; }
+CostSource described_source(const Experiment& experiment, const Model& model, const Cluster& cluster, int devices) {
+  CostSource source;
+  source.cluster = first_devices(cluster, devices);
+  source.layers = std::make_shared<DatasheetCosts>(model, source.cluster, experiment.precision, optimizer_state_count(experiment.optimizer));
+  source.links = std::make_shared<ClusterLinks>(source.cluster);
+  source.shares_memory = false;
+  return source;
+}
 
 Plan make_plan(const std::string& name, const Experiment& experiment, const Model& model, const CostSource& source) {
   if (is_plan_file(name)) return make_plan(name, experiment, model, source.cluster.size());
@@ -108,6 +118,8 @@ RunResult predict(const Experiment& experiment, const Model& model, const Plan& 
       simulate(program, model, costs, *source.links,
                {.steps = long_list ? 1 : options.steps, .timeline = options.timeline, .ranks = cost_options.representatives});
   fill_row(simulation, experiment, options, row);
+  if (options.epoch_samples)
+    if (const auto price = price_of(source.cluster, *row.epoch_seconds)) row.price_per_epoch = price->amount;
   row.predicted = SimulatedStep{simulation.step_seconds, std::nullopt, basis_of(costs)};
   if (plan.stages.size() > 1 || plan.micro_batches > 1) row.schedule = short_picture(program, model);
   return row;
