@@ -134,30 +134,6 @@ int chunks_of(const Strategy& strategy, const std::string& schedule, const Degre
   return chunks;
 }
 
-/// What recompute=all writes on each layer: its block. The layers of a plain sequence ("features.0", "features.1") are each a block by
-/// their names, and one layer alone that is recomputed saves nothing: those up to a pooling, it included, are one run.
-std::vector<std::string> recompute_labels(const Model& model) {
-  std::vector<std::string> labels;
-  for (const Node& node : model.nodes()) {
-    const std::string block = block_of(node.name);
-    labels.push_back(block.empty() ? "top" : block);
-  }
-  std::string sequence, first;  // that is open, and its first layer's name
-  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
-    const Node& node = model.node(id);
-    std::string& label = labels[size_t(id)];
-    const bool is_element = label == node.name && std::count(labels.begin(), labels.end(), label) == 1;
-    const std::string parent = node.name.substr(0, node.name.rfind('.'));
-    if (!is_element || parent != sequence) first.clear();
-    if (!is_element) continue;
-    if (first.empty()) first = node.name;
-    sequence = parent;
-    label = first;
-    if (node.layer->kind().find("pool") != std::string_view::npos) first.clear();
-  }
-  return labels;
-}
-
 /// What does not depend on the degrees.
 void add_extras(const Strategy& strategy, const NamedStrategy* named, const Model& model, Plan& plan) {
   plan.optimizer_sharding = strategy.sharding.value_or(named ? named->sharding : OptimizerSharding::none);
@@ -203,6 +179,28 @@ Cluster cluster_for(const Strategy& strategy, const Cluster& cluster, const std:
 }
 
 }  // namespace
+
+std::vector<std::string> recompute_labels(const Model& model) {
+  std::vector<std::string> labels;
+  for (const Node& node : model.nodes()) {
+    const std::string block = block_of(node.name);
+    labels.push_back(block.empty() ? "top" : block);
+  }
+  std::string sequence, first;  // that is open, and its first layer's name
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
+    const Node& node = model.node(id);
+    std::string& label = labels[size_t(id)];
+    const bool is_element = label == node.name && std::count(labels.begin(), labels.end(), label) == 1;
+    const std::string parent = node.name.substr(0, node.name.rfind('.'));
+    if (!is_element || parent != sequence) first.clear();
+    if (!is_element) continue;
+    if (first.empty()) first = node.name;
+    sequence = parent;
+    label = first;
+    if (node.layer->kind().find("pool") != std::string_view::npos) first.clear();
+  }
+  return labels;
+}
 
 Plan uniform_plan(const Model& model, const Cluster& cluster, const Degrees& degrees, int64_t batch,
                   const LayerSeconds& seconds) {

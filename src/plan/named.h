@@ -57,6 +57,10 @@ bool is_single(std::string_view name);
 /// ("height" of convolutions, "sequence" of linear layers) are considered only where `also` names them.
 std::vector<std::string> choose_splits(const Model& model, int degree, int64_t samples, std::string_view also = "");
 
+/// What recompute=all writes on each layer, by node id: its block. The layers of a plain sequence ("features.0", "features.1") are each a
+/// block by their names, and one layer alone that is recomputed saves nothing: those up to a pooling, it included, are one run.
+std::vector<std::string> recompute_labels(const Model& model);
+
 /// Cuts the layers (in topological order) into `stages` runs of least greatest sum of `seconds` over the stage's speed; exact, by
 /// dynamic programming. `speeds`: one per stage; empty: equal. Returns the stage of each node.
 std::vector<int> balance_stages(const Model& model, int stages, const LayerSeconds& seconds, const std::vector<double>& speeds = {});
