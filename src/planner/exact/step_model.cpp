@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 
@@ -20,6 +21,15 @@ struct StageSum {
 
 bool recomputes(const Plan& plan, const ModelFacts& facts) {
   return std::any_of(plan.layers.begin() + facts.first_layer(), plan.layers.end(), [](const LayerPlan& l) { return !l.recompute.empty(); });
+}
+
+/// The plan's speeds are those of the cluster, or nothing where these are equal.
+bool knows_speeds(const Plan& plan, const Cluster& cluster) {
+  for (int i = 0; i < plan.devices; ++i) {
+    const double here = plan.speeds.empty() ? 1 : plan.speeds[size_t(i)] / plan.speeds[0];
+    if (std::abs(here - cluster.devices[size_t(i)].speed / cluster.devices[0].speed) > 1e-9) return false;
+  }
+  return true;
 }
 
 PipelineShape shape_of(const Plan& plan) {
@@ -131,6 +141,7 @@ std::optional<std::string> StepModel::unknown(const Plan& plan) const {
   if (plan.compression.kind != Compression::Kind::none) return "compressed gradients";
   if (!plan.recompute_last) return "recompute except for the last micro-batch";
   if (plan.devices > facts_.request().cluster.size()) return "more devices than the cluster has";
+  if (!knows_speeds(plan, facts_.request().cluster)) return "speeds that are not the cluster's";
   const int p = plan.positions(), stages = int(plan.stages.size());
   if (stages > p && (plan.schedule != "interleaved" || stages % p != 0)) return "several stages per worker, but for interleaved ones";
   int next = 0;

@@ -1,0 +1,175 @@
+#include "planner/exact/least_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/units.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kPrecision = 1e-3;  // of a bisection over limits, relative
+
+PlanAnswer any_plan(const PlanRequest& request) { return find_fastest(request, kInfinity, true); }
+
+/// Least factor in (lower, upper] for which `fits` finds a plan, to kPrecision; `fits` is given factors and returns the least that would have
+/// done, or nothing.
+template <class Fits>
+std::pair<double, double> bisect(double lower, double upper, Fits&& fits) {
+  while (upper - lower > kPrecision * upper) {
+    const double middle = (lower + upper) / 2;
+    if (const std::optional<double> enough = fits(middle)) upper = std::min(middle, *enough);
+    else lower = middle;
+  }
+  return {lower, upper};
+}
+
+Cluster limited(const Cluster& cluster, double bytes) {
+  Cluster result = cluster;
+  for (Device& device : result.devices) {
+    const auto limit = std::max<int64_t>(1, int64_t(std::ceil(bytes)));
+    device.memory = device.memory > 0 ? std::min(device.memory, limit) : limit;
+  }
+  return result;
+}
+
+Cluster scaled(const Cluster& cluster, double factor) {
+  Cluster result = cluster;
+  for (Device& device : result.devices) device.memory = int64_t(std::ceil(double(device.memory) * factor));
+  return result;
+}
+
+/// How many times its limit the fullest device holds, on the cluster of `request`.
+double excess(const Prediction& prediction, const std::vector<double>& limits) {
+  double most = 0;
+  for (size_t s = 0; s < limits.size(); ++s)
+    if (limits[s] > 0) most = std::max(most, prediction.memory[s].total() / limits[s]);
+  return most;
+}
+
+/// What each stage's devices really have.
+std::vector<double> real_limits(const PlanRequest& request, const Plan& plan) {
+  const ModelFacts facts(request);
+  return StepModel(facts).predict(plan).limits;
+}
+
+class Changes {
+ public:
+  explicit Changes(const PlanRequest& request) : request_(request) {}
+
+  std::vector<std::string> that_help() {
+    try_recompute();
+    for (const OptimizerSharding sharding : {OptimizerSharding::zero1, OptimizerSharding::zero2, OptimizerSharding::zero3})
+      if (try_sharding(sharding)) break;
+    try_smaller_batches();
+    return std::move(found_);
+  }
+
+ private:
+  bool note_if(const PlanRequest& changed, const std::string& what) {
+    if (!any_plan(changed).best) return false;
+    found_.push_back(what);
+    return true;
+  }
+
+  void try_recompute() {
+    if (request_.space.may_recompute) return;
+    PlanRequest changed = request_;
+    changed.space.may_recompute = true;
+    note_if(changed, "allow plans that recompute activations");
+  }
+
+  bool try_sharding(OptimizerSharding sharding) {
+    const auto& allowed = request_.space.shardings;
+    if (std::find(allowed.begin(), allowed.end(), sharding) != allowed.end()) return false;
+    PlanRequest changed = request_;
+    changed.space.shardings.push_back(sharding);
+    return note_if(changed, fmt::format("allow optimizer sharding {}", name_of(sharding)));
+  }
+
+  void try_smaller_batches() {
+    for (int64_t batch = request_.batch / 2; batch >= 1; batch /= 2) {
+      PlanRequest changed = request_;
+      changed.batch = batch;
+      auto& counts = changed.space.micro_batches;
+      const bool some = counts.empty();
+      std::erase_if(counts, [&](int m) { return m > batch; });
+      if (!some && counts.empty()) return;
+      if (note_if(changed, fmt::format("a batch of {} in place of {}", batch, request_.batch))) return;
+    }
+  }
+
+  const PlanRequest& request_;
+  std::vector<std::string> found_;
+};
+
+}  // namespace
+
+PlanRequest with_cluster(const PlanRequest& r, const Cluster& cluster) {
+  return {r.model, cluster,   r.costs, r.batch, r.bytes_per_value, r.optimizer_tensors,
+          r.objective, r.space, r.known, r.time_limit, r.layer_classes};
+}
+
+PlanAnswer find_smallest(const PlanRequest& request) {
+  PlanAnswer first = any_plan(request);
+  if (!first.best) {
+    first.shortfall = explain_shortfall(request);
+    return first;
+  }
+  bool proven = true;
+  const auto fits = [&](double bytes) -> std::optional<double> {
+    const Cluster cluster = limited(request.cluster, bytes);
+    const PlanAnswer answer = any_plan(with_cluster(request, cluster));
+    if (answer.best) return answer.best->prediction.fullest();
+    proven = proven && answer.lower_bound == kInfinity;
+    return {};
+  };
+  const auto [lower, upper] = bisect(0, first.best->prediction.fullest(), fits);
+  const Cluster cluster = limited(request.cluster, upper);
+  PlanAnswer answer = find_fastest(with_cluster(request, cluster));
+  check_internal(answer.best.has_value(), "a plan that was found fits the limit that it gave");
+  for (RatedPlan& plan : answer.runners_up) plan.objective = plan.prediction.fullest();
+  answer.best->objective = answer.best->prediction.fullest();
+  answer.lower_bound = proven ? lower : 0;
+  answer.proof = proven ? fmt::format("within {:.1g} % of the least memory under the step model", 100 * answer.gap())
+                        : "no proof: the search under some limit came to no end";
+  return answer;
+}
+
+Shortfall explain_shortfall(const PlanRequest& request) {
+  Cluster free = request.cluster;
+  for (Device& device : free.devices) device.memory = 0;
+  const PlanAnswer unlimited = any_plan(with_cluster(request, free));
+  Shortfall shortfall;
+  if (!unlimited.best) {
+    shortfall.changes.emplace_back("a larger batch or fewer devices per stage: no division leaves every worker a sample");
+    return shortfall;
+  }
+  shortfall.nearest = *unlimited.best;
+  const auto times_over = [&](const RatedPlan& plan) { return excess(plan.prediction, real_limits(request, plan.plan)); };
+  const auto fits = [&](double factor) -> std::optional<double> {
+    const Cluster cluster = scaled(request.cluster, factor);
+    PlanAnswer answer = any_plan(with_cluster(request, cluster));
+    if (!answer.best) return {};
+    shortfall.nearest = std::move(*answer.best);
+    return times_over(shortfall.nearest);
+  };
+  const double factor = bisect(1, times_over(shortfall.nearest), fits).second;
+  Prediction& prediction = shortfall.nearest.prediction;
+  prediction.limits = real_limits(request, shortfall.nearest.plan);
+  for (size_t s = 0; s < prediction.limits.size(); ++s) {
+    const double missing = prediction.memory[s].total() - prediction.limits[s];
+    if (prediction.limits[s] == 0 || missing <= shortfall.missing) continue;
+    shortfall.missing = missing;
+    shortfall.stage = int(s);
+  }
+  shortfall.changes = Changes(request).that_help();
+  shortfall.changes.push_back(fmt::format("devices with {:.1f} % more memory", 100 * (factor - 1)));
+  return shortfall;
+}
+
+}  // namespace trireme

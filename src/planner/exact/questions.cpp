@@ -1,0 +1,202 @@
+#include "planner/exact/questions.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+#include "planner/exact/find_plan.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int kEverySize = 8;        // devices up to which a stage may have any number of them
+constexpr int kUnequalStages = 16;   // devices up to which stages may have different numbers of them
+constexpr int kMicroBatchesPerDevice = 8;
+
+bool has(const std::vector<std::string>& names, const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+
+void check_space(const PlanRequest& request) {
+  const PlanSpace& space = request.space;
+  for (const std::string& schedule : space.schedules)
+    if (!knows_schedule(schedule))
+      fail_user({"planner", fmt::format("schedule {}", schedule), "the step model has no formula for it",
+                 "use gpipe, 1f1b, zero-bubble or interleaved"});
+  if (space.schedules.empty()) fail_user({"planner", "no schedules", "there is nothing to choose from", "allow at least one"});
+  if (space.shardings.empty() || (!space.may_keep && !space.may_recompute))
+    fail_user({"planner", "no optimizer sharding, or neither keeping nor recomputing activations", "there is nothing to choose from",
+               "allow at least one"});
+  for (const int m : space.micro_batches)
+    if (m < 1 || m > request.batch)
+      fail_user({"planner", fmt::format("{} micro-batches", m), fmt::format("the batch has {} samples", request.batch), "use fewer"});
+  for (const int size : space.stage_sizes)
+    if (size < 1 || size > request.cluster.size())
+      fail_user({"planner", fmt::format("stages of {} devices", size), fmt::format("the cluster has {}", request.cluster.size()), ""});
+}
+
+class Questions {
+ public:
+  Questions(const PlanRequest& request, Places& places) : request_(request), places_(places), space_(request.space) {}
+
+  std::vector<BoundedQuestion> all() {
+    sizes_ = stage_sizes_of(request_);
+    for (const int m : micro_batches_of(request_))
+      for (const OptimizerSharding sharding : space_.shardings)
+        for (const bool recompute : {false, true}) {
+          if (recompute ? !space_.may_recompute : !space_.may_keep) continue;
+          add_all({.micro_batches = m, .sharding = sharding, .recompute = recompute});
+        }
+    std::stable_sort(questions_.begin(), questions_.end(),
+                     [](const BoundedQuestion& a, const BoundedQuestion& b) { return a.bound < b.bound; });
+    return std::move(questions_);
+  }
+
+ private:
+  void add_all(const StageSettings& settings) {
+    const std::vector<std::string>& schedules = space_.schedules;
+    const int devices = request_.cluster.size();
+    const char* flat = has(schedules, "1f1b") && (settings.micro_batches > 1 || !has(schedules, "gpipe")) ? "1f1b"
+                       : has(schedules, "gpipe")                                                          ? "gpipe"
+                                                                                                          : nullptr;
+    for (const int size : sizes_) {
+      StageSettings alone = settings;
+      alone.alone = size == 1;
+      if (flat) add({flat, alone, 1, 1, {size}, size});
+      else if (has(schedules, "zero-bubble")) add(splitting({"zero-bubble", alone, 1, 1, {size}, size}));
+    }
+    if (devices == 1) return;
+    // gpipe takes as long as 1f1b and keeps more
+    if (has(schedules, "1f1b") || has(schedules, "gpipe")) {
+      const char* name = has(schedules, "1f1b") ? "1f1b" : "gpipe";
+      if (!has_equal_stages(request_)) add({name, settings, 1, 0, sizes_, devices});
+      else add_shapes({name, settings}, 1);
+    }
+    if (has(schedules, "zero-bubble")) add_shapes(splitting({"zero-bubble", settings}), 1);
+    if (has(schedules, "interleaved"))
+      for (const int chunks : space_.chunks)
+        if (chunks > 1) add_shapes({"interleaved", settings}, chunks);
+  }
+
+  static PipelineQuestion splitting(PipelineQuestion question) {
+    question.settings.splits_backward = true;
+    return question;
+  }
+
+  /// All pipelines of stages with equally many devices.
+  void add_shapes(PipelineQuestion question, int chunks) {
+    const int devices = request_.cluster.size(), m = question.settings.micro_batches;
+    for (const int size : sizes_)
+      for (int p = 2; p * size <= devices && p * chunks <= places_.outline().units(); ++p) {
+        if (question.schedule == "interleaved" && m % p != 0) continue;
+        question.chunks = chunks;
+        question.positions = p;
+        question.sizes = {size};
+        question.devices = p * size;
+        add(question);
+      }
+  }
+
+  void add(const PipelineQuestion& question) { questions_.push_back({question, bound(question)}); }
+
+  /// Device-seconds of a micro-batch over the devices: every stage is busy for all of its micro-batches.
+  double bound(const PipelineQuestion& question) {
+    const int m = question.settings.micro_batches, p = question.positions;
+    const double weight = question.schedule == "zero-bubble" ? std::max(1, m - p + 1) : m;
+    double sum = 0;
+    const auto& work = work_of(question.settings);
+    for (size_t layer = 0; layer < work.front().size(); ++layer) {
+      double least = kInfinity;
+      for (size_t s = 0; s < sizes_.size(); ++s) {
+        if (std::find(question.sizes.begin(), question.sizes.end(), sizes_[s]) == question.sizes.end()) continue;
+        const Work& here = work[s][layer];
+        least = std::min(least, m * here.compute + weight * here.weight);
+      }
+      sum += least;
+    }
+    return sum / question.devices;
+  }
+
+  struct Work {
+    double compute = kInfinity, weight = kInfinity;  // device-seconds, each at its least
+  };
+  using WorkBySize = std::vector<std::vector<Work>>;  // by size and layer
+
+  const WorkBySize& work_of(const StageSettings& settings) {
+    const auto [it, fresh] = work_.try_emplace(settings);
+    if (!fresh) return it->second;
+    const ModelFacts& facts = places_.outline().facts();
+    for (const int size : sizes_) {
+      std::map<int, Work> by_class;
+      std::set<const StageCosts*> seen;
+      for (int first = 0; first + size <= request_.cluster.size(); ++first) {
+        const StageCosts& costs = places_.trellis({first, size}, settings, {}).costs();
+        if (!seen.insert(&costs).second) continue;
+        add_work(facts, costs, by_class);
+      }
+      it->second.emplace_back();
+      for (NodeId node = facts.first_layer(); node < facts.end(); ++node) it->second.back().push_back(by_class[facts.layer(node).layer_class]);
+    }
+    return it->second;
+  }
+
+  static void add_work(const ModelFacts& facts, const StageCosts& costs, std::map<int, Work>& by_class) {
+    std::set<int> done;
+    for (NodeId node = facts.first_layer(); node < facts.end(); ++node) {
+      const int layer_class = facts.layer(node).layer_class;
+      if (!done.insert(layer_class).second) continue;
+      Work& work = by_class[layer_class];
+      for (const Candidate& candidate : costs.candidates(node)) {
+        const StageTerms terms = costs.own(node, candidate, std::vector<bool>(facts.tied().size(), false));
+        work.compute = std::min(work.compute, costs.span().count * terms.compute);
+        work.weight = std::min(work.weight, costs.span().count * terms.weight_compute);
+      }
+    }
+  }
+
+  const PlanRequest& request_;
+  Places& places_;
+  const PlanSpace& space_;
+  std::vector<int> sizes_;
+  std::map<StageSettings, WorkBySize> work_;
+  std::vector<BoundedQuestion> questions_;
+};
+
+}  // namespace
+
+std::vector<int> stage_sizes_of(const PlanRequest& request) {
+  std::set<int> sizes(request.space.stage_sizes.begin(), request.space.stage_sizes.end());
+  if (!sizes.empty()) return {sizes.begin(), sizes.end()};
+  const int devices = request.cluster.size();
+  if (devices <= kEverySize) {
+    for (int size = 1; size <= devices; ++size) sizes.insert(size);
+    return {sizes.begin(), sizes.end()};
+  }
+  int node = 0;  // devices of the first one
+  while (node < devices && request.cluster.devices[size_t(node)].node == request.cluster.devices[0].node) ++node;
+  for (int size = 1; size <= devices; size *= 2) sizes.insert(size);
+  for (int size = 1; size <= devices; ++size)
+    if (devices % size == 0) sizes.insert(size);
+  for (int size = node; size <= devices; size *= 2) sizes.insert(size);
+  return {sizes.begin(), sizes.end()};
+}
+
+std::vector<int> micro_batches_of(const PlanRequest& request) {
+  if (!request.space.micro_batches.empty()) return request.space.micro_batches;
+  std::vector<int> counts;
+  for (int64_t m = 1; m <= std::min<int64_t>(request.batch, int64_t(kMicroBatchesPerDevice) * request.cluster.size()); m *= 2)
+    counts.push_back(int(m));
+  return counts;
+}
+
+bool has_equal_stages(const PlanRequest& request) { return request.space.equal_stages.value_or(request.cluster.size() > kUnequalStages); }
+
+std::vector<BoundedQuestion> make_questions(const PlanRequest& request, Places& places) {
+  check_space(request);
+  return Questions(request, places).all();
+}
+
+}  // namespace trireme

@@ -1,0 +1,20 @@
+// What find_plan enumerates: one question for each combination of schedule, micro-batches, sharding and recompute, and of the pipeline's shape
+// where the schedule's formula or the cluster's size asks for a fixed one.
+#pragma once
+
+#include <vector>
+
+#include "planner/exact/pipeline_search.h"
+
+namespace trireme {
+
+/// A question, and what no answer to it can be better than: the work of all layers, divided evenly over the devices.
+struct BoundedQuestion {
+  PipelineQuestion question;
+  double bound = 0;  ///< seconds
+};
+
+/// In ascending order of their bounds.
+std::vector<BoundedQuestion> make_questions(const PlanRequest& request, Places& places);
+
+}  // namespace trireme
