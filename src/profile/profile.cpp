@@ -68,7 +68,7 @@ json to_json(const LinkMeasurement& l) {
   for (const GroupMeasurement& g : l.groups) {
     json lines = json::object();
     for (const auto& [name, line] : g.lines)
-      lines[name] = {{"latency", line.latency}, {"bandwidth", line.bandwidth}, {"worst", line.worst}};
+      lines[name] = {{"latency", line.latency}, {"bandwidth", line.bandwidth}, {"worst", line.worst}, {"points", line.points}};
     groups.push_back({{"workers", g.workers}, {"barrier", g.barrier}, {"lines", lines}});
   }
   return {{"groups", groups}, {"hand_over", l.hand_over}, {"wake_up", l.wake_up}, {"compute_slowdown", l.compute_slowdown},
@@ -82,7 +82,8 @@ LinkMeasurement links_from(const json& j) {
     g.workers = group.at("workers");
     g.barrier = group.at("barrier");
     for (const auto& [name, line] : group.at("lines").items())
-      g.lines[name] = {line.at("latency").get<double>(), line.at("bandwidth").get<double>(), line.at("worst").get<double>()};
+      g.lines[name] = {line.at("latency").get<double>(), line.at("bandwidth").get<double>(), line.at("worst").get<double>(),
+                       line.at("points").get<std::vector<std::pair<double, double>>>()};
   }
   l.hand_over = j.at("hand_over");
   l.wake_up = j.at("wake_up");
@@ -129,6 +130,17 @@ Spread spread_of(std::vector<double> seconds) {
   check_internal(!seconds.empty(), "a spread is of at least one measurement");
   std::sort(seconds.begin(), seconds.end());
   return {quantile(seconds, 0.5), quantile(seconds, 0.1), quantile(seconds, 0.9)};
+}
+
+double TransferLine::seconds(double bytes) const {
+  if (points.size() < 2) return on_line(bytes);
+  if (bytes <= points.front().first) return points.front().second;
+  const auto after = std::lower_bound(points.begin(), points.end() - 1, bytes, [](const auto& point, double b) { return point.first < b; });
+  const auto& [x1, y1] = *after;
+  const auto& [x0, y0] = *std::prev(after);
+  // a flat end (noise) must not make more bytes free
+  const double slope = bytes > x1 ? std::max((y1 - y0) / (x1 - x0), 0.5 * y1 / x1) : (y1 - y0) / (x1 - x0);
+  return y1 + (bytes - x1) * slope;
 }
 
 const LayerMeasurement* Profile::find(const std::string& key, int64_t samples) const {

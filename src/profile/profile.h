@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -31,12 +32,16 @@ struct LayerMeasurement {
   LayerMemory memory;
 };
 
-/// Seconds of moving `bytes`: latency + bytes / bandwidth, a line through what was measured (fit_line).
+/// Seconds of moving some bytes. A line says latency and bandwidth in two numbers; caches bend what was measured, so seconds() goes from
+/// point to point and beyond the last on the line through the last two.
 struct TransferLine {
   double latency = 0;    ///< seconds
-  double bandwidth = 0;  ///< bytes/s
+  double bandwidth = 0;  ///< bytes/s; 0: no slope was seen
   double worst = 0;      ///< greatest relative distance of a measured point from the line
-  double seconds(double bytes) const { return latency + (bandwidth > 0 ? bytes / bandwidth : 0); }
+  std::vector<std::pair<double, double>> points = {};  ///< (bytes, seconds), both ascending
+
+  double on_line(double bytes) const { return latency + (bandwidth > 0 ? bytes / bandwidth : 0); }
+  double seconds(double bytes) const;
 };
 
 /// Operations among `workers` threads that all come at once. `lines`: by operation, "all_reduce", "all_gather", "reduce_scatter",

@@ -27,7 +27,7 @@ Profile sample_profile() {
   profile.layers["conv2d [3, 8, 8]:Float"][4] = m;
   m.memory.output_shares_input = 0;
   profile.layers["conv2d [3, 8, 8]:Float"][8] = m;
-  profile.links.groups = {{2, {{"all_reduce", {1e-6, 5e9, 0.1}}}, 2e-6}, {4, {{"send", {3e-6, 4e9, 0.2}}}, 5e-6}};
+  profile.links.groups = {{2, {{"all_reduce", {1e-6, 5e9, 0.1, {{1e3, 2e-6}, {1e6, 3e-4}}}}}, 2e-6}, {4, {{"send", {3e-6, 4e9, 0.2, {}}}}, 5e-6}};
   profile.links.hand_over = 1.5e-6;
   profile.links.wake_up = 50e-6;
   profile.links.compute_slowdown = 1.1;
@@ -104,6 +104,19 @@ TEST(FitLine, FindsTheLine) {
   EXPECT_NEAR(line.bandwidth / 4e9, 1, 1e-9);
   EXPECT_LT(line.worst, 1e-9);
   EXPECT_NEAR(line.seconds(4e9), 1 + 2e-6, 1e-9);
+}
+
+TEST(TransferLine, GoesFromPointToPoint) {
+  // fast while it fits a cache, slow beyond; the third was disturbed
+  const TransferLine line = fit_line({{1e3, 1e-6}, {1e5, 1e-5}, {2e5, 4e-5}, {3e5, 2e-5}, {1e6, 4e-4}});
+  EXPECT_EQ(line.seconds(0), 1e-6);
+  EXPECT_EQ(line.seconds(1e3), 1e-6);
+  EXPECT_NEAR(line.seconds(1e5), 1e-5, 1e-12);
+  EXPECT_NEAR(line.seconds(5.05e4), 5.5e-6, 1e-12);
+  EXPECT_NEAR(line.seconds(2.5e5), 3e-5, 1e-12) << "of two that fall the mean";
+  EXPECT_NEAR(line.seconds(1.7e6), 4e-4 + 3.7e-4, 1e-10);
+  const TransferLine flat = fit_line({{1e3, 1e-6}, {1e6, 1e-6}});
+  EXPECT_GT(flat.seconds(4e6), 2e-6) << "many bytes are not free";
 }
 
 TEST(FitLine, IsNeverNegative) {
