@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,16 @@ struct PlanOptions {
 };
 /// Prints the plan as JSON, to be edited and given back with --plan FILE.
 int run_plan(const PlanOptions& options);
+
+struct PlanBestOptions {
+  ExperimentOptions experiment;
+  CostSourceOptions prediction;
+  std::string objective;                ///< "time", "memory" or "cost"
+  bool explain = false;                 ///< print the runners-up and what decided, to the standard error
+  std::optional<double> limit = 60;     ///< seconds of searching
+};
+/// Prints the best plan as JSON. Errors (user): none fits, with what is missing and what would help.
+int run_plan_best(const PlanBestOptions& options);
 
 struct PlanShowOptions {
   ExperimentOptions experiment;  ///< the file may be left out

@@ -93,6 +93,7 @@ struct PlanVerbs {
   trireme::PlanOptions json;
   trireme::PlanShowOptions words;
   trireme::PlanGraphOptions graph;
+  trireme::PlanBestOptions best;
   bool of_graph = false;
   CLI::App* show = nullptr;
 
@@ -101,6 +102,10 @@ struct PlanVerbs {
     json.experiment.add_common(*plan);
     json.experiment.add_devices(*plan, false, trireme::kMaxPlanDevices);
     plan->add_option("--plan", json.plan, plan_help())->capture_default_str();
+    plan->add_option("--objective", best.objective, "find the best plan: the least time of a step, memory of the fullest device, or cost")
+        ->check(CLI::IsMember({"time", "memory", "cost"}));
+    plan->add_flag("--explain", best.explain, "with --objective: what decided, and the runners-up (to the standard error)");
+    best.prediction.add(*plan);
     show = plan->add_subcommand("show", "print a plan in words, with --program its schedule as a picture, or the layers of a model");
     show->add_option("plan", words.plan, plan_help() + "; or a model, \"own.pt\" or \"resnet18\": what its layers cost, and by what they can be split")
         ->required();
@@ -118,7 +123,12 @@ struct PlanVerbs {
       for (const char* flag : {"experiment", "--set", "--data-dir", "--seed", "--plan"})
         if (of_graph && plan->count(flag) > 0) throw CLI::ValidationError(flag, "goes with an experiment, not with --graph");
       if (!of_graph && json.experiment.experiment.empty()) throw CLI::RequiredError("experiment");
+      for (const char* flag : {"--explain", "--cluster", "--profile"})
+        if (best.objective.empty() && plan->count(flag) > 0) throw CLI::ValidationError(flag, "is for finding a plan: say what for with --objective");
+      if (!best.objective.empty() && (of_graph || plan->count("--plan") > 0))
+        throw CLI::ValidationError("--objective", "finds a plan for an experiment: leave out --plan and --graph");
       graph.devices = json.experiment.devices;
+      best.experiment = json.experiment;
     });
     show->add_option("--model", words.model, "a named model with its usual options, or a TorchScript file, where there is no experiment");
     show->add_option("--sample", words.sample, "shape of a sample without the batch, where there is no experiment: 3,224,224")
@@ -144,6 +154,7 @@ struct PlanVerbs {
   }
   int run() {
     if (show->parsed()) return run_plan_show(words);
+    if (!best.objective.empty()) return run_plan_best(best);
     return of_graph ? run_plan_graph(graph) : run_plan(json);
   }
 };

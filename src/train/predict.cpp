@@ -68,6 +68,19 @@ void fill_row(const Simulation& simulation, const Experiment& experiment, const 
   if (options.timeline) row.timeline = simulation.timeline;
 }
 
+/// For planners, which have formulas for links: one node whose links move what an all-reduce was measured to move.
+void describe_links(const LinkMeasurement& links, Cluster& cluster) {
+  Link link;
+  if (!links.groups.empty() && links.groups.front().lines.count("all_reduce")) {
+    const GroupMeasurement& group = links.groups.front();
+    const double n = group.workers;
+    link.bandwidth = 2 * (n - 1) / n * group.lines.at("all_reduce").bandwidth;
+    link.latency = links.hand_over;
+  }
+  cluster.nodes = {ClusterNode{.link = link, .price_per_hour = 0, .instance = ""}};
+  cluster.overlaps = false;
+}
+
 }  // namespace
 
 CostSource measured_source(const Experiment& experiment, const Model& model, const Profile& profile, int devices) {
@@ -83,6 +96,7 @@ CostSource measured_source(const Experiment& experiment, const Model& model, con
   const int workers = std::accumulate(threads.begin(), threads.end(), 0);
   source.links = std::make_shared<ProfiledLinks>(profile.links, workers, profile.machine.cores);
   source.shares_memory = !experiment.private_replicas;
+  describe_links(profile.links, source.cluster);
   return source;
 }
 
