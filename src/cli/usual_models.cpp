@@ -48,6 +48,7 @@ void check_name(const std::string& name) {
 
 ImportedModel model_of_file(const PlanShowOptions& options, const std::string& file) {
   std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) fail_user({"plan show", file, "it is a folder", "name a file in it"});
   if (!std::filesystem::is_regular_file(file, ignored)) fail_user({"plan show", file, "there is no such file", "check the path"});
   if (options.sample.empty())
     fail_user({file, "its samples' shape", "a TorchScript file does not say it",

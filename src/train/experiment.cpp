@@ -115,7 +115,11 @@ void read_model_file(const ConfigTable& table, const char* key, Experiment& e) {
   e.model_name = written.filename();
   e.model_where = table.where(key);
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(e.model_file, ignored))
+  const auto type = std::filesystem::status(e.model_file, ignored).type();
+  if (type == std::filesystem::file_type::directory)
+    table.fail(key, fmt::format("{} is a folder", e.model_file.string()),
+               "name a file in it; in Python: torch.jit.script(module).save(\"model.pt\")");
+  if (type != std::filesystem::file_type::regular)
     table.fail(key, fmt::format("there is no file {}", e.model_file.string()),
                "relative paths count from the experiment's folder; in Python: torch.jit.script(module).save(\"model.pt\")");
 }

@@ -86,6 +86,8 @@ TEST_F(ImportedModels, AreNamedInOneWordOrInATable) {
 
 TEST_F(ImportedModels, FilesThatAreNotThere) {
   expect_error(Blame::user, {"own.toml:1: model", "no.pt", "there is no file", "torch.jit.script"}, [&] { read("model = \"no.pt\""); });
+  fs::create_directories(folder_ / "folder.pt");
+  expect_error(Blame::user, {"own.toml:1: model", "folder.pt is a folder", "name a file"}, [&] { read("model = \"folder.pt\""); });
   classifier().save((folder_ / "own.pt").string());
   expect_error(Blame::user, {"model.options", "a model in a file has none"},
                [&] { read("[model]\nname = \"own.pt\"\noptions.hidden = 3"); });

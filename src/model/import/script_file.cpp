@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "model/weights/torch_archive.h"
+#include "model/weights/zip_checksums.h"
 
 namespace trireme::torchscript {
 namespace {
@@ -24,11 +25,12 @@ void check_is_script(const std::filesystem::path& path) {
   std::array<char, kZip.size()> start{};
   const InputFile file(path);
   file.read(0, start.data(), std::min<uint64_t>(start.size(), file.size()));
-  if (std::string_view(start.data(), start.size()) != kZip)
+  const bool is_zip = std::string_view(start.data(), start.size()) == kZip || !zip_checksums(path).empty();
+  if (!is_zip)
     fail_user({.where = path.string(),
                .what = "is no TorchScript",
-               .why = "these files are zip archives, which start with \"PK\"",
-               .next = kHowTo});
+               .why = "these files are zip archives, which start with \"PK\" and end with a directory: this one does neither",
+               .next = std::string(kHowTo) + "; if it was one, it is damaged: get it again"});
   if (TorchArchive(path).has(kConstants)) return;
   fail_user({.where = path.string(),
              .what = "holds weights or a pickled module, but no TorchScript",

@@ -41,6 +41,10 @@ void check_start(const fs::path& path) {
   if (start.starts_with('\x80'))
     fail_user({.where = path.string(), .what = "a plain pickle", .why = "PyTorch's files are zip archives",
                .next = "load it in Python and write a dict of tensors with torch.save"});
+  if (!zip_checksums(path).empty())
+    fail_user({.where = path.string(), .what = "damaged at its start",
+               .why = "it ends as a zip archive does, but its first bytes are not \"PK\", 3, 4",
+               .next = "get it again, or save it again"});
   fail_user({.where = path.string(), .what = "not a PyTorch file", .why = "these are zip archives, which start with \"PK\"",
              .next = "check the path, or save the state dict with torch.save"});
 }

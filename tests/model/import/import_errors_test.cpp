@@ -130,8 +130,21 @@ TEST(ImportErrors, FilesThatAreNoTorchScript) {
   const auto path = std::filesystem::temp_directory_path() / ("trireme-no-script-" + std::to_string(getpid()) + ".pt");
   std::ofstream(path) << "weights";
   const auto import = [&] { import_torchscript(path, {{6}}, {}); };
-  EXPECT_THAT([&] { import(); }, ::testing::ThrowsMessage<Error>(HasSubstr("is no TorchScript")));
+  EXPECT_THAT([&] { import(); },
+              ::testing::ThrowsMessage<Error>(AllOf(HasSubstr("is no TorchScript"), HasSubstr("\"PK\""), HasSubstr("damaged"))));
   std::filesystem::remove(path);
+}
+
+TEST(ImportErrors, FilesDamagedAtTheirStart) {
+  for (int damaged : {0, 1, 2, 3}) {
+    const SavedModule file(make_module("def forward(self, x: Tensor):\n  return x * self.weight\n", {{"weight", {6}}}));
+    std::fstream stream(file.path, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekg(damaged);
+    const char flipped = char(stream.get() ^ 1);
+    stream.seekp(damaged).put(flipped);
+    stream.close();
+    EXPECT_THAT([&] { import_torchscript(file.path, {{6}}, {}); }, ::testing::ThrowsMessage<Error>(HasSubstr("damaged at its start")));
+  }
 }
 
 }  // namespace
