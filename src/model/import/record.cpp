@@ -4,6 +4,7 @@
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <array>
+#include <optional>
 #include <set>
 
 #include "model/import/walk_state.h"
@@ -13,11 +14,10 @@ namespace {
 
 using c10::IValue;
 
-/// Operators that draw random numbers, but for dropout, which is known.
+/// Operators that draw random numbers, but for dropout, which is known by its arguments.
 const std::set<std::string_view> kRandom{"bernoulli", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like",
                                          "normal", "uniform", "multinomial", "poisson", "exponential", "cauchy", "geometric",
                                          "log_normal", "random", "rrelu"};
-const std::set<std::string_view> kDropout{"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"};
 
 /// Operators that look at a tensor's shape and type, not at its numbers.
 const std::set<std::string_view> kAboutShape{"aten::size", "aten::dim", "aten::len", "aten::numel", "aten::stride", "aten::storage_offset",
@@ -58,6 +58,21 @@ void for_each_tensor(const IValue& value, const std::function<void(const at::Ten
   } else if (value.isGenericDict()) {
     for (const auto& entry : value.toGenericDict()) for_each_tensor(entry.value(), visit);
   }
+}
+
+const IValue* input_named(const char* name, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
+  const auto index = schema.argumentIndexWithName(name);
+  return index && size_t(*index) < inputs.size() ? &inputs[size_t(*index)] : nullptr;
+}
+
+/// With what chance an operator drops numbers in training; nothing where it is no dropout and has none. Recurrent ones drop between
+/// their layers.
+std::optional<double> chance_to_drop(const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
+  const IValue *chance = input_named("p", schema, inputs), *between = input_named("dropout", schema, inputs);
+  const IValue* layers = input_named("num_layers", schema, inputs);
+  if (chance != nullptr && chance->isDouble()) return chance->toDouble();
+  if (between == nullptr || !between->isDouble()) return std::nullopt;
+  return layers != nullptr && layers->isInt() && layers->toInt() == 1 ? 0 : between->toDouble();
 }
 
 bool writes(const c10::Argument& argument) { return argument.alias_info() != nullptr && argument.alias_info()->isWrite(); }
@@ -271,10 +286,15 @@ void Walk::evaluate(const Frame& frame, const c10::FunctionSchema& schema, std::
     const std::string& name = schema.arguments()[i].name();
     if ((name != "training" && name != "train") || !inputs[i].isBool() || !inputs[i].toBool()) continue;
     inputs[i] = false;
-    const auto chance = schema.argumentIndexWithName("p");
-    const bool changes_nothing = chance && inputs.at(size_t(*chance)).isDouble() && inputs[size_t(*chance)].toDouble() == 0;
-    if (!changes_nothing) tape_.fixed_to_training.push_back(frame.module);
+    if (chance_to_drop(schema, inputs) != 0.0) tape_.fixed_to_training.push_back(frame.module);
   }
+}
+
+/// A dropout that is told in training that it is not.
+void Walk::note_dropout(const Frame& frame, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
+  const IValue* train = input_named("train", schema, inputs);
+  const bool is_off = train != nullptr && train->isBool() && !train->toBool();
+  if (is_off && chance_to_drop(schema, inputs).value_or(0) > 0) tape_.switched_off.push_back(frame.module);
 }
 
 void Walk::run_operator(Frame& frame, Node* node) {
@@ -283,6 +303,7 @@ void Walk::run_operator(Frame& frame, Node* node) {
   if (node->maybeOperator() == nullptr) fail(node, "is no operator of this build of libtorch", "trace the module");
   const c10::FunctionSchema& schema = node->schema();
   if (!training_) evaluate(frame, schema, inputs);
+  else note_dropout(frame, schema, inputs);
   note_state(node, schema, inputs);
 
   const std::string name = node->kind().toQualString(), base = base_name(name);
@@ -314,8 +335,6 @@ void Walk::run_operator(Frame& frame, Node* node) {
   if (!has_tensors)
     fail(node, "makes a number of Python's, on which the rest depends, of data or weights",
          "control flow, sizes and indices must not depend on them: compute both ways and choose with torch.where");
-  const bool is_off = training_ && kDropout.contains(base) && inputs.at(1).toDouble() > 0 && !inputs.at(2).toBool();
-  if (is_off) tape_.switched_off.push_back(frame.module);
   if (is_new) add_results(std::move(op), stack);
   set(frame, node, std::move(stack));
 }

@@ -56,6 +56,7 @@ class Walk {
   void run_operator(Frame& frame, Node* node);
   bool answers_about_mode(Frame& frame, Node* node, const std::vector<IValue>& inputs);
   void evaluate(const Frame& frame, const c10::FunctionSchema& schema, std::vector<IValue>& inputs);
+  void note_dropout(const Frame& frame, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs);
   void execute(Node* node, torch::jit::Stack& stack);
   Operator describe(const Frame& frame, Node* node, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs);
   void make_functional(Node* node, Operator& op, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs);

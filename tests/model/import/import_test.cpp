@@ -2,6 +2,7 @@
 #include "model/import/import.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -235,39 +236,47 @@ TEST(Import, PaddingOfAnEmbeddingHasNoGradient) {
   expect_same_as_module(script);
 }
 
+/// nn.LSTM of 5 features, 3 hidden, over 4 positions. `mode`: what it is told of training.
+Script lstm(int layers, int directions, double dropout, const std::string& mode) {
+  constexpr int64_t kFeatures = 5, kHidden = 3, kPositions = 4;
+  Shapes shapes;
+  std::string list;
+  for (int layer = 0; layer < layers; ++layer)
+    for (int d = 0; d < directions; ++d) {
+      const std::string end = "_l" + std::to_string(layer) + (d ? "_reverse" : "");
+      shapes["weight_ih" + end] = {4 * kHidden, layer == 0 ? kFeatures : kHidden * directions};
+      shapes["weight_hh" + end] = {4 * kHidden, kHidden};
+      shapes["bias_ih" + end] = shapes["bias_hh" + end] = {4 * kHidden};
+      for (const char* part : {"weight_ih", "weight_hh", "bias_ih", "bias_hh"}) list += (list.empty() ? "self." : ", self.") + (part + end);
+    }
+  const std::string source = fmt::format(R"(
+def forward(self, x: Tensor):
+  h = torch.zeros([{}, x.size(0), {}], dtype=x.dtype)
+  y, hn, cn = torch.lstm(x, [h, h], [{}], True, {}, {:.1f}, {}, {}, True)
+  return y
+)", layers * directions, kHidden, list, layers, dropout, mode, directions == 2 ? "True" : "False");
+  const torch::jit::Module module = make_module(source, shapes, {}, {}, "LSTM");
+  return {make_module("def forward(self, x: Tensor):\n  return self.rnn.forward(x)\n", {}, {}, {{"rnn", module}}),
+          {kPositions, kFeatures},
+          kPositions * kHidden * directions};
+}
+
 TEST(Import, LstmOfSeveralLayersAndBothDirections) {
-  const auto parameters = [](int directions, int64_t in, int64_t hidden) {
-    Shapes shapes;
-    for (int layer = 0; layer < 2; ++layer)
-      for (int d = 0; d < directions; ++d) {
-        const std::string end = "_l" + std::to_string(layer) + (d ? "_reverse" : "");
-        shapes["weight_ih" + end] = {4 * hidden, layer == 0 ? in : hidden * directions};
-        shapes["weight_hh" + end] = {4 * hidden, hidden};
-        shapes["bias_ih" + end] = shapes["bias_hh" + end] = {4 * hidden};
-      }
-    return shapes;
-  };
   for (int directions : {1, 2}) {
-    std::string list;
-    for (const char* layer : {"0", "1"})
-      for (int d = 0; d < directions; ++d)
-        for (const char* part : {"weight_ih", "weight_hh", "bias_ih", "bias_hh"})
-          list += std::string(list.empty() ? "" : ", ") + "self." + part + "_l" + layer + (d ? "_reverse" : "");
-    const std::string count = std::to_string(2 * directions), both = directions == 2 ? "True" : "False";
-    const torch::jit::Module lstm =
-        make_module("def forward(self, x: Tensor):\n  h = torch.zeros([" + count + ", x.size(0), 3], dtype=x.dtype)\n" +
-                        "  y, hn, cn = torch.lstm(x, [h, h], [" + list + "], True, 2, 0.0, self.training, " + both +
-                        ", True)\n  return y\n",
-                    parameters(directions, 5, 3), {}, {}, "LSTM");
-    const Script script{
-        make_module("def forward(self, x: Tensor):\n  return self.rnn.forward(x)\n", {}, {}, {{"rnn", lstm}}),
-        {4, 5},
-        12 * directions};
-    const ImportedModel imported = expect_same_as_module(script);
+    const ImportedModel imported = expect_same_as_module(lstm(2, directions, 0, "self.training"));
     if (directions == 1) EXPECT_THAT(kinds_of(imported.model), ElementsAre("lstm", "lstm"));
     else EXPECT_THAT(kinds_of(imported.model), ElementsAre("lstm", "lstm", "concat", "lstm", "lstm", "concat"));
     EXPECT_TRUE(imported.initial_values.contains("rnn.weight_ih_l1"));
   }
+}
+
+TEST(Import, ATracedLstmIsFixedToAModeOnlyWhereItDropsOut) {
+  for (const char* mode : {"True", "False"}) {
+    EXPECT_THAT(lstm(2, 1, 0, mode).import().notes, ::testing::IsEmpty());
+    EXPECT_THAT(lstm(1, 1, 0.5, mode).import().notes, ::testing::IsEmpty()) << "between layers, of which there is one";
+  }
+  EXPECT_THAT(lstm(2, 1, 0.5, "True").import().notes, ElementsAre(HasSubstr("fixed to training mode")));
+  EXPECT_THAT(lstm(2, 1, 0.5, "False").import().notes, ElementsAre(HasSubstr("switched off")));
 }
 
 constexpr const char* kFusedAttention = R"(
