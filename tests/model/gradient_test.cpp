@@ -8,6 +8,7 @@ namespace {
 
 constexpr uint64_t kSeed = 11;
 constexpr double kStep = 1e-5, kTolerance = 1e-7;
+constexpr int64_t kPaddingRow = 5;  // of the case "embedding_padding"
 
 class Gradient : public ::testing::TestWithParam<LayerCase> {};
 
@@ -61,6 +62,7 @@ TEST_P(Gradient, EqualsDifferences) {
   }
   for (size_t i = 0; i < parameters.size(); ++i) {
     at::Tensor expected_gradient = differences(parameters[i], evaluate);
+    if (c.name == "embedding_padding") expected_gradient[kPaddingRow].zero_();  // the row is held
     EXPECT_LT((call.gradients.at(int(i)) - expected_gradient).abs().max().item<double>(), kTolerance) << "parameter " << i;
   }
 }

@@ -26,6 +26,7 @@ std::vector<LayerCase> transformer_cases() {
       {"linear_long_sequence", std::make_shared<const Linear>("layer", 24, 8), {{12, 24}}},
       {"embedding", std::make_shared<const Embedding>("layer", 24, 8), {{}}, 0, 24},
       {"embedding_sequence", std::make_shared<const Embedding>("layer", 8, 12), {{24}}, 0, 8},
+      {"embedding_padding", std::make_shared<const Embedding>("layer", 8, 12, EmbeddingOptions{.padding = 5}), {{24}}, 0, 8},
       {"position_embedding", std::make_shared<const PositionEmbedding>("layer", 8, 12), {sequence}},
       {"layer_norm", std::make_shared<const LayerNorm>("layer", 12), {sequence}},
       {"layer_norm_twelve", std::make_shared<const LayerNorm>("layer", 7), {{12, 7}}},

@@ -41,6 +41,7 @@ const Oracles& oracles() {
   static const Oracles all{
       {"linear_long_sequence", [](Tensors x, Tensors p) { return at::linear(x[0], p[0], p[1]); }},
       {"embedding_sequence", [](Tensors x, Tensors p) { return at::embedding(p[0], x[0]); }},
+      {"embedding_padding", [](Tensors x, Tensors p) { return at::embedding(p[0], x[0], 5); }},
       {"position_embedding", [](Tensors x, Tensors p) { return x[0] + p[0].unsqueeze(0); }},
       {"layer_norm", [](Tensors x, Tensors p) { return at::layer_norm(x[0], {12}, p[0], p[1]); }},
       {"group_norm", [](Tensors x, Tensors p) { return at::group_norm(x[0], 8, p[0], p[1]); }},

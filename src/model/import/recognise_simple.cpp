@@ -216,11 +216,14 @@ bool recognise_embedding(Draft& draft, int index) {
   const Argument *weight = op.find("weight"), *indices = op.find("indices");
   const Form* input = draft.form(indices);
   const std::string module = draft.module_of(weight, nullptr);
-  const bool plain = int_argument(op, "padding_idx").value_or(-1) < 0 && !flag_argument(op, "scale_grad_by_freq") &&
-                     !flag_argument(op, "sparse");
+  const bool plain = !flag_argument(op, "scale_grad_by_freq") && !flag_argument(op, "sparse");
   if (!plain || input == nullptr || module.empty() || input->extents.size() != 1 || input->batch_dim != 0) return false;
   const Shape& table = draft.value(weight->value).sizes;
-  draft.add({std::make_shared<const Embedding>(draft.new_name(module), table[0], table[1]), {indices->value}, op.result(), {index}});
+  const EmbeddingOptions embedding{.padding = int_argument(op, "padding_idx").value_or(-1)};
+  draft.add({std::make_shared<const Embedding>(draft.new_name(module), table[0], table[1], embedding),
+             {indices->value},
+             op.result(),
+             {index}});
   return true;
 }
 

@@ -15,16 +15,16 @@ namespace {
 enum Saved { kIndices, kOutputGradient };
 
 /// Adds row i of `gradient` [n, width] to row index[i] - first of `target` [rows, width], skipping rows outside. Each row's sum is
-/// formed in Sum, in the order of i, before it meets the target: a bfloat16 target is rounded once.
+/// formed in Sum, in the order of i, before it meets the target: a bfloat16 target is rounded once. Nothing is added for `padding`.
 template <class Target, class Sum>
-void add_rows(const at::Tensor& target, const at::Tensor& gradient, const at::Tensor& indices, int64_t first) {
+void add_rows(const at::Tensor& target, const at::Tensor& gradient, const at::Tensor& indices, int64_t first, int64_t padding) {
   const int64_t rows = target.size(0), width = target.size(1), n = indices.numel();
   const int64_t* index = indices.data_ptr<int64_t>();
   const Sum* from = gradient.data_ptr<Sum>();
   Target* to = target.data_ptr<Target>();
   std::vector<int64_t> order;
   for (int64_t i = 0; i < n; ++i)
-    if (index[i] >= first && index[i] < first + rows) order.push_back(i);
+    if (index[i] >= first && index[i] < first + rows && index[i] != padding) order.push_back(i);
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return index[a] < index[b]; });
   std::vector<Sum> sum(static_cast<size_t>(width));
   for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
@@ -115,11 +115,11 @@ void Embedding::add_weight_gradient(LayerCall& call, const at::Tensor& output_gr
   const auto type = target.tensor.scalar_type();
   at::Tensor gradient = output_gradient.to(type == at::kDouble ? at::kDouble : at::kFloat).contiguous();
   if (type == at::kDouble)
-    add_rows<double, double>(target.tensor, gradient, indices, first_row(call));
+    add_rows<double, double>(target.tensor, gradient, indices, first_row(call), options_.padding);
   else if (type == at::kFloat)
-    add_rows<float, float>(target.tensor, gradient, indices, first_row(call));
+    add_rows<float, float>(target.tensor, gradient, indices, first_row(call), options_.padding);
   else
-    add_rows<at::BFloat16, float>(target.tensor, gradient, indices, first_row(call));
+    add_rows<at::BFloat16, float>(target.tensor, gradient, indices, first_row(call), options_.padding);
 }
 
 }  // namespace trireme

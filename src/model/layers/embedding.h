@@ -10,6 +10,7 @@ namespace trireme {
 
 struct EmbeddingOptions {
   double deviation = 1;  ///< initial values are normal(0, deviation); 1 as PyTorch's nn.Embedding
+  int64_t padding = -1;  ///< >= 0: a row that keeps its value, as nn.Embedding's padding_idx: its gradient is zero
 };
 
 /// Input: indices, integers of any sample shape [...]; output [..., width]. Parameter weight [rows, width].

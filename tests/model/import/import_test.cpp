@@ -227,13 +227,17 @@ TEST(Import, TokensAreEmbedded) {
 }
 
 TEST(Import, PaddingOfAnEmbeddingHasNoGradient) {
-  const Script script{
-      make_module("def forward(self, x: Tensor):\n  return torch.embedding(self.weight, x, 0, False, False).mean(1)\n",
-                  {{"weight", {9, 4}}}),
-      {5},
-      4,
-      9};
-  expect_same_as_module(script);
+  const torch::jit::Module table =
+      make_module("def forward(self, x: Tensor):\n  return torch.embedding(self.weight, x, 2, False, False)\n",
+                  {{"weight", {6, 4}}}, {}, {}, "Embedding");
+  const Script script{make_module("def forward(self, x: Tensor):\n  return self.embed.forward(x).mean(1)\n", {}, {},
+                                  {{"embed", table}}),
+                      {9},
+                      4,
+                      6};
+  const ImportedModel imported = expect_same_as_module(script);
+  EXPECT_THAT(kinds_of(imported.model), ElementsAre("embedding", "mean"));
+  EXPECT_EQ(describe_layers(imported.model, 3).at(0).splits, "split by vocabulary, sequence");
 }
 
 /// nn.LSTM of 5 features, 3 hidden, over 4 positions. `mode`: what it is told of training.
