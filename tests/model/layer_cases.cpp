@@ -37,6 +37,8 @@ std::vector<LayerCase> layer_cases() {
       {"norm_add", norm(8, {.residual = true}), {image, image}},
       {"norm_add_relu", norm(8, {.relu = true, .residual = true}), {image, image}},
       {"norm_features", norm(8, {.relu = true}), {{8}}},
+      {"norm_sequence", norm(8, {.relu = true}), {{8, 12}}},
+      {"norm_add_sequence", norm(8, {.residual = true}), {{8, 12}, {8, 12}}},
       {"norm_wide", norm(72, {.relu = true, .residual = true}), {{72, 2, 2}, {72, 2, 2}}},
       {"relu", std::make_shared<const Relu>("layer"), {image}},
       {"add", std::make_shared<const Add>("layer"), {image, image}},

@@ -165,8 +165,8 @@ TEST_P(DataShards, GlobalBatchNormAndDropoutEqualOneDevice) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, DataShards,
-                         ::testing::Combine(::testing::Values("norm", "norm_relu", "norm_add_relu", "norm_features", "dropout",
-                                                              "dropout_features", "dropout_sequence", "drop_samples", "drop_channels",
+                         ::testing::Combine(::testing::Values("norm", "norm_relu", "norm_add_relu", "norm_features", "norm_sequence",
+                                                              "dropout", "dropout_features", "dropout_sequence", "drop_samples", "drop_channels",
                                                               "attention_dropout"),
                                             ::testing::Values(std::vector<int64_t>{2, 1}, std::vector<int64_t>{3, 0},
                                                               std::vector<int64_t>{2, 2, 1})));

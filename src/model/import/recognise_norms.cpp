@@ -32,7 +32,7 @@ bool recognise_batch_norm(Draft& draft, int index) {
   const Form* input = draft.form(op.find("input"));
   const std::string module = draft.module_of(op.find("weight"), op.find("bias"));
   const Argument *mean = op.find("running_mean"), *momentum = op.find("momentum");
-  const bool fits = input != nullptr && (input->is_image || (input->extents.size() == 1 && input->batch_dim == 0 && !input->is_folded));
+  const bool fits = input != nullptr && (input->is_image || (!input->is_collapsed() && input->batch_dim == 0 && !input->is_folded));
   if (!op.training_flag || !fits || module.empty() || op.find("bias") == nullptr || mean == nullptr || momentum == nullptr) return false;
   if (mean->attribute != module + ".running_mean") return false;
   BatchNormOptions options{.momentum = number_argument(op, "momentum").value(), .epsilon = number_argument(op, "eps").value()};

@@ -98,8 +98,8 @@ class Grouping {
     const Argument* mean = op.find("running_mean");
     if (mean != nullptr && op.training_flag)
       fail(
-          "changes running statistics outside of a batch norm layer of its own (one with weight and bias, over [n, c] "
-          "or [n, c, h, w], used once)",
+          "changes running statistics outside of a batch norm layer of its own (one with weight and bias, over [n, c], "
+          "[n, c, l] or [n, c, h, w], used once)",
           "write it as nn.BatchNorm1d or nn.BatchNorm2d with affine=True");
     const bool recurrent = op.name == "aten::lstm" || op.name == "aten::gru" || op.name == "aten::rnn_tanh" || op.name == "aten::rnn_relu";
     if (recurrent && op.training_flag && number_argument(op, "dropout").value_or(0) > 0)

@@ -63,6 +63,14 @@ kernels::NormCoefficients<Element> coefficients_of(const at::Tensor& state) {
   return {rows + kMean * channels, rows + kScale * channels, rows + kShift * channels};
 }
 
+/// What the kernels read: [n, c, l] as images of width 1, whose channels lie together.
+at::Tensor in_kernel_layout(const at::Tensor& tensor) { return in_layout(tensor.dim() == 3 ? tensor.unsqueeze(3) : tensor); }
+
+/// The other way, to a tensor of `dims` dims.
+at::Tensor in_layers_layout(const at::Tensor& tensor, int64_t dims) {
+  return dims == 3 && tensor.defined() ? in_layout(tensor.squeeze(3)) : tensor;
+}
+
 int64_t rows_of(const at::Tensor& input) { return input.size(1) == 0 ? 0 : input.numel() / input.size(1); }
 
 at::TensorOptions doubles() { return at::TensorOptions().dtype(at::kDouble); }
@@ -176,9 +184,9 @@ Attributes BatchNorm::attributes() const {
 Shape BatchNorm::output_shape(std::span<const Shape> inputs) const {
   expect_inputs(*this, inputs, options_.residual ? 2 : 1);
   const Shape& in = inputs[0];
-  if ((in.size() != 1 && in.size() != 3) || in[0] != channels_)
+  if (in.empty() || in.size() > 3 || in[0] != channels_)
     fail_shape(*this, fmt::format("input sample shape {}", to_string(in)),
-               fmt::format("it must be [{0}] or [{0}, height, width]", channels_), "change the layer's channels");
+               fmt::format("it must be [{0}], [{0}, length] or [{0}, height, width]", channels_), "change the layer's channels");
   if (options_.residual && inputs[1] != in)
     fail_shape(*this, fmt::format("residual sample shape {}", to_string(inputs[1])),
                fmt::format("it must equal the input's, {}", to_string(in)), "project the residual to that shape first");
@@ -191,11 +199,14 @@ std::vector<ShardingOption> BatchNorm::sharding_options(std::span<const Shape> i
   if (degree == 1) return options;
   if (channels_ % degree == 0) {
     ShardingOption channels = elementwise_options(count, inputs[0], degree, 1).at(1);
+    channels.name = "channels";
     channels.parameters = channels.parameter_gradients = channels.buffers = {Placement::shard(0), Placement::shard(0)};
     options.push_back(std::move(channels));
   }
-  if (inputs[0].size() == 3 && inputs[0][1] % degree == 0)
+  if (inputs[0].size() > 1 && inputs[0][1] % degree == 0) {
     options.push_back(height_option(count, Placement::shard(2), 2, 2, /*talks=*/true));
+    if (inputs[0].size() == 2) options.back().name = "sequence";
+  }
   return options;
 }
 
@@ -204,8 +215,8 @@ double BatchNorm::forward_flops(std::span<const Shape> inputs) const {
 }
 
 at::Tensor BatchNorm::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
-  at::Tensor input = in_layout(inputs[0]);
-  at::Tensor residual = options_.residual ? in_layout(inputs[1]) : at::Tensor();
+  at::Tensor input = in_kernel_layout(inputs[0]);
+  at::Tensor residual = options_.residual ? in_kernel_layout(inputs[1]) : at::Tensor();
   at::Tensor output = empty_in_layout(input.sizes(), input.options());
   at::Tensor state;
   if (call.training) {
@@ -227,13 +238,13 @@ at::Tensor BatchNorm::forward(LayerCall& call, std::span<const at::Tensor> input
                                                 .residual = residual.defined() ? data<Element>(residual) : nullptr,
                                                 .output = mutable_data<Element>(output), .relu = options_.relu});
   });
-  return output;
+  return in_layers_layout(output, inputs[0].dim());
 }
 
 std::vector<at::Tensor> BatchNorm::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   check_internal(call.saved.size() >= 2, "batch norm's backward follows a forward in training mode");
   const at::Tensor &input = call.saved[kInput], &state = call.saved[kState];
-  at::Tensor gradient = in_layout(output_gradient.to(input.scalar_type()));
+  at::Tensor gradient = in_kernel_layout(output_gradient.to(input.scalar_type()));
   int64_t channels = input.size(1), rows = rows_of(input);
   bool want_input = call.wants_input_gradient(0);
   bool want_residual = options_.residual && call.wants_input_gradient(1);
@@ -275,8 +286,9 @@ std::vector<at::Tensor> BatchNorm::backward(LayerCall& call, const at::Tensor& o
     }
     kernels::norm_kernels<Element>().input_gradient(a);
   });
+  input_gradient = in_layers_layout(input_gradient, output_gradient.dim());
   if (!options_.residual) return {input_gradient};
-  return {input_gradient, residual_gradient};
+  return {input_gradient, in_layers_layout(residual_gradient, output_gradient.dim())};
 }
 
 }  // namespace trireme

@@ -154,6 +154,17 @@ TEST(Import, ATracedTrainingUsesRunningStatisticsInEvaluation) {
   expect_same_as_module(normed("self.training"), /*training=*/false);
 }
 
+TEST(Import, BatchNormOfSequencesIsTheSameLayer) {
+  const Script script{make_module("def forward(self, x: Tensor):\n  return torch.relu(self.bn.forward(torch.tanh(x)))\n", {}, {},
+                                  {{"bn", batch_norm("self.training")}}),
+                      {4, 6},
+                      24};
+  const ImportedModel imported = expect_same_as_module(script);
+  EXPECT_THAT(kinds_of(imported.model), ElementsAre("tanh", "batch_norm"));
+  EXPECT_EQ(describe_layers(imported.model).at(1).splits, "split by channels, sequence");
+  expect_same_as_module(script, /*training=*/false);
+}
+
 TEST(Import, DropoutBecomesALayerAndSaysWhenTracingHasSwitchedItOff) {
   const Script on{
       make_module("def forward(self, x: Tensor):\n  return torch.dropout(x * self.weight, 0.5, self.training)\n",
