@@ -108,7 +108,8 @@ std::vector<bool> find_images(const Graph& graph) {
     changed = false;
     for (const Operator& op : graph.operators) {
       const bool drops = op.name == kDropSamples || op.name == "aten::dropout";
-      if (!is_elementwise(op.name) && op.name != "aten::cat" && !drops) continue;
+      const bool joins = op.name == "aten::cat" || op.name == "aten::slice_scatter" || op.name == "aten::select_scatter";
+      if (!is_elementwise(op.name) && !joins && !drops) continue;
       bool any = false;
       const auto look = [&](ValueId id) { any = any || images[size_t(id)]; };
       for (const Argument& argument : op.arguments) for_each_value(argument, look);

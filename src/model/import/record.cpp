@@ -118,10 +118,13 @@ ValueId Walk::add_value(const at::Tensor& tensor, Value value) {
   value.dtype = tensor.scalar_type();
   tape_.signatures.push_back(value.from_data && !training_ ? signature_of(tensor, samples_) : std::vector<double>{});
   tape_.graph.values.push_back(std::move(value));
-  known_.erase(tensor.unsafeGetTensorImpl());
-  known_.emplace(tensor.unsafeGetTensorImpl(),
-                 Known{decltype(Known::holds_address)(tensor.getIntrusivePtr()), id, uint32_t(tensor._version())});
+  know(tensor, id);
   return id;
+}
+
+void Walk::know(const at::Tensor& tensor, ValueId id) {
+  known_.erase(tensor.unsafeGetTensorImpl());
+  known_.emplace(tensor.unsafeGetTensorImpl(), Known{HoldsAddress(tensor.getIntrusivePtr()), id, uint32_t(tensor._version())});
 }
 
 /// A copy of a tensor that the module made or holds, as it is now.
@@ -140,13 +143,17 @@ Argument Walk::capture(const at::Tensor& tensor) {
   return argument;
 }
 
-void Walk::check_readable(const Node* node, const at::Tensor& tensor) const {
+/// Whether the memory of a tensor was written to through another one since it got its value.
+bool Walk::is_stale(const at::Tensor& tensor) const {
   const auto it = known_.find(tensor.unsafeGetTensorImpl());
-  const bool stale = it == known_.end() ? overwritten_.count(tensor.storage().unsafeGetStorageImpl()) > 0
-                                        : it->second.version != uint32_t(tensor._version());
-  if (stale)
+  if (it != known_.end()) return it->second.version != uint32_t(tensor._version());
+  return overwritten_.count(tensor.storage().unsafeGetStorageImpl()) > 0;
+}
+
+void Walk::check_readable(const Node* node, const at::Tensor& tensor) {
+  if (is_stale(tensor) && !take_view_anew(tensor))
     fail(node, "reads a tensor that shares memory with one which was changed in place",
-         "change a copy: y = x.clone(), or y = x + z instead of x += z");
+         "write to the whole tensor (y[:, 0] = z), change a copy (z = y.clone()), or write y = y + z instead of y += z");
 }
 
 Argument Walk::to_argument(Node* node, const IValue& value) {
@@ -224,9 +231,10 @@ void Walk::note_state(Node* node, const c10::FunctionSchema& schema, const std::
     if (base == "batch_norm" && argument.starts_with("running_")) continue;
     if (base == "instance_norm" && argument.starts_with("running_")) continue;
     for_each_tensor(inputs[i], [&](const at::Tensor& tensor) {
-      const auto attribute = attributes_.find(tensor.unsafeGetTensorImpl());
+      const at::Tensor changed = written ? root_of(tensor) : tensor;
+      const auto attribute = attributes_.find(changed.unsafeGetTensorImpl());
       if (attribute == attributes_.end()) return;
-      if (written && value_of(tensor) != nullptr)
+      if (written && value_of(changed) != nullptr)
         fail(node, fmt::format("changes the parameter \"{}\"", attribute->second), "leave that to the optimizer");
       if (!kAboutShape.contains(node->kind().toQualString())) (written ? changed_ : read_).try_emplace(attribute->second, node);
     });
@@ -240,25 +248,6 @@ void Walk::check_state() const {
     fail(reader->second, fmt::format("reads the buffer \"{}\", which {} changes from step to step", name, place_of(*node)),
          "only batch norm may keep state; give it a momentum that is a number");
   }
-}
-
-/// Makes `op` the operator that does the same out of place. Its result will be the changed tensor's value from then on.
-void Walk::make_functional(Node* node, Operator& op, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
-  const at::Tensor target = inputs.at(0).isTensor() ? inputs[0].toTensor() : at::Tensor();
-  const bool first_alone = target.defined() && writes(schema.arguments()[0]) && schema.returns().size() == 1;
-  if (!first_alone) fail(node, "writes to a tensor that it is given", "use the form that returns a new one");
-  if (value_of(target) == nullptr) {
-    if (attributes_.contains(target.unsafeGetTensorImpl()))
-      fail(node, fmt::format("writes data to the buffer \"{}\"", attributes_.at(target.unsafeGetTensorImpl())),
-           "only batch norm may keep state");
-    overwritten_.insert_or_assign(target.storage().unsafeGetStorageImpl(), target.storage());
-  }
-  if (op.is_random) return;
-  op.name.pop_back();
-  const auto functional = torch::jit::findOperatorFor({op.name, schema.overload_name()});
-  if (!functional) fail(node, "changes a tensor in place", "use the form that returns a new one");
-  auto operation = functional->getOperation();
-  op.run = [operation](torch::jit::Stack& stack) mutable { operation(stack); };
 }
 
 void Walk::add_results(Operator op, const std::vector<IValue>& outputs) {
@@ -276,6 +265,25 @@ void Walk::add_results(Operator op, const std::vector<IValue>& outputs) {
       op.results.push_back(add_value(tensor, value));
     });
   tape_.graph.operators.push_back(std::move(op));
+}
+
+/// Writes down an operator that the module does not have itself, and whose result is known.
+Argument Walk::emit(const Frame& frame, Node* node, const char* name, const char* overload, std::vector<Argument> arguments,
+                    const at::Tensor& result) {
+  const auto found = torch::jit::findOperatorFor({name, overload});
+  check_internal(found != nullptr, fmt::format("libtorch has {}.{}", name, overload));
+  Operator op;
+  op.name = name;
+  op.node = node;
+  op.path = frame.path;
+  op.module = frame.module;
+  auto operation = found->getOperation();
+  op.run = [operation](torch::jit::Stack& stack) mutable { operation(stack); };
+  check_internal(arguments.size() == found->schema().arguments().size(), fmt::format("{} gets all its arguments", name));
+  for (const c10::Argument& argument : found->schema().arguments()) op.argument_names.push_back(argument.name());
+  op.arguments = std::move(arguments);
+  add_results(std::move(op), {result});
+  return argument_of(result);
 }
 
 /// An evaluation is one even where tracing has fixed an operator to training mode, which would mix samples and draw random numbers.
@@ -313,20 +321,21 @@ void Walk::run_operator(Frame& frame, Node* node) {
     const c10::Argument& argument = schema.arguments()[i];
     if (!computes_with(*argument.type())) continue;
     changes = changes || writes(argument);
-    computes = computes || mentions_value(inputs[i]);
     for_each_tensor(inputs[i], [&](const at::Tensor& tensor) { check_readable(node, tensor); });
+    computes = computes || mentions_value(inputs[i]);
   }
   torch::jit::Stack stack(inputs.begin(), inputs.end());
   if (!computes || kAboutShape.contains(name)) {
     execute(node, stack);
+    note_view(frame, node, schema, inputs, stack);
     set(frame, node, std::move(stack));
     return;
   }
   Operator op = describe(frame, node, schema, inputs);
   op.is_random = is_random;
-  if (changes) make_functional(node, op, schema, inputs);
+  if (changes) return run_in_place(frame, node, std::move(op), schema, inputs);
   execute(node, stack);
-  bool has_tensors = false, is_new = changes;
+  bool has_tensors = false, is_new = false;
   for (const IValue& output : stack)
     for_each_tensor(output, [&](const at::Tensor& tensor) {
       has_tensors = true;
@@ -336,6 +345,7 @@ void Walk::run_operator(Frame& frame, Node* node) {
     fail(node, "makes a number of Python's, on which the rest depends, of data or weights",
          "control flow, sizes and indices must not depend on them: compute both ways and choose with torch.where");
   if (is_new) add_results(std::move(op), stack);
+  note_view(frame, node, schema, inputs, stack);
   set(frame, node, std::move(stack));
 }
 

@@ -81,7 +81,7 @@ int ScriptLayer::unsplit() const {
 bool ScriptLayer::demand(Parts& parts, const Argument& argument, int dim) const {
   const Extent extent = extent_of(argument);
   if (dim != kWhole && (extent.divisible(dim) % parts.degree != 0 || extent.divisible(dim) < parts.degree)) return false;
-  if (!argument.is_value()) return dim == kWhole || argument.repeat_dim < 0;
+  if (!argument.is_value()) return dim == kWhole || dim != argument.repeat_dim;
   const auto [known, is_new] = parts.of_values.try_emplace(argument.value, dim);
   return is_new || known->second == dim;
 }

@@ -240,6 +240,20 @@ Parts index(const Operator& op, Arguments arguments, const Extent&, int dim) {
   return dim < looked_up ? std::vector<int>{kWhole, dim} : std::vector<int>{dim - looked_up + 1, kWhole};
 }
 
+/// slice_scatter: two tensors of one shape but along `dim`.
+Parts slice_scatter(const Operator& op, Arguments, const Extent& result, int dim) {
+  const auto cut = int_of(op, "dim", result.dims());
+  if (!cut || *cut == dim) return std::nullopt;
+  return std::vector<int>{dim, dim};
+}
+
+/// select_scatter: the second tensor lacks `dim`.
+Parts select_scatter(const Operator& op, Arguments, const Extent& result, int dim) {
+  const auto cut = int_of(op, "dim", result.dims());
+  if (!cut || *cut == dim) return std::nullopt;
+  return std::vector<int>{dim, dim < *cut ? dim : dim - 1};
+}
+
 using Rule = Parts (*)(const Operator&, Arguments, const Extent&, int);
 
 const std::map<std::string_view, Rule>& rules() {
@@ -254,7 +268,8 @@ const std::map<std::string_view, Rule>& rules() {
         {"aten::roll", not_along_dims}, {"aten::flip", not_along_dims}, {"aten::pad", pad}, {"aten::constant_pad_nd", pad},
         {"aten::layer_norm", layer_norm}, {"aten::batch_norm", batch_norm}, {"aten::prelu", channel_weights}, {"aten::linear", linear},
         {"aten::matmul", matmul}, {"aten::bmm", matmul}, {"aten::mm", matmul}, {"aten::addmm", add_product},
-        {"aten::baddbmm", add_product}, {"aten::embedding", embedding}, {"aten::index", index}};
+        {"aten::baddbmm", add_product}, {"aten::embedding", embedding}, {"aten::index", index},
+        {"aten::slice_scatter", slice_scatter}, {"aten::select_scatter", select_scatter}};
     for (std::string_view name : kElementwise) table.emplace(name, elementwise);
     for (std::string_view name : kReshapes) table.emplace(name, reshape);
     return table;

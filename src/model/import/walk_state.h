@@ -1,4 +1,5 @@
-// Internals of walk(), split over walk.cpp (calls and control flow) and record.cpp (operators).
+// Internals of walk(), split over walk.cpp (calls and control flow), record.cpp (operators), record_in_place.cpp (views and what is written
+// to them) and record_bags.cpp (embedding bags).
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -14,6 +15,12 @@
 #include "model/import/walk.h"
 
 namespace trireme::torchscript {
+
+inline Argument constant(c10::IValue value) {
+  Argument argument;
+  argument.constant = std::move(value);
+  return argument;
+}
 
 class Walk {
  public:
@@ -59,21 +66,49 @@ class Walk {
   void note_dropout(const Frame& frame, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs);
   void execute(Node* node, torch::jit::Stack& stack);
   Operator describe(const Frame& frame, Node* node, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs);
-  void make_functional(Node* node, Operator& op, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs);
   void note_state(Node* node, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs);
   void check_state() const;
-  void check_readable(const Node* node, const at::Tensor& tensor) const;
+  bool is_stale(const at::Tensor& tensor) const;
+  void check_readable(const Node* node, const at::Tensor& tensor);
   Argument to_argument(Node* node, const IValue& value);
   Argument capture(const at::Tensor& tensor);
   bool mentions_value(const IValue& value) const;
   ValueId add_value(const at::Tensor& tensor, Value value);
   const Value* value_of(const at::Tensor& tensor) const;
   void add_results(Operator op, const std::vector<IValue>& outputs);
+  Argument emit(const Frame& frame, Node* node, const char* name, const char* overload, std::vector<Argument> arguments,
+                const at::Tensor& result);
+
+  // record_in_place.cpp
+  void run_in_place(Frame& frame, Node* node, Operator op, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs);
+  void make_functional(Node* node, Operator& op, const c10::FunctionSchema& schema, const at::Tensor& target);
+  void note_view(const Frame& frame, Node* node, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs,
+                 const torch::jit::Stack& outputs);
+  bool take_view_anew(const at::Tensor& tensor);
+  at::Tensor root_of(at::Tensor tensor) const;
+  std::vector<Argument> bases_of(Node* node, at::Tensor tensor);
+  Argument overwrite(const Frame& frame, Node* node, const Operator& op, const at::Tensor& target, const IValue& source);
+  void write_back(const Frame& frame, Node* node, at::Tensor tensor, const std::vector<Argument>& bases, Argument written);
+  Argument argument_of(const at::Tensor& tensor);
+
+  // record_bags.cpp
+  void run_bags(Frame& frame, Node* node, const std::vector<IValue>& inputs);
+  Argument bags_of(const Frame& frame, Node* node, const Argument& flat, const at::Tensor& indices);
+
+  using HoldsAddress = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;  // no other tensor comes to lie there
 
   struct Known {
-    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> holds_address;  // no other tensor comes to lie there
+    HoldsAddress holds_address;
     ValueId value;
     uint32_t version;
+  };
+  void know(const at::Tensor& tensor, ValueId id);
+
+  /// A tensor that shares the memory of another one.
+  struct View {
+    HoldsAddress holds_address;
+    at::Tensor base;
+    Operator op;  ///< that makes it of the base, its first argument
   };
 
   const ScriptFile& file_;
@@ -94,7 +129,8 @@ class Walk {
     uint32_t version = 0;
   };
   std::unordered_map<const void*, Captured> captured_;
-  std::unordered_map<const void*, c10::Storage> overwritten_;  // with data or random numbers, though made of constants
+  std::unordered_map<const void*, View> views_;
+  std::unordered_map<const void*, c10::Storage> overwritten_;  // with data or random numbers, in part or though made of constants
   std::map<std::string, const Node*> changed_, read_;          // buffers, by whom first
   std::unordered_map<const Node*, std::vector<const torch::jit::Value*>> last_reads_;
   std::set<const Block*> counted_;

@@ -97,12 +97,17 @@ TEST(ImportErrors, BatchNormThatNoLayerHas) {
       HasSubstr("used once"));
 }
 
-TEST(ImportErrors, ViewsOfWhatIsChangedInPlace) {
-  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  y = x * self.weight\n  y[:, 0:2].mul_(2)\n  return y\n"),
-              HasSubstr("shares memory with one which was changed in place"));
-  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  y = torch.zeros([x.size(0), 6], dtype=x.dtype)\n  y[:, "
-                      "0:3].copy_(x[:, 0:3])\n  return y * self.weight\n"),
-              HasSubstr("shares memory with one which was changed in place"));
+TEST(ImportErrors, PartsThatAreWrittenToAndHaveNoWayBack) {
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  y = x * self.weight\n  torch.chunk(y, 2, 1)[0].mul_(2)\n  return y\n"),
+              AllOf(HasSubstr("shares memory with one which was changed in place"), HasSubstr("y[:, 0] = z")));
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  y = x * self.weight\n  y.diagonal(0, 1, 2).mul_(2)\n  return y\n", {6, 6}),
+              AllOf(HasSubstr("aten::mul_"), HasSubstr(":3"), HasSubstr("a part of a tensor that aten::diagonal"),
+                    HasSubstr("y[:, 0] = z")));
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  self.weight[0:2].mul_(2)\n  return x * self.weight\n"),
+              HasSubstr("changes the parameter \"weight\""));
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  self.seen[0:2].add_(x.sum())\n  return x * self.weight\n", {6},
+                      {{"weight", {6}}}, {{"seen", at::zeros({6}, at::kDouble)}}),
+              HasSubstr("writes data to the buffer \"seen\""));
 }
 
 TEST(ImportErrors, WhatTheModuleItselfRaises) {

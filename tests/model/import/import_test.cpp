@@ -91,6 +91,51 @@ def forward(self, x: Tensor):
   expect_same_as_module(script);
 }
 
+/// What is written to a part of a tensor is written to the tensor, and seen through its other parts.
+TEST(Import, PartsMayBeWrittenInPlace) {
+  for (const char* writes : {
+           "y[:, 0] = z[:, 1]",
+           "y[:, 1:3] = z[:, 0:2] * self.weight[0]",
+           "y[:, :] = z * self.weight",
+           "y[:, 0:3] = z[:, 5:6]",
+           "y[:, ::2] = 0.5",
+           "y[:, 4] = 0.0\n  y[:, 0:2].mul_(2)\n  y[:, 1:4].add_(z[:, 3:6])",
+           "y.select(1, 2).copy_(z.select(1, 0))\n  y.narrow(1, -2, 2).fill_(3.0)",
+           "part = y[:, 0:4]\n  other = y[:, 2:6]\n  part.mul_(z[:, 0:4])\n  z = other * 2 + other.sum(1, True) + z[:, 0:4]\n  "
+           "z = torch.cat([z, part[:, 0:2]], 1)",
+           "y.view([-1, 2, 3])[:, 1, 0:2] = z[:, 0:2]",
+           "y.view([-1, 2, 3]).transpose(1, 2)[:, 2] += z[:, 0:2]",
+           "y.t()[0:2].mul_(2)",
+           "y[:, 3][z[:, 0] > 0] = 1.5",
+           "z = torch.zeros([x.size(0), 6], dtype=x.dtype)\n  z[:, 1:4] = y[:, 0:3]\n  z[:, 5] = 2.0\n  z[:, 0:2].add_(z[:, 1:3])",
+       }) {
+    SCOPED_TRACE(writes);
+    expect_same_as_module({make_module(std::string("def forward(self, x: Tensor):\n  y = x * self.weight\n  z = torch.tanh(x)\n  ") +
+                                           writes + "\n  return y * z\n",
+                                       {{"weight", {6}}}),
+                           {6},
+                           6});
+  }
+}
+
+TEST(Import, TheDataMayBeWrittenInPlace) {
+  const char* source = "def forward(self, x: Tensor):\n  x[:, 0:2] = 0.5\n  x[:, 5].neg_()\n  return x * self.weight\n";
+  expect_same_as_module({make_module(source, {{"weight", {6}}}), {6}, 6});
+}
+
+TEST(Import, WritingToAPartLeavesTheOtherDimsToBeSplit) {
+  const Script script{make_module("def forward(self, x: Tensor):\n  y = x * self.weight\n  y[:, 0] = x[:, 1]\n  y[:, 2:4] = 1.0\n  "
+                                  "return torch.logcumsumexp(y, 1)\n",
+                                  {{"weight", {8}}}),
+                      {6, 8},
+                      48};
+  const ImportedModel imported = expect_same_as_module(script);
+  EXPECT_THAT(kinds_of(imported.model), Contains("slice_scatter"));
+  for (const LayerRow& row : describe_layers(imported.model)) {
+    if (row.kind == "slice_scatter" || row.kind == "select_scatter") EXPECT_EQ(row.splits, "split by features");
+  }
+}
+
 TEST(Import, TakesTheFirstOfSeveralOutputsAndLeavesOutTheRest) {
   const Script script{make_module("def forward(self, x: Tensor):\n  return x * self.used, x * self.unused\n",
                                   {{"used", {6}}, {"unused", {6}}}),

@@ -1,0 +1,197 @@
+// Walk: operators that work in place, and views of what they change. What is written to a view is written down as a new value of the
+// tensor that it is a view of (slice_scatter, select_scatter, or the way back); other views of it are taken anew when they are read.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include <numeric>
+#include <set>
+
+#include "model/import/split_rules.h"
+#include "model/import/walk_state.h"
+
+namespace trireme::torchscript {
+namespace {
+
+using c10::IValue;
+
+/// Operators after which a tensor has nothing of what it was.
+const std::set<std::string_view> kOverwriting{"aten::copy", "aten::fill", "aten::zero"};
+
+/// What gives a tensor anew, part of which has been written to.
+struct Way {
+  const char* name = nullptr;
+  std::vector<Argument> arguments;
+};
+
+/// The way back to all elements of a tensor of `sizes` from a view that has all of them, by the operator that made the view; no name
+/// where there is none.
+Way way_back(const Operator& view, const Argument& written, const at::IntArrayRef sizes) {
+  if (view.name == "aten::transpose" || view.name == "aten::swapaxes")
+    return {"aten::transpose", {written, view.arguments[1], view.arguments[2]}};
+  if (view.name == "aten::t" || view.name == "aten::numpy_T") return {"aten::t", {written}};
+  if (view.name == "aten::permute") {
+    const auto dims = view.arguments[1].constant.toIntVector();
+    std::vector<int64_t> inverse(dims.size());
+    for (size_t d = 0; d < dims.size(); ++d) inverse[size_t(dims[d] < 0 ? dims[d] + int64_t(dims.size()) : dims[d])] = int64_t(d);
+    return {"aten::permute", {written, constant(inverse)}};
+  }
+  if (is_reshape(view.name)) return {"aten::reshape", {written, constant(sizes.vec())}};
+  return {};
+}
+
+/// The same for a view that has some of them: written over what the tensor was before.
+Way way_into(const Operator& view, const Argument& before, const Argument& written, const at::IntArrayRef sizes) {
+  if (view.name == "aten::slice")
+    return {"aten::slice_scatter", {before, written, view.arguments[1], view.arguments[2], view.arguments[3], view.arguments[4]}};
+  if (view.name == "aten::select") return {"aten::select_scatter", {before, written, view.arguments[1], view.arguments[2]}};
+  if (view.name != "aten::narrow") return {};
+  const int64_t dim = view.arguments[1].constant.toInt(), start = view.arguments[2].constant.toInt();
+  const int64_t begin = start < 0 ? start + sizes[size_t(dim < 0 ? dim + int64_t(sizes.size()) : dim)] : start;
+  return {"aten::slice_scatter",
+          {before, written, view.arguments[1], constant(begin), constant(begin + view.arguments[3].constant.toInt()), constant(1)}};
+}
+
+}  // namespace
+
+/// What a tensor is now.
+Argument Walk::argument_of(const at::Tensor& tensor) {
+  const auto it = known_.find(tensor.unsafeGetTensorImpl());
+  if (it == known_.end()) return capture(tensor);
+  Argument argument;
+  argument.kind = Argument::Kind::value;
+  argument.value = it->second.value;
+  return argument;
+}
+
+/// Remembers what a tensor is a view of.
+void Walk::note_view(const Frame& frame, Node* node, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs,
+                     const torch::jit::Stack& outputs) {
+  if (inputs.empty() || inputs.size() > schema.arguments().size() || outputs.size() != 1) return;
+  if (!inputs[0].isTensor() || !outputs[0].isTensor()) return;
+  const at::Tensor &base = inputs[0].toTensor(), &view = outputs[0].toTensor();
+  if (!base.defined() || !view.defined() || view.is_same(base) || !view.is_alias_of(base)) return;
+  View made{HoldsAddress(view.getIntrusivePtr()), base, {}};
+  made.op.arguments.emplace_back();
+  made.op.argument_names.push_back(schema.arguments().at(0).name());
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    if (inputs[i].isTensor() || inputs[i].isTensorList()) return;
+    made.op.arguments.push_back(constant(inputs[i].isList() ? inputs[i].deepcopy() : inputs[i]));
+    made.op.argument_names.push_back(schema.arguments().at(i).name());
+  }
+  made.op.name = node->kind().toQualString();
+  made.op.node = node;
+  made.op.path = frame.path;
+  made.op.module = frame.module;
+  auto operation = node->getOperation();
+  made.op.run = [operation](torch::jit::Stack& stack) mutable { operation(stack); };
+  std::erase_if(views_, [](const auto& entry) { return entry.second.holds_address.expired(); });  // they keep their bases
+  views_.insert_or_assign(view.unsafeGetTensorImpl(), std::move(made));
+}
+
+/// Gives a view whose memory has been written to through another tensor the value that it has now. False where it is not known how.
+bool Walk::take_view_anew(const at::Tensor& tensor) {
+  const auto view = views_.find(tensor.unsafeGetTensorImpl());
+  if (view == views_.end()) return false;
+  const at::Tensor base = view->second.base;
+  if (is_stale(base) && !take_view_anew(base)) return false;
+  if (value_of(base) == nullptr) return false;
+  Operator op = view->second.op;
+  op.arguments[0] = argument_of(base);
+  add_results(std::move(op), {tensor});
+  return true;
+}
+
+/// The tensor of which a tensor is a view, or a view of a view, ...
+at::Tensor Walk::root_of(at::Tensor tensor) const {
+  for (auto view = views_.find(tensor.unsafeGetTensorImpl()); view != views_.end(); view = views_.find(tensor.unsafeGetTensorImpl()))
+    tensor = view->second.base;
+  return tensor;
+}
+
+/// The tensors that a tensor is a view of, the nearest first, as they are now.
+std::vector<Argument> Walk::bases_of(Node* node, at::Tensor tensor) {
+  std::vector<Argument> bases;
+  for (auto view = views_.find(tensor.unsafeGetTensorImpl()); view != views_.end(); view = views_.find(tensor.unsafeGetTensorImpl())) {
+    tensor = view->second.base;
+    bases.push_back(to_argument(node, tensor));
+  }
+  return bases;
+}
+
+/// Makes `op` the operator that does the same out of place. Its result will be the changed tensor's value from then on.
+void Walk::make_functional(Node* node, Operator& op, const c10::FunctionSchema& schema, const at::Tensor& target) {
+  const at::Tensor root = root_of(target);
+  if (value_of(root) == nullptr && attributes_.contains(root.unsafeGetTensorImpl()))
+    fail(node, fmt::format("writes data to the buffer \"{}\"", attributes_.at(root.unsafeGetTensorImpl())),
+         "only batch norm may keep state");
+  if (op.is_random) return;
+  op.name.pop_back();
+  const auto functional = torch::jit::findOperatorFor({op.name, schema.overload_name()});
+  if (!functional) fail(node, "changes a tensor in place", "use the form that returns a new one");
+  auto operation = functional->getOperation();
+  op.run = [operation](torch::jit::Stack& stack) mutable { operation(stack); };
+}
+
+void Walk::run_in_place(Frame& frame, Node* node, Operator op, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
+  const at::Tensor target = inputs.at(0).isTensor() ? inputs[0].toTensor() : at::Tensor();
+  const bool first_alone = target.defined() && schema.returns().size() == 1 && schema.arguments()[0].alias_info() != nullptr &&
+                           schema.arguments()[0].alias_info()->isWrite();
+  if (!first_alone) fail(node, "writes to a tensor that it is given", "use the form that returns a new one");
+  make_functional(node, op, schema, target);
+  const std::vector<Argument> bases = bases_of(node, target);
+  if (!bases.empty() || value_of(target) == nullptr)
+    overwritten_.insert_or_assign(target.storage().unsafeGetStorageImpl(), target.storage());
+  torch::jit::Stack stack(inputs.begin(), inputs.end());
+  execute(node, stack);
+  const bool overwrites = !op.is_random && kOverwriting.contains(op.name);
+  const bool by_constant = inputs.size() < 2 || !op.arguments[1].is_value();
+  if (overwrites && !by_constant) {
+    overwrite(frame, node, op, target, inputs[1]);
+  } else if (overwrites && !bases.empty()) {
+    known_.erase(target.unsafeGetTensorImpl());
+  } else {
+    add_results(std::move(op), stack);
+  }
+  write_back(frame, node, target, bases, argument_of(target));
+  set(frame, node, std::move(stack));
+}
+
+/// The value of a tensor into which another one has been copied.
+Argument Walk::overwrite(const Frame& frame, Node* node, const Operator& op, const at::Tensor& target, const IValue& source) {
+  Argument written = op.arguments[1];
+  at::Tensor from = source.toTensor();
+  if (from.scalar_type() != target.scalar_type()) {
+    from = from.to(target.scalar_type());
+    written = emit(frame, node, "aten::to", "dtype",
+                   {written, constant(int64_t(target.scalar_type())), constant(false), constant(false), constant({})}, from);
+  }
+  if (from.sizes() != target.sizes())
+    return emit(frame, node, "aten::expand", "", {written, constant(target.sizes().vec()), constant(false)}, target);
+  know(target, written.value);
+  return written;
+}
+
+/// After `tensor`, a view, has been given the value `written`: gives the tensors that it is a view of theirs. `bases`: what they were.
+void Walk::write_back(const Frame& frame, Node* node, at::Tensor tensor, const std::vector<Argument>& bases, Argument written) {
+  for (const Argument& before : bases) {
+    const View& view = views_.at(tensor.unsafeGetTensorImpl());
+    const Operator& op = view.op;
+    const at::Tensor base = view.base;
+    const bool has_all = op.name == "aten::slice" && base.sizes() == tensor.sizes();
+    if (has_all && written.is_value()) {
+      know(base, written.value);
+    } else {
+      Way way = way_into(op, before, written, base.sizes());
+      if (way.name == nullptr && written.is_value()) way = way_back(op, written, base.sizes());
+      if (way.name == nullptr)
+        fail(node, fmt::format("writes to a part of a tensor that {} gave", place_of(*op.node)),
+             "write to a slice (y[:, 0] = z, y[:, 1:3] = z) or put a new tensor together with torch.cat or torch.where");
+      const bool by_dims = std::string_view(way.name) == "aten::transpose";
+      written = emit(frame, node, way.name, by_dims ? "int" : "", std::move(way.arguments), base);
+    }
+    tensor = base;
+  }
+}
+
+}  // namespace trireme::torchscript
