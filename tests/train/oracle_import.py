@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""oracle_import.py ORACLE_IMPORT [--long] [MODEL...]: torchvision's models, scripted and traced, imported and compared with TorchScript.
+"""oracle_import.py ORACLE_IMPORT [--long] [MODEL...]: torchvision's models and PyTorch's encoder, scripted and traced, imported and
+compared with TorchScript.
 
 In float64: outputs and losses in evaluation and in training, all gradients of a step against autograd's, running statistics; then a
 few steps (--long: 20) under data, tensor and pipeline plans against one device. Dropout and stochastic depth, whose random numbers
@@ -17,6 +18,24 @@ except ImportError as missing:
     print(f"skipped: {missing} (apt-get install python3-torchvision)")
     sys.exit(77)
 
+
+class PaddedEncoder(torch.nn.Module):
+    """PyTorch's encoder over the patches of an image, of which dark ones are padding; the first never is."""
+
+    def __init__(self):
+        super().__init__()
+        layer = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+        self.patches = torch.nn.Conv2d(3, 16, 4, 4)
+        self.encoder = torch.nn.TransformerEncoder(layer, 2)
+        self.head = torch.nn.Linear(16, 10)
+
+    def forward(self, images):
+        tokens = self.patches(images).flatten(2).transpose(1, 2)
+        padding = torch.nn.functional.avg_pool2d(images, 4).mean(1).flatten(1) < -0.1
+        padding[:, 0] = False
+        return self.head(self.encoder(tokens, src_key_padding_mask=padding).mean(1))
+
+
 PLANS = ("data", "tensor", "pipeline=2,micro_batches=2")
 LONG_STEPS = 20
 # how to make it, pixels, steps in a short run
@@ -26,9 +45,10 @@ MODELS = {
     "convnext_tiny": (lambda: zoo.convnext_tiny(weights=None), 32, 2),
     "swin_t": (lambda: zoo.swin_t(weights=None), 32, 2),
     "densenet121": (lambda: zoo.densenet121(weights=None), 64, 2),
+    "padded_encoder": (PaddedEncoder, 16, 3),
     "googlenet": (lambda: zoo.googlenet(weights=None, aux_logits=True, init_weights=False), 64, 2),
 }
-TRACED = ("mobilenet_v2",)
+TRACED = ("mobilenet_v2", "padded_encoder")
 
 
 def without_drops(module):

@@ -207,6 +207,11 @@ bool Walk::answers_about_mode(Frame& frame, Node* node, const std::vector<IValue
     set(frame, node, {value != nullptr && value->trained});
     return true;
   }
+  // nn.TransformerEncoder's question before it packs padded samples for inference, which it does without gradients only
+  if (name == "aten::_nested_tensor_from_mask_left_aligned") {
+    set(frame, node, {false});
+    return true;
+  }
   if (name == "aten::set_grad_enabled") fail(node, "switches gradients off", "detach the tensors instead");
   return false;
 }

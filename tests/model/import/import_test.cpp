@@ -243,6 +243,20 @@ def forward(self, x: Tensor):
   EXPECT_THAT(kinds_of(script.import().model), ElementsAre("mul", "drop_samples", "add"));
 }
 
+/// As nn.TransformerEncoder does it in evaluation, without gradients.
+TEST(Import, AShortcutForPaddingAtTheRightIsNotTaken) {
+  const Script script{make_module(R"(
+def forward(self, x: Tensor):
+  y = x * self.weight
+  keep = x.select(2, 0).gt(-0.5)
+  if not self.training:
+    if torch._nested_tensor_from_mask_left_aligned(y, keep):
+      y = torch._nested_tensor_from_mask(y, keep, False).to_padded_tensor(0.0)
+  return y.masked_fill(keep.logical_not().unsqueeze(2), 0.5)
+)", {{"weight", {6}}}), {5, 6}, 30};
+  expect_same_as_module(script);
+}
+
 TEST(Import, OperatorsWithoutALayerOrRuleBecomeOpaqueLayers) {
   const Script script{make_module(R"(
 def forward(self, x: Tensor):
