@@ -13,6 +13,8 @@ struct Source {
   const char* forward;
   Shapes parameters;
   Tensors buffers = {};
+  std::map<std::string, torch::jit::Module> children = {};
+  int64_t vocabulary = 0;
 };
 
 /// Sequences of 8 positions with 12 features: what moves, cuts, joins and mixes them.
@@ -55,13 +57,38 @@ def forward(self, x: Tensor):
                      {"last", {4, 2, 3, 3}}},
                     {{"mean", at::full({8}, 0.1, at::kDouble)}, {"variance", at::full({8}, 2.0, at::kDouble)}}};
 
+/// Token ids: a table with a row for padding, bags, columns written in place, batch norm of sequences.
+Source tokens() {
+  const Tensors statistics{{"running_mean", at::zeros({12}, at::kDouble)}, {"running_var", at::ones({12}, at::kDouble)}};
+  const auto table = make_module("def forward(self, x: Tensor):\n  return torch.embedding(self.weight, x, 1, False, False)\n",
+                                 {{"weight", {kClasses, 12}}}, {}, {}, "Embedding");
+  const auto bag = make_module(R"(
+def forward(self, x: Tensor):
+  offsets = torch.arange(0, x.numel(), x.size(1))
+  return torch.embedding_bag(self.weight, x.reshape([-1]), offsets, False, 1, False, None, False, 3)[0]
+)", {{"weight", {kClasses, 12}}}, {}, {}, "EmbeddingBag");
+  const auto norm = make_module(R"(
+def forward(self, x: Tensor):
+  return torch.batch_norm(x, self.weight, self.bias, self.running_mean, self.running_var, self.training, 0.1, 1e-5, True)
+)", {{"weight", {12}}, {"bias", {12}}}, statistics, {}, "BatchNorm");
+  return {"tokens", {8}, R"(
+def forward(self, x: Tensor):
+  y = self.embed.forward(x) + self.position
+  y[:, 0] = y[:, 1] * 0.5
+  y[:, 3:5, 2:4] = 1.0
+  y = self.bn.forward(y.transpose(1, 2))
+  return torch.linear(torch.tanh(y.mean(2) + self.bag.forward(x)), self.weight)
+)", {{"position", {8, 12}}, {"weight", {kClasses, 12}}}, {}, {{"embed", table}, {"bag", bag}, {"bn", norm}}, kClasses};
+}
+
 Model imported(const Source& source) {
-  const SavedModule file(make_module(source.forward, source.parameters, source.buffers));
-  return import_model(file.path, {.name = source.name, .sample_shape = source.sample, .classes = kClasses}).model;
+  const SavedModule file(make_module(source.forward, source.parameters, source.buffers, source.children));
+  return import_model(file.path, {.name = source.name, .sample_shape = source.sample, .classes = kClasses, .vocabulary = source.vocabulary})
+      .model;
 }
 
 TEST(Imported, EveryDegree) {
-  for (const Source& source : {kSequence, kImage}) {
+  for (const Source& source : {kSequence, kImage, tokens()}) {
     const Model model = imported(source);
     size_t turn = 0;
     for (const char* degrees : {"data=3", "tensor=2", "data=2,tensor=2", "pipeline=2,micro_batches=3",
@@ -73,7 +100,7 @@ TEST(Imported, EveryDegree) {
 
 /// All layers that have an option of one name use it together.
 TEST(Imported, EveryOption) {
-  for (const Source& source : {kSequence, kImage})
+  for (const Source& source : {kSequence, kImage, tokens()})
     for (int degree : {2, 4}) {
       const Model model = imported(source);
       const Plan base = plan_of("tensor=" + std::to_string(degree), model);

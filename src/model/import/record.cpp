@@ -336,6 +336,7 @@ void Walk::run_operator(Frame& frame, Node* node) {
     set(frame, node, std::move(stack));
     return;
   }
+  if (name == "aten::embedding_bag") return run_bags(frame, node, inputs);
   Operator op = describe(frame, node, schema, inputs);
   op.is_random = is_random;
   if (changes) return run_in_place(frame, node, std::move(op), schema, inputs);

@@ -110,6 +110,13 @@ TEST(ImportErrors, PartsThatAreWrittenToAndHaveNoWayBack) {
               HasSubstr("writes data to the buffer \"seen\""));
 }
 
+TEST(ImportErrors, BagsOfDifferentLengths) {
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return torch.embedding_bag(self.weight, x.long().abs().reshape([-1]) % 5, "
+                      "torch.arange(0, x.size(0)), False, 0, False, None, False, None)[0]\n",
+                      {6}, {{"weight", {5, 4}}}),
+              AllOf(HasSubstr("aten::embedding_bag"), HasSubstr("bags of different lengths (offsets)"), HasSubstr("padding_idx")));
+}
+
 TEST(ImportErrors, WhatTheModuleItselfRaises) {
   EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  assert x.size(1) == 7, \"expected 7 features\"\n  return x * self.weight\n"),
               AllOf(HasSubstr("the module raises"), HasSubstr("expected 7 features")));

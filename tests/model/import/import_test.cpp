@@ -310,6 +310,29 @@ TEST(Import, PaddingOfAnEmbeddingHasNoGradient) {
   EXPECT_EQ(describe_layers(imported.model, 3).at(0).splits, "split by vocabulary, sequence");
 }
 
+/// nn.EmbeddingBag over [n, 9] ids below 6.
+Script bags(int mode, const std::string& padding, const std::string& offsets = "torch.arange(0, x.numel(), x.size(1))",
+            const std::string& last = "False") {
+  const torch::jit::Module table = make_module(
+      fmt::format("def forward(self, x: Tensor):\n  return torch.embedding_bag(self.weight, x.reshape([-1]), {}, False, {}, False, None, "
+                  "{}, {})[0]\n",
+                  offsets, mode, last, padding),
+      {{"weight", {6, 4}}}, {}, {}, "EmbeddingBag");
+  return {make_module("def forward(self, x: Tensor):\n  return torch.tanh(self.bag.forward(x))\n", {}, {}, {{"bag", table}}), {9}, 4, 6};
+}
+
+TEST(Import, EmbeddingBagsAreEmbeddingsAndSums) {
+  EXPECT_THAT(kinds_of(expect_same_as_module(bags(0, "None")).model), ElementsAre("embedding", "sum", "tanh"));
+  EXPECT_THAT(kinds_of(expect_same_as_module(bags(1, "None")).model), ElementsAre("embedding", "mean", "tanh"));
+  EXPECT_THAT(kinds_of(expect_same_as_module(bags(2, "None")).model), ElementsAre("embedding", "amax", "tanh"));
+  for (int mode : {0, 1})
+    for (const char* padding : {"2", "-1"}) {
+      SCOPED_TRACE(padding);
+      EXPECT_EQ(kinds_of(expect_same_as_module(bags(mode, padding)).model).front(), "embedding");
+    }
+  expect_same_as_module(bags(1, "None", "torch.arange(0, x.numel() + 1, x.size(1))", "True"));
+}
+
 /// nn.LSTM of 5 features, 3 hidden, over 4 positions. `mode`: what it is told of training.
 Script lstm(int layers, int directions, double dropout, const std::string& mode) {
   constexpr int64_t kFeatures = 5, kHidden = 3, kPositions = 4;
