@@ -7,7 +7,7 @@ namespace trireme {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr size_t kStepsPerPair = 8;  // of a walk, that take as long as a pair does
+constexpr size_t kPairsPerStep = 64;  // that are looked at in the time of a step of a walk
 constexpr double kRounding = 1e-9;  // of sums and differences of times, relative
 
 }  // namespace
@@ -92,21 +92,18 @@ std::vector<DevicePart> MaxLoadSearch::run(double bound, const Deadline& deadlin
   seen_.assign(ideals_.size(), 0);
   std::fill_n(best_.begin(), cell(1, 0, 0), 0.0);
   reached_[0] = 1;
-  all_reached_.assign(1, 0);
+  all_reached_.assign(1, {0, 0, 0});
   for (size_t ideal = 1; ideal < ideals_.size(); ++ideal) {
     if (!is_useful(ideal, bound)) continue;
     if (deadline.passed()) {
       complete = false;
       return {};
     }
-    if (all_reached_.size() * kStepsPerPair < ideal) {
-      pair_directly(ideal, bound);
-    } else {
-      communication_ = 0;
-      walk(ideal, ideal, bound);
-    }
+    communication_ = 0;
+    steps_left_ = all_reached_.size() / kPairsPerStep;
+    if (!walk(ideal, ideal, bound)) pair_directly(ideal, bound);
     drop_hopeless(ideal, bound);
-    if (reached_[ideal]) all_reached_.push_back(ideal);
+    if (reached_[ideal]) all_reached_.push_back({accelerator_[ideal], cpu_[ideal], ideal});
   }
   return reached_.back() ? parts() : std::vector<DevicePart>{};
 }
@@ -119,9 +116,15 @@ bool MaxLoadSearch::fits_somewhere(size_t from, size_t to, double bound) const {
 }
 
 void MaxLoadSearch::pair_directly(size_t ideal, double bound) {
-  for (size_t from : all_reached_)
+  // sets that lack more work than a device can do are most of them: passed over before anything else is looked up
+  const double accelerator = limits_.accelerators > 0 ? accelerator_[ideal] - bound : kInfinity;
+  const double cpu = limits_.cpus > 0 ? cpu_[ideal] - bound : kInfinity;
+  for (const Reached& before : all_reached_) {
+    if (before.accelerator <= accelerator && before.cpu <= cpu) continue;
+    const size_t from = before.ideal;
     if (fits_somewhere(from, ideal, bound) && could_improve(ideal, from, bound) && ideals_.is_subset(from, ideal))
       try_part(ideal, from, communication_between(from, ideal), bound);
+  }
 }
 
 /// Whether the part would better the way to `ideal` if it sent nothing.
@@ -151,17 +154,21 @@ double MaxLoadSearch::communication_between(size_t from, size_t to) const {
   return sum;
 }
 
-void MaxLoadSearch::walk(size_t ideal, size_t at, double bound) {
+/// Whether the steps sufficed. What was found until then counts in any case.
+bool MaxLoadSearch::walk(size_t ideal, size_t at, double bound) {
   for (const OrderIdeals::Step step : ideals_.steps_down(at)) {
     const size_t smaller = size_t(step.smaller);
     if (seen_[smaller] == ideal) continue;
     seen_[smaller] = uint32_t(ideal);
     if (!fits_somewhere(smaller, ideal, bound)) continue;
+    if (steps_left_-- == 0) return false;
     flip(step.vertex);
     if (reached_[smaller]) try_part(ideal, smaller, communication_, bound);
-    walk(ideal, smaller, bound);
+    const bool done = walk(ideal, smaller, bound);
     flip(step.vertex);
+    if (!done) return false;
   }
+  return true;
 }
 
 void MaxLoadSearch::try_part(size_t ideal, size_t from, double communication, double bound) {

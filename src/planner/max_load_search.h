@@ -25,9 +25,10 @@ struct DevicePart {
 
 /// Finds the placement with the smallest largest load, if one is below a bound.
 ///
-/// Ideals are left out that cannot be reached, or leave too much work, with every device below the bound. What remains is few where
-/// the bound is tight: then each ideal is paired with those before it directly. Else all smaller ideals are walked through from it, one
-/// class more at a time leaving it for the part between the two, with communication kept up to date class by class.
+/// Ideals are left out that cannot be reached, or leave too much work, with every device below the bound. From each that remains, smaller
+/// ideals are walked through, one class more at a time leaving it for the part between the two, with communication kept up to date class
+/// by class: quick where parts are small. Where that takes more steps than it is worth, the ideal is paired directly with all those that
+/// were reached before it: they are few where the bound is tight.
 class MaxLoadSearch {
  public:
   MaxLoadSearch(const OrderIdeals& ideals, const ColorGraph& graph, const DeviceLimits& limits);
@@ -37,6 +38,10 @@ class MaxLoadSearch {
   std::vector<DevicePart> run(double bound, const Deadline& deadline, bool& complete);
 
  private:
+  struct Reached {
+    double accelerator, cpu;  ///< its work, read one after the other
+    size_t ideal;
+  };
   struct Choice {
     int32_t from = -1;  ///< the ideal before the device's part
     bool on_cpu = false;
@@ -50,7 +55,7 @@ class MaxLoadSearch {
   bool is_useful(size_t ideal, double bound) const;
   void pair_directly(size_t ideal, double bound);
   bool could_improve(size_t ideal, size_t from, double bound) const;
-  void walk(size_t ideal, size_t at, double bound);
+  bool walk(size_t ideal, size_t at, double bound);
   void try_part(size_t ideal, size_t from, double communication, double bound);
   void drop_hopeless(size_t ideal, double bound);
   bool fits_somewhere(size_t from, size_t to, double bound) const;
@@ -76,8 +81,9 @@ class MaxLoadSearch {
   std::vector<double> best_;     ///< by cell: smallest largest load
   std::vector<Choice> choice_;   ///< by cell
   std::vector<char> reached_;    ///< per ideal: some cell is below the bound
-  std::vector<size_t> all_reached_;
+  std::vector<Reached> all_reached_;
   std::vector<uint32_t> seen_;   ///< per ideal: the walk it was last seen in
+  size_t steps_left_ = 0;        ///< of the walk under way
 
   std::vector<char> inside_;     ///< per class: in the part
   std::vector<int> readers_in_;  ///< per output: readers in the part
