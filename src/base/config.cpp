@@ -38,7 +38,7 @@ std::string shortest(double value) {
 std::string written(const toml::node& node) {
   if (const auto number = node.value_exact<double>()) return shortest(*number);
   std::ostringstream text;
-  if (const auto* array = node.as_array()) {
+  if (const auto* array = node.as_array(); array && !array->empty()) {
     text << "[";
     for (const toml::node& element : *array) text << (&element == array->get(0) ? " " : ", ") << written(element);
     text << " ]";

@@ -16,8 +16,8 @@ struct TextLine {
   int64_t position = 0;  ///< of the line in the file (unpacked), bytes from 0
 };
 
-/// All lines of a file, gzipped or plain, without a byte order mark before the first. Only LF ends a line: Unicode's other line separators are text. User error: the file is
-/// missing, cannot be read or holds no line; `next` is what the message advises.
+/// All lines of a file, gzipped or plain, without a byte order mark before the first. Only LF ends a line: Unicode's other line
+/// separators are text. User error: the file is missing, cannot be read or holds no line; `next` is what the message advises.
 std::vector<TextLine> read_lines(const std::filesystem::path& file, const std::string& next);
 
 /// User error that names file, line and byte of a line that is not UTF-8.

@@ -49,8 +49,8 @@ struct WeightsMatch {
 /// - A tied parameter (several layers declare it: "wte.weight" in the layers "wte" and "lm_head") may be in the file under its name
 ///   or as the layer's own ("lm_head.weight"); where it is under both, they must be equal.
 ///
-/// User errors: a name to skip with which no name of the model begins. In one line that begins with `source` (the file): copies of a tied parameter that differ; under strict whatever
-/// is_complete() denies; under partial a file of which nothing matches.
+/// User errors: a name to skip with which no name of the model begins. In one line that begins with `source` (the file): copies of a
+/// tied parameter that differ; under strict whatever is_complete() denies; under partial a file of which nothing matches.
 WeightsMatch match_weights(const Model& model, const TensorMap& file, const MatchOptions& options, const std::string& source);
 
 /// The report of a match: a line of counts, then one line for each list that is not empty with its first names. At most 7 lines,
