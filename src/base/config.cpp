@@ -112,9 +112,12 @@ std::string table_of(const std::string& path) { return path.substr(0, path.size(
 
 /// "lr" for "optimizer.learning_rate".
 std::string initials_of(const std::string& path) {
-  std::string initials, name = "_" + last_name(path);
-  for (size_t i = 0; i + 1 < name.size(); ++i)
-    if (name[i] == '_') initials += name[i + 1];
+  std::string initials;
+  bool begins = true;
+  for (const char c : last_name(path)) {
+    if (begins) initials += c;
+    begins = c == '_';
+  }
   return initials;
 }
 
