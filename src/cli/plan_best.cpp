@@ -28,7 +28,6 @@ Objective objective_of(const std::string& name) {
 struct Finalist {
   RatedPlan rated;
   double simulated = 0;
-  bool from_search = true;
 };
 
 /// The named plans that suit these devices: what the answer must beat.
@@ -55,15 +54,25 @@ PlanRequest request_for(const PlanBestOptions& options, const Experiment& experi
   return request;
 }
 
-/// The answer and its runners-up, the best by the simulator's clock first where time is asked for.
-std::vector<Finalist> finalists_of(const PlanAnswer& answer, const Experiment& experiment, const Model& model, const CostSource& source,
-                                     Objective objective) {
+/// The answer, its runners-up and the named plans, the best by the simulator's clock first where time is asked for.
+std::vector<Finalist> finalists_of(const PlanAnswer& answer, const PlanRequest& request, const Experiment& experiment, const Model& model,
+                                   const CostSource& source) {
   std::vector<Finalist> finalists{{*answer.best}};
   for (const RatedPlan& other : answer.runners_up)
     if (finalists.size() < kMostSimulated) finalists.push_back({other});
+  const ModelFacts facts(request);
+  const StepModel formula(facts);
+  for (const Plan& plan : request.known) {
+    const bool is_there = std::any_of(finalists.begin(), finalists.end(), [&](const Finalist& f) {
+      return f.rated.plan.layers == plan.layers && f.rated.plan.schedule == plan.schedule && f.rated.plan.micro_batches == plan.micro_batches;
+    });
+    if (is_there || request.objective != Objective::time || formula.unknown(plan)) continue;
+    RatedPlan rated{plan, formula.predict(plan), 0};
+    if (rated.prediction.fits()) finalists.push_back({std::move(rated)});
+  }
   for (Finalist& finalist : finalists)
     finalist.simulated = predict(experiment, model, finalist.rated.plan, source, {.timeline = false}).step_seconds->median;
-  if (objective == Objective::time)
+  if (request.objective == Objective::time)
     std::stable_sort(finalists.begin(), finalists.end(), [](const Finalist& a, const Finalist& b) { return a.simulated < b.simulated; });
   return finalists;
 }
@@ -108,10 +117,11 @@ int run_plan_best(const PlanBestOptions& options) {
   Predictions predictions(experiment, model, data, options.prediction);
   const int devices = options.experiment.devices.empty() ? experiment.devices.front() : options.experiment.devices.front();
   const CostSource& source = predictions.source(devices);
-  const PlanAnswer answer = find_plan(request_for(options, experiment, model, source));
+  const PlanRequest request = request_for(options, experiment, model, source);
+  const PlanAnswer answer = find_plan(request);
   predictions.keep();
   if (!answer.best) refuse(answer.shortfall.value(), model);
-  const std::vector<Finalist> finalists = finalists_of(answer, experiment, model, source, objective_of(options.objective));
+  const std::vector<Finalist> finalists = finalists_of(answer, request, experiment, model, source);
   Plan plan = finalists.front().rated.plan;
   plan.name = "exact";
   if (options.explain) std::cerr << "on " << predictions.in_words() << ":\n" << explanation(finalists, answer, model);

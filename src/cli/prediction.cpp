@@ -51,7 +51,10 @@ Predictions::Predictions(const Experiment& experiment, const Model& model, const
     cluster_ = read_cluster(options.cluster);
     return;
   }
-  if (std::filesystem::exists(options.profile)) profile_ = read_profile(options.profile);
+  if (std::filesystem::exists(options.profile)) {
+    profile_ = read_profile(options.profile);
+    check_same_machine(profile_.machine, fingerprint_of_this_machine(experiment.threads), options.profile.string());
+  }
   ProfileRequest request;
   request.optimizer = experiment.optimizer;
   request.seconds = kLinkSeconds;

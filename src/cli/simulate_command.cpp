@@ -49,6 +49,7 @@ int run_simulate(const SimulateOptions& options) {
   const std::vector<Job> jobs = list_jobs(experiment, model, /*to_run=*/false);
   ExperimentResult result = experiment_header(experiment, data, model);
   result.simulated = predictions.in_words();
+  if (!options.prediction.cluster.empty()) result.machine = result.simulated;
   for (const Job& job : jobs) {
     if (interrupted_by_user()) result.rows.push_back(row_without_run(job, RunStatus::interrupted, "stopped by the user before it began"));
     else result.rows.push_back(simulated_row(job, experiment, model, data, predictions));

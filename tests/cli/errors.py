@@ -43,7 +43,7 @@ class Flags(CliTest):
 
     def test_help_of_every_verb(self):
         out, _ = self.trireme("--help", data=False)
-        for verb in ("compare", "train", "verify", "profile", "plan", "export", "report", "data", "doctor"):
+        for verb in ("compare", "train", "verify", "simulate", "profile", "plan", "export", "report", "data", "doctor"):
             self.assertIn(verb, out)
         out, _ = self.trireme("compare", "--help", data=False)
         for flag in ("--strategies", "--devices", "--steps", "--set", "--data-dir", "--out", "--json", "--seed"):

@@ -91,7 +91,11 @@ class CliTest(unittest.TestCase):
             f.write(text)
         return self.path(name)
 
+    predicts = False  # comparisons measure layers and links first: seconds that most tests do not need
+
     def start(self, *arguments, data=True):
+        if arguments[:1] == ("compare",) and not self.predicts:
+            arguments += ("--no-predict",)
         command = [PROGRAM, *arguments] + (["--data-dir", self.data] if data else [])
         return subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 text=True)
