@@ -187,7 +187,7 @@ TEST_F(OpenTensors, NamesWhatDoesNotFit) {
   EXPECT_THAT(error_of([&] { open_data(spec("x.npy", "one.npy")); }), HasSubstr("one.npy: target of sample 2: -1: it can only be 0;"));
   DataSpec one = spec("x.npy", "three.npy");
   one.train_files.pop_back();
-  EXPECT_THAT(error_of([&] { open_data(one); }), AllOf(HasSubstr("data.train: 1 files"), HasSubstr("two .npy")));
+  EXPECT_THAT(error_of([&] { open_data(one); }), AllOf(HasSubstr("data.train: 1 file"), HasSubstr("two .npy")));
   write("same.npy", "<i4", "(4,)", bytes_of<int32_t>({0, 0, 0, 0}));
   EXPECT_THAT(error_of([&] { open_data(spec("x.npy", "same.npy")); }), AllOf(HasSubstr("same.npy: 1 class"), HasSubstr("at least two")));
   DataSpec stated = spec("x.npy", "same.npy");

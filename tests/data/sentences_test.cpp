@@ -226,7 +226,7 @@ TEST(ParallelText, PairsLinesOfTwoFiles) {
   write_file(folder / "a.de", "eins\nzw\xff\ndrei\nvier\n");
   write_file(folder / "b.de", "eins\n");
   EXPECT_THAT(error_of([&] { read_parallel_text(folder / "a.en.gz", folder / "b.de"); }),
-              AllOf(HasSubstr("b.de: 1 lines"), HasSubstr("has 4")));
+              AllOf(HasSubstr("b.de: 1 line:"), HasSubstr("has 4")));
   EXPECT_THAT(error_of([&] { read_parallel_text(folder / "a.en.gz", folder / "a.de"); }), HasSubstr("a.de:2:3"));
   const ParallelText text = read_parallel_text(folder / "a.en.gz", folder / "a.de", OnError::skip);
   EXPECT_THAT(text.source, ElementsAre("one", "four"));

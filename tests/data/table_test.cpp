@@ -185,7 +185,7 @@ TEST(OpenCsv, SplitsOneFileOrTakesTwo) {
   spec.test_files = {folder / "test.csv"};
   spec.train_limit = 10;
   TaskData two = open_data(spec);
-  EXPECT_THAT(two.source, AllOf(HasSubstr("10 of 20 training rows"), HasSubstr("1 test values that no training row has")));
+  EXPECT_THAT(two.source, AllOf(HasSubstr("10 of 20 training rows"), HasSubstr("1 test value that no training row has")));
   expect_near(two.test->get(std::vector<int64_t>{1}, {}).data, {(6 - 4.5) / std::sqrt(8.25), 1});
   spec.on_error = OnError::fail;
   EXPECT_THAT(error_of([&] { open_data(spec); }), HasSubstr("t.csv:22:4"));
