@@ -1,5 +1,5 @@
 // The graph at which the published exact program gives up, and one for which cuts are too many.
-#include <chrono>
+#include <ctime>
 #include <utility>
 
 #include "planner/max_load.h"
@@ -13,14 +13,14 @@ constexpr double kSeconds = 60, kGap = 0.01;
 
 struct Timed {
   GraphPlan plan;
-  double seconds = 0;
+  double seconds = 0;  ///< of the processor: the searches run on one core, which other programs may share
 };
 
 template <class Search>
 Timed timed(Search search) {
-  const auto start = Deadline::Clock::now();
+  const std::clock_t start = std::clock();
   GraphPlan plan = search();
-  return {std::move(plan), std::chrono::duration<double>(Deadline::Clock::now() - start).count()};
+  return {std::move(plan), double(std::clock() - start) / CLOCKS_PER_SEC};
 }
 
 void expect_proven(const Timed& found) {
@@ -36,7 +36,7 @@ TEST(Inception, InPipeDreamsModel) {
   TRIREME_PROFILE_OR_SKIP(file, "pipedream/inception_v3.txt");
   for (const auto& [devices, objective] : {std::pair(4, 0.226585532), std::pair(8, 0.119514656), std::pair(16, 0.064884844)}) {
     SCOPED_TRACE(devices);
-    const Timed found = timed([&] { return plan_pipedream(read_layer_graph(file), {devices, 1e9, false, {}}, Deadline(kSeconds)); });
+    const Timed found = timed([&] { return plan_pipedream(read_layer_graph(file), {devices, 1e9, false, {}}); });
     expect_proven(found);
     EXPECT_NEAR(found.plan.objective, objective, 1e-9);
   }
@@ -45,14 +45,14 @@ TEST(Inception, InPipeDreamsModel) {
 TEST(Inception, InTheMaxLoadModel) {
   TRIREME_PROFILE_OR_SKIP(file, "pipedream/inception_v3.txt");
   const PlacementProblem problem = training_placement(read_layer_graph(file), 6, 16e9, 10e9);
-  const Timed found = timed([&] { return plan_max_load(problem, "inception_v3", Deadline(kSeconds)); });
+  const Timed found = timed([&] { return plan_max_load(problem, "inception_v3"); });
   expect_proven(found);
   EXPECT_NEAR(found.plan.objective, 0.186163768, 1e-9);
 }
 
 TEST(Inception, ATimeLimitHoldsAndTheBoundIsOne) {
   TRIREME_PROFILE_OR_SKIP(file, "pipedream/inception_v3.txt");
-  constexpr double kLimit = 1, kListing = 30;  // the limit is looked at in the search; ideals are listed before, on a busy machine too
+  constexpr double kLimit = 1, kListing = 9;  // the limit is looked at in the search; ideals are listed before
   const PlacementProblem problem = training_placement(read_layer_graph(file), 6, 16e9, 10e9);
   double work = 0;
   for (const PlacementNode& node : problem.nodes) work += node.accelerator;
