@@ -207,6 +207,8 @@ LayerMemory upsample(const CallShapes& call) {
 
 constexpr int64_t kStateRows = 4;  ///< mean, 1 / deviation, scale, shift; doubles
 
+constexpr size_t kSequenceDims = 3;  // with the samples
+
 LayerMemory batch_norm(const CallShapes& call) {
   LayerMemory memory = plain(call);
   const bool relu = flag(call, "relu"), residual = flag(call, "residual");
@@ -219,6 +221,14 @@ LayerMemory batch_norm(const CallShapes& call) {
   const int64_t row = channels * 8;
   memory.forward_workspace = 4 * row;
   memory.backward_workspace = 6 * row;
+  if (call.inputs[0].shape.size() != kSequenceDims) return memory;
+  // sequences [n, c, l] are normalised with channels last: copies of what comes in, and of what goes out
+  const int64_t copy = call.inputs[0].bytes();
+  memory.keeps_input[0] = memory.keeps_output = false;
+  memory.saved += relu && residual ? 2 * copy : copy;
+  memory.forward_workspace += (residual ? copy : 0) + (relu && residual ? 0 : copy);
+  memory.backward_workspace += residual ? 3 * copy : 2 * copy;
+  if (residual) memory.input_gradients[1] = call.wanted[1] ? copy : 0;
   return memory;
 }
 

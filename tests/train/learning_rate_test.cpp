@@ -148,7 +148,7 @@ TEST(Kinds, ValuesOutOfRange) {
   refuse({"ema", "at least 0"}, "ema = -0.1");
   refuse({"alpha", "below 1"}, "kind = \"rmsprop\"\nalpha = 1.5");
   refuse({"weight_decay", "finite"}, "weight_decay = inf");
-  refuse({"learning_rate", "at least 0"}, "learning_rate = nan");
+  refuse({"learning_rate", "must be a number"}, "learning_rate = nan");
   refuse({"minimum_learning_rate", "above learning_rate"}, "schedule = \"cosine\"\nlearning_rate = 0.1\nminimum_learning_rate = 0.2");
   refuse({"reference_batch", "at least 0"}, "reference_batch = -1");
 }
