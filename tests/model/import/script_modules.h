@@ -114,7 +114,7 @@ inline ImportedModel expect_same_as_module(const Script& script, bool training =
   const at::Tensor target = random_tensor({kSamples, script.outputs}, 8);
 
   torch::jit::Module module = copy_to_run(script.module, training);
-  const c10::IValue returned = module.forward({data});
+  const c10::IValue returned = module.forward({data.clone()});  // which it may write to
   const at::Tensor output = returned.isTensor() ? returned.toTensor() : returned.toTupleRef().elements()[0].toTensor();
   const at::Tensor losses = (output.reshape({kSamples, -1}) - target).square().mean(1);
   losses.mean().backward();
