@@ -227,7 +227,7 @@ LayerMemory batch_norm(const CallShapes& call) {
   memory.keeps_input[0] = memory.keeps_output = false;
   memory.saved += relu && residual ? 2 * copy : copy;
   memory.forward_workspace += (residual ? copy : 0) + (relu && residual ? 0 : copy);
-  memory.backward_workspace += residual ? 3 * copy : 2 * copy;
+  memory.backward_workspace += residual ? copy : 2 * copy;
   if (residual) memory.input_gradients[1] = call.wanted[1] ? copy : 0;
   return memory;
 }

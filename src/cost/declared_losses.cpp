@@ -42,7 +42,7 @@ LayerMemory pixel_cross_entropy(const CallShapes& call) {
 LayerMemory mean_squared_error(const CallShapes& call) {
   LayerMemory memory = plain(call);
   const int64_t count = call.inputs[0].count(), floats = count * call.master;
-  const int64_t converted = call.compute == call.master ? 0 : floats, doubles = call.master == kDouble ? 0 : 2 * count * kDouble;
+  const int64_t converted = call.compute == call.master ? 0 : floats, doubles = call.master == kDouble ? 0 : count * kDouble;
   memory.saved = floats;
   set_forward_peak(memory, {floats + converted, floats + doubles + count * kDouble});
   set_backward_peak(memory, {floats + (converted > 0 ? call.inputs[0].bytes() : 0)});

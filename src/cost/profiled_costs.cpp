@@ -97,7 +97,11 @@ ProfiledCosts::ProfiledCosts(const Model& model, Profile profile, ProfiledCostsO
 
 const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const {
   const std::string key = sites_.key(node, option, tensor);
-  if (const auto found = profile_.layers.find(key); found != profile_.layers.end() && !found->second.empty()) return found->second;
+  if (const auto found = profile_.layers.find(key); found != profile_.layers.end() && !found->second.empty()) {
+    const Sizes& sizes = found->second;
+    const bool between = samples >= sizes.begin()->first && samples <= sizes.rbegin()->first;
+    if (between || !options_.measures_missing) return sizes;
+  }
   if (!options_.measures_missing)
     fail_user({options_.where,
                fmt::format("nothing about layer \"{}\" under \"{}\" at tensor degree {} in {}", sites_.model().node(node).name, option.name,

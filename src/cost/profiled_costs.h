@@ -17,7 +17,8 @@ namespace trireme {
 struct ProfiledCostsOptions {
   SiteOptions sites = {};
   OptimizerConfig optimizer = {};
-  bool measures_missing = false;  ///< measures layers and updates that the profile does not have; else they are user errors
+  bool measures_missing = false;  ///< measures layers and updates that the profile does not have, and sizes beyond those that it has; else
+                                  ///< the former are user errors, the latter extrapolated
   int threads = 1;                ///< of a worker's operators, when measuring
   std::string where = "profile";  ///< names the profile in errors
 };

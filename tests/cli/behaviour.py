@@ -103,7 +103,7 @@ class Compare(CliTest):
         for memory in row["memory_bytes"]:
             self.assertEqual(sum(memory[c] for c in ("weights", "gradients", "optimizer", "activations", "buffers")), memory["peak"])
         self.assertIn("loss", row["test"])
-        self.assertEqual([metric["name"] for metric in row["test"]["metrics"]], ["accuracy"])
+        self.assertEqual([metric["name"] for metric in row["test"]["metrics"]], ["accuracy", "top5_accuracy"])
         if row["to_target"] is not None:
             self.assertLessEqual({"steps", "epochs", "seconds"}, set(row["to_target"]))
         self.assertEqual([(p["step"], p["samples"]) for p in row["curve"]], [(s, 32 * s) for s in range(1, 7)])

@@ -113,7 +113,8 @@ TEST_F(Costs, MeasuresWhatIsMissingWhereItMay) {
     EXPECT_EQ(cost.basis, Basis::measured);
     EXPECT_GT(cost.forward, 0);
   }
-  EXPECT_EQ(costs.seconds(linear, option(linear, 1), 1, 4).basis, Basis::extrapolated) << "one size is enough to go on from";
+  EXPECT_EQ(costs.seconds(linear, option(linear, 1), 1, 8).basis, Basis::measured) << "sizes beyond the known ones too";
+  EXPECT_EQ(costs.seconds(linear, option(linear, 1), 1, 4).basis, Basis::interpolated) << "what lies between two of them is on their line";
   EXPECT_FALSE(costs.profile().layers.empty());
 }
 

@@ -95,6 +95,7 @@ class Changes {
     for (int64_t batch = request_.batch / 2; batch >= 1; batch /= 2) {
       PlanRequest changed = request_;
       changed.batch = batch;
+      changed.known.clear();  // they are for the whole batch
       auto& counts = changed.space.micro_batches;
       const bool some = counts.empty();
       std::erase_if(counts, [&](int m) { return m > batch; });
