@@ -79,11 +79,15 @@ std::string Tokenizer::decode(std::span<const int64_t> ids) const {
   return join(text);
 }
 
+void check_room_for_text(int64_t size) {
+  if (size > kSpecialTokens) return;
+  fail_user({.where = "data.vocabulary", .what = std::to_string(size),
+             .why = fmt::format("{} ids are special ones: padding, unknown, begin and end", kSpecialTokens),
+             .next = "set a larger number, or leave it out"});
+}
+
 std::unique_ptr<Tokenizer> count_vocabulary(std::span<const std::string> sentences, const CountedVocabulary& options) {
-  if (options.max_size != 0 && options.max_size <= kSpecialTokens)
-    fail_user({.where = "data.vocabulary", .what = std::to_string(options.max_size),
-               .why = fmt::format("{} ids are special ones: padding, unknown, begin and end", kSpecialTokens),
-               .next = "set a larger number, or 0 for no limit"});
+  if (options.max_size != 0) check_room_for_text(options.max_size);
   Counts counts;
   for (const std::string& sentence : sentences)
     CountedTokenizer::for_each_unit(sentence, options, [&](const std::string& unit) { ++counts[unit]; });

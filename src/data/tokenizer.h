@@ -49,6 +49,9 @@ struct CountedVocabulary {
 /// User error: nothing to count, or max_size leaves no room for text.
 std::unique_ptr<Tokenizer> count_vocabulary(std::span<const std::string> sentences, const CountedVocabulary& options);
 
+/// User error: a vocabulary of this size would hold special tokens only.
+void check_room_for_text(int64_t size);
+
 struct PieceOptions {
   int64_t size = 8000;         ///< special tokens included
   std::string kind = "unigram";  ///< or "bpe"
@@ -56,8 +59,8 @@ struct PieceOptions {
 };
 
 /// A SentencePiece model of the sentences, which depends on them and the options only. Kept in `cache` under a name made of both, and
-/// read from there the next time. User error: the library's, for example a size larger than the text allows. Run error: this build has
-/// no SentencePiece, or the cache cannot be written.
+/// read from there the next time. User error: a size larger than the text allows or smaller than its characters need; any other of the
+/// library's. Run error: this build has no SentencePiece, or the cache cannot be written.
 std::unique_ptr<Tokenizer> train_sentencepiece(const std::vector<std::string>& sentences, const PieceOptions& options,
                                                const std::filesystem::path& cache);
 

@@ -17,6 +17,7 @@ namespace {
 
 using namespace trireme::testing;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -132,7 +133,12 @@ TEST(SentencePiece, SaysWhyAModelCannotBe) {
   if (!sentencepiece_available()) GTEST_SKIP() << "this build has no SentencePiece";
   TemporaryFolder folder;
   EXPECT_THAT(error_of([&] { train_sentencepiece(piece_text(), {.size = 100000}, folder.path()); }),
-              AllOf(HasSubstr("data.vocabulary"), HasSubstr("100000")));
+              ContainsRegex("^data.vocabulary: 100000 SentencePiece pieces \\(unigram\\): the training sentences have no more than "
+                            "[0-9]+ in them; set data.vocabulary = [0-9]+ or less, or take more sentences$"));
+  EXPECT_EQ(error_of([&] { train_sentencepiece(Sentences{"a b", "b c"}, {.size = 5, .kind = "bpe"}, folder.path()); }),
+            "data.vocabulary: 5 SentencePiece pieces (bpe): the training sentences' characters and the special ones are 8; set "
+            "data.vocabulary = 8 or more");  // a, b, c and the blank
+  EXPECT_THAT(error_of([&] { train_sentencepiece(piece_text(), {.size = 4}, folder.path()); }), HasSubstr("data.vocabulary: 4: 4 ids"));
   write_file(folder / "a.model", "no model");
   EXPECT_THAT(error_of([&] { load_sentencepiece(folder / "a.model"); }), HasSubstr("no SentencePiece model"));
   EXPECT_THAT(error_of([&] { load_sentencepiece(folder / "b.model"); }), HasSubstr("no such file"));

@@ -3,6 +3,8 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -98,6 +100,37 @@ std::string key_of(const std::vector<std::string>& sentences, const PieceOptions
   return hex;
 }
 
+/// The whole number behind the words in a message of the library.
+std::optional<int64_t> number_after(std::string_view message, std::string_view words) {
+  const size_t place = message.find(words);
+  if (place == message.npos) return std::nullopt;
+  message.remove_prefix(place + words.size());
+  int64_t number = 0;
+  if (std::from_chars(message.data(), message.data() + message.size(), number).ec != std::errc()) return std::nullopt;
+  return number;
+}
+
+/// `problem` is the library's own message: "Internal: file(line) [condition] words".
+[[noreturn]] void fail_training(const PieceOptions& options, std::string problem) {
+  const auto most = number_after(problem, "set it to a value <= ");
+  const auto least = number_after(problem, fmt::format("required_chars. {} vs ", options.size));
+  Diagnosis diagnosis;
+  diagnosis.where = "data.vocabulary";
+  diagnosis.what = fmt::format("{} SentencePiece pieces ({})", options.size, options.kind);
+  if (most) {
+    diagnosis.why = fmt::format("the training sentences have no more than {} in them", *most);
+    diagnosis.next = fmt::format("set data.vocabulary = {} or less, or take more sentences", *most);
+  } else if (least) {
+    diagnosis.why = fmt::format("the training sentences' characters and the special ones are {}", *least);
+    diagnosis.next = fmt::format("set data.vocabulary = {} or more", *least);
+  } else {
+    if (const size_t words = problem.rfind("] "); words != problem.npos && words + 2 < problem.size()) problem.erase(0, words + 2);
+    diagnosis.why = std::move(problem);
+    diagnosis.next = "choose another size, or another tokenizer";
+  }
+  fail_user(std::move(diagnosis));
+}
+
 }  // namespace
 
 bool sentencepiece_available() { return true; }
@@ -108,6 +141,7 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& file)
 
 std::unique_ptr<Tokenizer> train_sentencepiece(const std::vector<std::string>& sentences, const PieceOptions& options,
                                                const std::filesystem::path& cache) {
+  check_room_for_text(options.size);
   const std::filesystem::path file = cache / fmt::format("{}-{}-{}.model", options.kind, options.size, key_of(sentences, options));
   std::error_code error;
   const std::string advice = "delete it, and it is trained anew";
@@ -123,9 +157,7 @@ std::unique_ptr<Tokenizer> train_sentencepiece(const std::vector<std::string>& s
        {"num_threads", "1"},         // more add in an order of their own, and the model would depend on it
        {"minloglevel", "2"}},        // errors only
       problem);
-  if (model.empty())
-    fail_user({.where = "data.vocabulary", .what = fmt::format("a SentencePiece model ({}) of {} pieces", options.kind, options.size),
-               .why = problem, .next = "choose another size, or another tokenizer"});
+  if (model.empty()) fail_training(options, std::move(problem));
   std::filesystem::create_directories(cache, error);
   if (error)
     fail_run({.where = cache.string(), .what = "cannot be created", .why = error.message(), .next = "set TRIREME_CACHE to another folder"});
