@@ -1,6 +1,6 @@
 // Networks for segmentation: U-Net (Ronneberger, Fischer, Brox, "U-Net: Convolutional Networks for Biomedical Image Segmentation",
-// 2015; with padded convolutions, so that the output is as large as the image, and batch norm) and SegNet (Badrinarayanan,
-// Kendall, Cipolla, "SegNet: A Deep Convolutional Encoder-Decoder Architecture for Image Segmentation", 2015).
+// 2015; with batch norm and padded convolutions, so that the output is as large as the image, whatever its size) and SegNet
+// (Badrinarayanan, Kendall, Cipolla, "SegNet: A Deep Convolutional Encoder-Decoder Architecture for Image Segmentation", 2015).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,12 +32,12 @@ Model make_unet(const ModelSpec& spec, const ModelOptions& options) {
   const auto width = int64_t(options.at("width")), depth = int64_t(options.at("depth"));
   ImageBuilder net(spec);
   constexpr int64_t kDeepest = 40;  // no image has so many pixels
-  const int64_t divisor = int64_t{1} << std::min(depth, kDeepest);
-  if (net.height(net.data()) % divisor != 0 || net.width(net.data()) % divisor != 0)
+  const int64_t least = int64_t{1} << std::min(depth, kDeepest);
+  if (net.height(net.data()) < least || net.width(net.data()) < least)
     fail_user({.where = fmt::format("model \"{}\"", spec.name),
                .what = fmt::format("images of {}x{}", net.height(net.data()), net.width(net.data())),
-               .why = fmt::format("they are halved {} times: height and width must be multiples of {}", depth, divisor),
-               .next = "lower option \"depth\" or cut the images"});
+               .why = fmt::format("they are halved {} times: height and width must be at least {}", depth, least),
+               .next = "lower option \"depth\" or use larger images"});
   std::vector<NodeId> skips;
   NodeId x = net.data();
   for (int64_t level = 0; level < depth; ++level) {
@@ -48,8 +48,12 @@ Model make_unet(const ModelSpec& spec, const ModelOptions& options) {
   x = twice(net, x, "bottom", width << depth);
   for (int64_t level = depth - 1; level >= 0; --level) {
     const std::string name = fmt::format("up.{}", level);
-    x = net.builder().layer<ConvTranspose2d>({x}, name + ".up", ConvTranspose2dOptions{.in = net.channels(x), .out = width << level});
-    x = twice(net, net.concat({skips[size_t(level)], x}, name + ".concat"), name, width << level);
+    const NodeId skip = skips[size_t(level)];
+    // an odd height or width lost a row when it was halved: it grows back here, as with output_size in PyTorch
+    const Size2d lost{net.height(skip) - 2 * net.height(x), net.width(skip) - 2 * net.width(x)};
+    x = net.builder().layer<ConvTranspose2d>({x}, name + ".up", ConvTranspose2dOptions{.in = net.channels(x), .out = width << level,
+                                                                                        .output_padding = lost});
+    x = twice(net, net.concat({skip, x}, name + ".concat"), name, width << level);
   }
   return net.finish(net.conv(x, "head", {.out = spec.classes}));
 }

@@ -40,7 +40,8 @@ struct ModelSpec {
 ///                loss counts 0.4 in training), probability (0.5)
 /// vit-b16, vit-tiny  torchvision's VisionTransformer (Dosovitskiy et al., 2020), vit-tiny with width 192 and 3 heads; options layers
 ///                (12), width, heads, hidden, patch (16 pixels), probability (0)
-/// unet, segnet   segmentation; options width (64), unet's depth (4: how often images are halved)
+/// unet, segnet   segmentation; options width (64), unet's depth (4: how often images are halved; an odd height or width grows back as
+///                with output_size in PyTorch's ConvTranspose2d)
 /// skip           a chain of fully connected layers with a skip connection from its start to its end; options hidden (32)
 /// dropout-mlp    fully connected with dropout; options hidden (64), probability (0.5)
 /// tied-mlp       two fully connected layers share one weight; options hidden (32)

@@ -22,6 +22,8 @@ std::vector<Case> cases() {
       {"VitTiny", {.name = "vit-tiny", .sample_shape = image,
                    .options = {{"layers", 2}, {"width", 8}, {"heads", 4}, {"hidden", 16}, {"patch", 8}, {"probability", 0.1}}}},
       {"Unet", {.name = "unet", .sample_shape = image, .options = {{"width", 4}, {"depth", 2}}, .task = segmentation, .target_shape = pixels}},
+      {"UnetOfOddSizes", {.name = "unet", .sample_shape = {3, 18, 15}, .options = {{"width", 4}, {"depth", 2}}, .task = segmentation,
+                          .target_shape = {18, 15}}},
       {"Segnet", {.name = "segnet", .sample_shape = {3, 34, 36}, .options = {{"width", 2}}, .task = segmentation, .target_shape = {34, 36}}},
       {"Gpt2", {.name = "gpt2", .sample_shape = words,
                 .options = {{"layers", 2}, {"width", 8}, {"heads", 4}, {"positions", 8}}, .task = language, .target_shape = words, .vocabulary = kClasses}},

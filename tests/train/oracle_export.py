@@ -155,7 +155,7 @@ def exports(make):
     yield make("sequences", (6, 5), 3)
     yield make("mnist-convnet", (1, 28, 28), 10)
     yield make("inception", (3, 16, 16), 4, ["width=8"])
-    yield make("unet", (3, 16, 16), 4, ["width=8", "depth=2", "task=segmentation", "target=16,16"])
+    yield make("unet", (3, 18, 15), 4, ["width=8", "depth=2", "task=segmentation", "target=18,15"])
     yield make("segnet", (3, 34, 36), 4, ["width=2", "task=segmentation", "target=34,36"])
     small = ["layers=2", "width=16", "heads=4", OFF]
     yield make("bert", (8,), 4, [*small, "positions=10", "vocabulary=9", "task=classification", "target="], tokens=9)

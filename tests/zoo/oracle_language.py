@@ -178,7 +178,7 @@ class Up(Twice):
         self.up = nn.ConvTranspose2d(2 * outputs, outputs, 2, 2)
 
     def forward(self, skip, x):
-        return super().forward(torch.cat([skip, self.up(x)], 1))
+        return super().forward(torch.cat([skip, self.up(x, output_size=skip.shape[2:])], 1))
 
 
 class Unet(nn.Module):
@@ -320,6 +320,8 @@ def main():
     images = torch.randn(2, 3, 16, 24, dtype=torch.double)
     masks = torch.randint(-1, 5, (2, 16, 24))
     failures += check(step, "unet", Unet(4, 3, 5), images, masks, 5, ["width=4", "depth=3", "task=segmentation", "target=16,24"])
+    images, masks = torch.randn(3, 3, 23, 14, dtype=torch.double), torch.randint(-1, 5, (3, 23, 14))  # odd from 23 and 7 on
+    failures += check(step, "unet", Unet(4, 3, 5), images, masks, 5, ["width=4", "depth=3", "task=segmentation", "target=23,14"])
     images, masks = torch.randn(2, 3, 36, 40, dtype=torch.double), torch.randint(-1, 5, (2, 36, 40))
     failures += check(step, "segnet", Segnet(2, 5), images, masks, 5, ["width=2", "task=segmentation", "target=36,40"])
     print("\n".join(failures[:20]))
