@@ -132,7 +132,9 @@ TEST(Import, WritingToAPartLeavesTheOtherDimsToBeSplit) {
   const ImportedModel imported = expect_same_as_module(script);
   EXPECT_THAT(kinds_of(imported.model), Contains("slice_scatter"));
   for (const LayerRow& row : describe_layers(imported.model)) {
-    if (row.kind == "slice_scatter" || row.kind == "select_scatter") EXPECT_EQ(row.splits, "split by features");
+    if (row.kind == "slice_scatter" || row.kind == "select_scatter") {
+      EXPECT_EQ(row.splits, "split by features");
+    }
   }
 }
 
