@@ -6,9 +6,13 @@
 
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "cost/measured_call.h"
 #include "model/layer_cases.h"
+#include "model/layers/first_row.h"
+#include "model/layers/lstm.h"
+#include "model/layers/max_pool_indices.h"
 #include "support/ranks.h"
 #include "zoo/zoo.h"
 
@@ -30,6 +34,7 @@ bool uses_onednn(const Layer& layer, Precision precision) {
   const std::string_view kind = layer.kind();
   if (kind == "conv2d" || kind == "conv_transpose2d") return true;
   return precision == Precision::bf16 && (kind == "linear" || kind == "attention" || kind == "additive_attention" || kind == "lstm" ||
+                                          kind == "stateful_lstm" ||
                                           kind == "masked_mean_sequence" || kind == "sampled_softmax");
 }
 
@@ -80,6 +85,17 @@ CallInputs inputs_of(const LayerCase& c, Precision precision) {
   return inputs;
 }
 
+/// Those of the layers' own tests, and kinds that have tests of another form.
+std::vector<LayerCase> all_cases() {
+  std::vector<LayerCase> cases = layer_cases();
+  cases.push_back({"first_row", std::make_shared<const FirstRow>("layer", 2, 12), {{8, 12}}});
+  cases.push_back({"max_pool_indices", std::make_shared<const MaxPoolIndices>("layer", Size2d(2)), {{8, 4, 6}}});
+  cases.push_back({"stateful_lstm", std::make_shared<const Lstm>("layer", 6, 8, LstmOptions{.stateful = true}), {{5, 6}}});
+  cases.push_back({"stateful_lstm_projection", std::make_shared<const Lstm>("layer", 6, 8, LstmOptions{.stateful = true, .projection = 4}),
+                   {{5, 6}}});
+  return cases;
+}
+
 class DeclaredMemory : public ::testing::TestWithParam<LayerCase> {
  protected:
   void SetUp() override { install_memory_accounting(); }
@@ -112,6 +128,8 @@ TEST(DeclaredKinds, AreAllOfTheZoo) {
       {"", {16}, 2, {}, LearningTask::classification, {}, 100},
       {"", {16}, 10000, {}, LearningTask::language, {16}, 10000}, {"", {32}, 100, {}, LearningTask::translation, {16}, 100},
       {"", {3, 64, 64}, 10, {}, LearningTask::segmentation, {64, 64}}};
+  std::set<std::string> measured;
+  for (const LayerCase& c : all_cases()) measured.emplace(c.layer->kind());
   for (const std::string& name : model_names()) {
     int built = 0;
     for (ModelSpec spec : samples) {
@@ -120,7 +138,11 @@ TEST(DeclaredKinds, AreAllOfTheZoo) {
       try {
         const Model model = make_model(spec);
         ++built;
-        for (const Node& node : model.nodes()) EXPECT_TRUE(!node.layer || declares_memory(node.layer->kind())) << name << " " << node.name;
+        for (const Node& node : model.nodes()) {
+          if (!node.layer) continue;
+          EXPECT_TRUE(declares_memory(node.layer->kind())) << name << " " << node.name;
+          EXPECT_TRUE(measured.contains(std::string(node.layer->kind()))) << node.layer->kind() << " has no case here";
+        }
       } catch (const Error&) {  // these samples do not fit it
       }
     }
@@ -128,7 +150,7 @@ TEST(DeclaredKinds, AreAllOfTheZoo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layers, DeclaredMemory, ::testing::ValuesIn(layer_cases()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Layers, DeclaredMemory, ::testing::ValuesIn(all_cases()), [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace trireme::testing
