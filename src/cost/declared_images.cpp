@@ -207,29 +207,31 @@ LayerMemory upsample(const CallShapes& call) {
 
 constexpr int64_t kStateRows = 4;  ///< mean, 1 / deviation, scale, shift; doubles
 
-constexpr size_t kSequenceDims = 3;  // with the samples
+/// Of [n, channels, length]: the kernels' copies, whose channels lie together, of all that goes in and comes out.
+LayerMemory sequence_norm(LayerMemory memory, const CallShapes& call, bool relu, bool residual) {
+  const int64_t x = call.inputs[0].bytes(), copies = residual ? 2 : 1;
+  memory.saved += memory.keeps_output ? 2 * x : x;
+  memory.forward_workspace += memory.keeps_output ? x : copies * x;  // an output that is kept is one of the copies
+  memory.keeps_input[0] = memory.keeps_output = false;
+  if (residual && call.wanted[1]) memory.input_gradients[1] = x;
+  memory.backward_workspace += residual && !relu ? x : 2 * x;
+  return memory;
+}
 
 LayerMemory batch_norm(const CallShapes& call) {
   LayerMemory memory = plain(call);
   const bool relu = flag(call, "relu"), residual = flag(call, "residual");
-  const int64_t channels = call.inputs[0].shape[1];
+  const Shape& in = call.inputs[0].shape;
+  const int64_t row = in[1] * 8;
   memory.keeps_input[0] = true;
   memory.keeps_output = relu && residual;
-  memory.saved = kStateRows * 8 * channels;
+  memory.saved = kStateRows * row;
   if (residual && !relu) memory.input_gradients[1] = 0;  // the output's
   // copies of the state in the kernels' arithmetic, statistics and sums
-  const int64_t row = channels * 8;
   memory.forward_workspace = 4 * row;
   memory.backward_workspace = 6 * row;
-  if (call.inputs[0].shape.size() != kSequenceDims) return memory;
-  // sequences [n, c, l] are normalised with channels last: copies of what comes in, and of what goes out
-  const int64_t copy = call.inputs[0].bytes();
-  memory.keeps_input[0] = memory.keeps_output = false;
-  memory.saved += relu && residual ? 2 * copy : copy;
-  memory.forward_workspace += (residual ? copy : 0) + (relu && residual ? 0 : copy);
-  memory.backward_workspace += residual ? copy : 2 * copy;
-  if (residual) memory.input_gradients[1] = call.wanted[1] ? copy : 0;
-  return memory;
+  const bool is_copied = in.size() == 3 && in[1] > 1 && in[2] > 1;
+  return is_copied ? sequence_norm(memory, call, relu, residual) : memory;
 }
 
 /// libtorch's kernels read whole channels: images are copied there and back.

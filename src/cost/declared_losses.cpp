@@ -38,7 +38,7 @@ LayerMemory pixel_cross_entropy(const CallShapes& call) {
   return memory;
 }
 
-/// Its metrics are sums of doubles: errors, targets and squares of both.
+/// Its metrics are sums of doubles: errors and their squares.
 LayerMemory mean_squared_error(const CallShapes& call) {
   LayerMemory memory = plain(call);
   const int64_t count = call.inputs[0].count(), floats = count * call.master;

@@ -10,6 +10,7 @@
 
 #include "cost/measured_call.h"
 #include "model/layer_cases.h"
+#include "model/layers/batch_norm.h"
 #include "model/layers/first_row.h"
 #include "model/layers/lstm.h"
 #include "model/layers/max_pool_indices.h"
@@ -93,6 +94,8 @@ std::vector<LayerCase> all_cases() {
   cases.push_back({"stateful_lstm", std::make_shared<const Lstm>("layer", 6, 8, LstmOptions{.stateful = true}), {{5, 6}}});
   cases.push_back({"stateful_lstm_projection", std::make_shared<const Lstm>("layer", 6, 8, LstmOptions{.stateful = true, .projection = 4}),
                    {{5, 6}}});
+  const BatchNormOptions add_relu{.relu = true, .residual = true};
+  cases.push_back({"norm_add_relu_sequence", std::make_shared<const BatchNorm>("layer", 8, add_relu), {{8, 12}, {8, 12}}});
   return cases;
 }
 
