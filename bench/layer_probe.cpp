@@ -93,7 +93,7 @@ std::vector<Seconds> in_place(const Options& o, const LayerSites& sites) {
 std::vector<Seconds> by_itself(const Options& o, const LayerSites& sites) {
   const Model& model = sites.model();
   const auto requests = requests_for(sites, {1}, o.batch);
-  Repetitions repetitions{.least = o.steps, .most = 15, .split = 1, .crowded = o.workers > 1};
+  Repetitions repetitions{.most = o.steps, .split = 1, .crowded = o.workers > 1};
   std::vector<LayerMeasurement> measured;
   if (o.hot)
     for (const LayerRequest& request : requests) measured.push_back(measure_layers(sites, {request}, repetitions).front());

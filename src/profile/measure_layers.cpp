@@ -104,14 +104,6 @@ void run_split_round(Probes& probes, std::vector<Times>& times) {
 
 double median(const std::vector<double>& values) { return values.empty() ? 0.0 : spread_of(values).median; }
 
-void fill_in(const LayerSite& site, const Times& times, LayerMeasurement& result) {
-  result.forward = spread_of(times.forward);
-  result.backward = spread_of(times.backward);
-  result.runs = int(times.forward.size());
-  result.backward_input = times.backward_input.empty() ? result.backward.median : median(times.backward_input);
-  result.backward_weight = median(times.backward_weight);
-}
-
 int64_t kept_bytes(const LayerMemory& m, const ProbeCall& call) {
   int64_t inputs = 0;
   for (const at::Tensor& input : call.make_inputs()) inputs += int64_t(input.storage().nbytes());
@@ -122,62 +114,100 @@ int64_t kept_bytes(const LayerMemory& m, const ProbeCall& call) {
 class Turn {
  public:
   Turn(std::span<const ProbeSetting> settings, const Repetitions& repetitions, int threads, std::span<LayerMeasurement> results)
-      : settings_(settings), repetitions_(repetitions), threads_(threads), results_(results) {}
+      : settings_(settings), repetitions_(repetitions), threads_(threads), results_(results), alone_(size_t(repetitions.passes)) {}
 
   void run() {
-    run_alone();
-    const int cores = inspect_machine(false).cores;
-    if (repetitions_.crowded && cores > 1) run_crowded(cores);
+    const int cores = repetitions_.crowded ? std::max(inspect_machine(false).cores, 1) : 1;
+    LocalWorld world(cores);
+    together_.assign(size_t(cores), std::vector<std::vector<Times>>(alone_.size()));
+    run_crew(world, [&](int rank) {
+      c10::InferenceMode inference;
+      const auto communicator = world.communicator(rank);
+      measure(*communicator);
+    }, std::vector<int>(size_t(cores), threads_));
+    for (size_t i = 0; i < settings_.size(); ++i) fill_in(i);
   }
 
  private:
-  Probes make_probes() const {
+  /// One worker's part. The first measures alone, while the others wait; then all together.
+  void measure(Communicator& group) {
     Probes probes;
     for (const ProbeSetting& setting : settings_) probes.push_back(std::make_unique<Probe>(setting));
-    return probes;
-  }
-
-  void run_alone() {
-    LocalWorld world(1);
-    run_crew(world, [&](int) {
-      c10::InferenceMode inference;
-      Probes probes = make_probes();
-      std::vector<Times> times(settings_.size());
-      for (int r = 0; r < repetitions_.split; ++r) run_split_round(probes, times);
-      const double begin = now();
-      auto nothing = [] {};
-      run_round(probes, times, nothing);
-      const double wanted = repetitions_.seconds_per_layer * double(settings_.size()) / std::max(now() - begin, 1e-9);
-      rounds_ = std::clamp(int(std::min(wanted, 1e6)), repetitions_.least, repetitions_.most);
-      for (int r = 1; r < rounds_; ++r) run_round(probes, times, nothing);
-      for (size_t i = 0; i < settings_.size(); ++i) fill_in(*settings_[i].site, times[i], results_[i]);
-    }, {threads_});
-  }
-
-  void run_crowded(int cores) {
-    LocalWorld world(cores);
-    std::vector<std::vector<Times>> times(size_t(cores), std::vector<Times>(settings_.size()));
-    const int rounds = std::max(2, rounds_ / 2);
-    run_crew(world, [&](int rank) {
-      c10::InferenceMode inference;
-      Probes probes = make_probes();
-      const auto communicator = world.communicator(rank);
-      for (int r = 0; r < rounds; ++r) run_round(probes, times[size_t(rank)], [&] { communicator->barrier(); });
-    }, std::vector<int>(size_t(cores), threads_));
-    for (size_t i = 0; i < settings_.size(); ++i) {
-      std::vector<double> together;
-      for (const auto& of_rank : times)
-        for (size_t r = 0; r < of_rank[i].forward.size(); ++r) together.push_back(of_rank[i].forward[r] + of_rank[i].backward[r]);
-      const double alone = results_[i].forward.median + results_[i].backward.median;
-      results_[i].crowding = alone > 0 ? std::max(1.0, median(together) / alone) : 1;
+    std::vector<Times> warm_up(settings_.size());
+    run_round(probes, warm_up, [] {});
+    for (size_t pass = 0; pass < alone_.size(); ++pass) {
+      group.barrier();
+      if (group.rank() == 0) measure_alone(probes, pass);
+      group.barrier();
+      if (group.size() > 1) {
+        std::vector<Times>& times = together_[size_t(group.rank())][pass];
+        times.resize(settings_.size());
+        for (int r = 0; r < rounds_; ++r) run_round(probes, times, [&] { group.barrier(); });
+      }
     }
+  }
+
+  void measure_alone(Probes& probes, size_t pass) {
+    std::vector<Times>& times = alone_[pass];
+    times.resize(settings_.size());
+    if (int(pass) < repetitions_.split) run_split_round(probes, times);
+    const double begin = now();
+    run_round(probes, times, [] {});
+    if (pass == 0) {
+      const double wanted = repetitions_.seconds_per_layer * double(settings_.size()) / std::max(now() - begin, 1e-9);
+      rounds_ = std::clamp(int(std::min(wanted, 1e6)), 1, repetitions_.most);
+    }
+    for (int r = 1; r < rounds_; ++r) run_round(probes, times, [] {});
+  }
+
+  void fill_in(size_t i) const {
+    LayerMeasurement& result = results_[i];
+    std::vector<double> backward_of_pass, together;
+    for (size_t pass = 0; pass < alone_.size(); ++pass) {
+      const Times& times = alone_[pass][i];
+      const Spread forward = spread_of(times.forward), backward = spread_of(times.backward);
+      if (pass == 0 || forward.median < result.forward.median) result.forward = forward;
+      if (pass == 0 || backward.median < result.backward.median) result.backward = backward;
+      backward_of_pass.push_back(backward.median);
+      result.runs += int(times.forward.size());
+      if (together_.size() > 1) together.push_back(together_in(i, pass));
+    }
+    const double alone = result.forward.median + result.backward.median;
+    if (!together.empty() && alone > 0) result.crowding = std::max(1.0, *std::min_element(together.begin(), together.end()) / alone);
+    fill_in_parts(i, backward_of_pass);
+  }
+
+  /// Median over workers and rounds.
+  double together_in(size_t i, size_t pass) const {
+    std::vector<double> seconds;
+    for (const auto& of_rank : together_) {
+      const Times& times = of_rank[pass][i];
+      for (size_t r = 0; r < times.forward.size(); ++r) seconds.push_back(times.forward[r] + times.backward[r]);
+    }
+    return median(seconds);
+  }
+
+  /// Parts of a backward by their ratio to the whole in the same pass, so that they belong to the pass that was chosen.
+  void fill_in_parts(size_t i, const std::vector<double>& backward_of_pass) const {
+    LayerMeasurement& result = results_[i];
+    std::vector<double> input, weight;
+    for (size_t pass = 0; pass < alone_.size(); ++pass) {
+      const Times& times = alone_[pass][i];
+      if (times.backward_input.empty() || backward_of_pass[pass] <= 0) continue;
+      input.push_back(median(times.backward_input) / backward_of_pass[pass]);
+      weight.push_back(median(times.backward_weight) / backward_of_pass[pass]);
+    }
+    result.backward_input = result.backward.median * (input.empty() ? 1 : median(input));
+    result.backward_weight = result.backward.median * median(weight);
   }
 
   std::span<const ProbeSetting> settings_;
   const Repetitions& repetitions_;
   const int threads_;
   std::span<LayerMeasurement> results_;
-  int rounds_ = 0;
+  std::vector<std::vector<Times>> alone_;                   // [pass][setting]
+  std::vector<std::vector<std::vector<Times>>> together_;  // [worker][pass][setting]
+  int rounds_ = 1;
 };
 
 /// Bytes of each setting's call; returns what it keeps until its backward.

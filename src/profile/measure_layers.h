@@ -21,12 +21,14 @@ struct LayerRequest {
   int64_t samples = 1;
 };
 
-/// How often.
+/// How often. A machine that others use too is now fast, now slow, for seconds at a time: rounds alone and rounds with every core running
+/// the same take turns in passes, and a layer's fastest pass counts, its own for either kind of round.
 struct Repetitions {
-  int least = 3, most = 15;            ///< rounds of whole backwards, alone
-  double seconds_per_layer = 0.02;     ///< as many rounds between these as take so long
-  int split = 2;                       ///< rounds with backwards in two parts; they warm up too
-  bool crowded = true;                 ///< and, half as often, with every core running the same
+  int passes = 3;
+  int most = 5;                        ///< rounds of whole backwards in a pass
+  double seconds_per_layer = 0.02;     ///< as many of them, at least one, as take so long
+  int split = 2;                       ///< passes that begin with a round of backwards in two parts
+  bool crowded = true;                 ///< rounds with every core running the same
 };
 
 /// In the order of `requests`, which should be that of the model. Starts threads of its own, with `threads` for each one's operators;

@@ -16,8 +16,8 @@ namespace {
 
 /// Of the fixed convolution's speed, before anything of the model has been measured.
 constexpr double kFirstGuess = 0.3;
-/// Calls of a layer that the least of measuring takes: bytes, split, alone and crowded rounds, in forwards and backwards.
-constexpr double kLeastCalls = 7;
+/// Calls of a layer that the least of measuring takes: bytes, warm-up, split, alone and crowded rounds, in forwards and backwards.
+constexpr double kLeastCalls = 9;
 constexpr double kWholeFirst = 0.25;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }

@@ -24,8 +24,8 @@ Spread spread_of(std::vector<double> seconds);
 
 /// One layer under one option with some number of samples.
 struct LayerMeasurement {
-  Spread forward, backward;     ///< one worker alone on the machine; backward: whole
-  double backward_input = 0;    ///< medians of the two parts of a layer that splits its backward; else `backward` and 0
+  Spread forward, backward;     ///< one worker alone on the machine, in the fastest of a few passes; backward: whole
+  double backward_input = 0;    ///< the two parts of a layer that splits its backward; else `backward` and 0
   double backward_weight = 0;
   double crowding = 1;          ///< seconds while every core runs the same / alone
   int runs = 0;

@@ -11,7 +11,7 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kSamples = 2;
-constexpr Repetitions kOnce{.least = 1, .most = 1, .seconds_per_layer = 0, .split = 1, .crowded = false};
+constexpr Repetitions kOnce{.passes = 1, .most = 1, .seconds_per_layer = 0, .split = 1, .crowded = false};
 
 /// The zoo's models, small: together they have all its kinds of layers.
 std::vector<ModelSpec> small_zoo() {

@@ -1,0 +1,137 @@
+"""Predicted beside measured, over models, strategies and numbers of workers on this machine: `trireme compare` for each model, and what its
+predictions are worth. Writes the table to stdout and, with --json, every case to a file.
+
+    bench/prediction.py [--rounds 3] [--steps 20] [--models mlp,lstm] [--json matrix.json]
+
+A machine that others use too is now fast, now slow, for seconds at a time. So the strategies of a model take turns, in rounds; what counts as
+measured is the least of the rounds' median steps, as a profile says what a layer takes in its fastest pass."""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+# name: (text of the experiment, steps for each strategy)
+MODELS = {
+    "mlp": ("""
+batch = 256
+model = { name = "mlp", options = { depth = 6, hidden = 2048 } }
+data = { name = "mnist", train_limit = 8192, test_limit = 64 }
+""", 8),
+    "mnist-convnet": ("""
+batch = 256
+model = "mnist-convnet"
+data = { name = "mnist", train_limit = 16384, test_limit = 64 }
+""", 40),
+    "resnet18": ("""
+batch = 64
+model = "cifar-resnet18"
+data = { name = "cifar10", train_limit = 2048, test_limit = 64 }
+""", 6),
+    "vit-tiny": ("""
+batch = 32
+model = { name = "vit-tiny", options = { patch = 4, layers = 6 } }
+data = { name = "cifar10", train_limit = 2048, test_limit = 64 }
+""", 6),
+    "lstm": ("""
+batch = 32
+model = { name = "lstm-lm", options = { layers = 2, width = 256, probability = 0.0 } }
+data = { name = "ptb" }
+""", 10),
+}
+
+COMMON = """
+seed = 1
+length = "1000 epochs"
+evaluate_every = "1000 epochs"
+save_weights = false
+precision = "fp32"
+devices = [2, 4]
+optimizer = {{ kind = "sgd", learning_rate = 0.01, momentum = 0.9 }}
+name = "{name}"
+strategies = {strategies}
+"""
+HYBRIDS = {2: [], 4: ["data=2,tensor=2", "data=2,pipeline=2,schedule=1f1b,micro_batches=4", "tensor=2,pipeline=2,micro_batches=4"]}
+BASIC = ["data", "tensor", "gpipe", "1f1b"]
+
+
+def compare(args, name, workers, folder, number):
+    """Rows of one round."""
+    strategies = (["single"] if workers == 2 else []) + BASIC + HYBRIDS[workers]
+    stem = os.path.join(folder, f"{name}-{workers}")
+    with open(stem + ".toml", "w", encoding="utf-8") as file:
+        file.write(COMMON.format(name=name, strategies=json.dumps(strategies)) + MODELS[name][0])
+    out = f"{stem}-{number}.json"
+    command = [args.trireme, "compare", stem + ".toml", "--devices", str(workers), "--steps", str(args.steps or MODELS[name][1]),
+               "--profile", os.path.join(args.profiles or folder, name + ".profile.json"), "--json", out,
+               "--out", f"{stem}-run-{number}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not os.path.exists(out):
+        sys.exit(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
+    with open(out, encoding="utf-8") as file:
+        return json.load(file)["rows"]
+
+
+def cases(args, folder):
+    for name in args.models.split(","):
+        rounds = {workers: [compare(args, name, workers, folder, n) for n in range(args.rounds)] for workers in (2, 4)}
+        for rows in (list(zip(*rounds[workers])) for workers in rounds):
+            for row in rows:
+                if any(r["status"] != "ok" for r in row):
+                    print(f"{name} {row[0]['name']} on {row[0]['devices']}: {row[0].get('reason', 'failed')}", flush=True)
+                    continue
+                # the profile grows in the first round; the last one's prediction is of the whole
+                last, seconds = row[-1], [r["step_seconds"]["median"] for r in row]
+                case = {"model": name, "strategy": last["name"], "workers": last["devices"], "measured": min(seconds), "slowest": max(seconds),
+                        "predicted": last["predicted"]["step_seconds"]}
+                case["error"] = case["predicted"] / case["measured"] - 1
+                print(f"{name:14} {case['strategy']:44} {case['workers']}  measured {case['measured'] * 1e3:8.2f} ms (slowest round "
+                      f"{case['slowest'] * 1e3:8.2f})  predicted {case['predicted'] * 1e3:8.2f} ms  {case['error'] * 100:+6.1f} %", flush=True)
+                yield case
+
+
+def misranked(rows):
+    """Pairs of one model and number of workers whose measured times differ by more than 10 % and whose predictions say the opposite."""
+    wrong = []
+    for i, a in enumerate(rows):
+        for b in rows[i + 1:]:
+            same = a["model"] == b["model"] and (a["workers"] == b["workers"] or "single" in (a["strategy"], b["strategy"]))
+            if same and max(a["measured"], b["measured"]) > 1.1 * min(a["measured"], b["measured"]):
+                if (a["measured"] < b["measured"]) != (a["predicted"] < b["predicted"]):
+                    wrong.append((a, b))
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trireme", default=os.path.join(ROOT, "build", "trireme"))
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--profiles", help="folder with NAME.profile.json of what was measured before (default: measured anew)")
+    parser.add_argument("--json")
+    parser.add_argument("--keep", help="folder for experiments and runs (default: a temporary one)")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = args.keep or temporary
+        os.makedirs(folder, exist_ok=True)
+        rows = list(cases(args, folder))
+    errors = sorted(abs(case["error"]) for case in rows)
+    within = sum(error <= 0.10 for error in errors)
+    print(f"\n{len(rows)} cases: {within} within 10 % ({100 * within / len(rows):.0f} %), median error {100 * statistics.median(errors):.1f} %, "
+          f"worst {100 * errors[-1]:.1f} %")
+    wrong = misranked(rows)
+    print(f"{len(wrong)} pairs that differ by more than 10 % are ranked the wrong way round")
+    for a, b in wrong:
+        print(f"  {a['model']} on {a['workers']}: {a['strategy']} and {b['strategy']}")
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
