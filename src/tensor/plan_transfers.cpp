@@ -8,6 +8,7 @@
 #include "comm/formulas.h"
 #include "tensor/all_reduce_group.h"
 #include "tensor/redistribute.h"
+#include "tensor/transfers_to.h"
 
 namespace trireme {
 namespace {
@@ -117,6 +118,12 @@ const char* name_of(RedistributionKind kind) {
 std::vector<TensorTransfer> plan_transfers(const Layout& from, const Layout& to, const Shape& shape) {
   std::vector<TensorTransfer> transfers;
   for (const int destination : to.mesh.workers) DestinationPlan(from, to, shape, destination).append(transfers);
+  return transfers;
+}
+
+std::vector<TensorTransfer> transfers_to(int destination, const Layout& from, const Layout& to, const Shape& shape) {
+  std::vector<TensorTransfer> transfers;
+  DestinationPlan(from, to, shape, destination).append(transfers);
   return transfers;
 }
 
