@@ -87,6 +87,8 @@ LayerMemory interpolated_memory(const Sizes& sizes, int64_t samples) {
   memory.saved = bytes_on_line(p, a.saved, b.saved);
   memory.forward_workspace = bytes_on_line(p, a.forward_workspace, b.forward_workspace);
   memory.backward_workspace = bytes_on_line(p, a.backward_workspace, b.backward_workspace);
+  for (const auto part : {&LayerMemory::parameter_workspace, &LayerMemory::input_workspace, &LayerMemory::weight_workspace, &LayerMemory::deferred})
+    if (a.*part && b.*part) memory.*part = bytes_on_line(p, *(a.*part), *(b.*part));
   for (size_t i = 0; i < memory.input_gradients.size(); ++i)
     memory.input_gradients[i] = bytes_on_line(p, a.input_gradients.at(i), b.input_gradients.at(i));
   return memory;

@@ -4,6 +4,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/memory.h"
 #include "model/layers/common.h"
@@ -85,6 +86,7 @@ Box ProbeCall::box_of(const Shape& sample_shape, const Placement& placement, boo
 }
 
 LayerCall::GradientTarget ProbeCall::gradient_target(int index) {
+  if (on_parameter_gradient_) std::exchange(on_parameter_gradient_, nullptr)();
   const bool adds = written_[size_t(index)];
   written_[size_t(index)] = true;
   return {gradients_[size_t(index)], adds};

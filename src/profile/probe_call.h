@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -42,6 +43,9 @@ class ProbeCall final : public LayerCall {
   Communicator& tensor_group() override { return *tensor_group_; }
   void report(std::string_view, double) override {}
 
+  /// Called once, when the next gradient of a parameter is added to.
+  void on_parameter_gradient(std::function<void()> callback) { on_parameter_gradient_ = std::move(callback); }
+
   /// Forgets the call before, as the next step of a run does.
   void begin();
   /// New tensors, as the layers before would have left them.
@@ -58,6 +62,7 @@ class ProbeCall final : public LayerCall {
   const ProbeSetting setting_;
   std::vector<at::Tensor> parameters_, gradients_, buffers_, states_, next_states_;
   std::vector<bool> written_;
+  std::function<void()> on_parameter_gradient_;
   at::Tensor scratch_;
   std::unique_ptr<Communicator> data_group_, tensor_group_;
 };

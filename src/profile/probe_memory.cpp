@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/memory.h"
 #include "profile/probe_call.h"
@@ -33,12 +34,53 @@ void measure_backward(const ProbeSetting& setting, ProbeCall& call, int device, 
   if (!setting.site->differentiated) return;
   const at::Tensor output_gradient = call.make_output_gradient();
   const int64_t before = held(device);
+  int64_t early = 0;  // peak before the first parameter's gradient
+  bool adds = false;
+  call.on_parameter_gradient([&] {
+    early = memory_use(device).peak - before;
+    adds = true;
+    reset_memory_peak(device);
+  });
   reset_memory_peak(device);
   const std::vector<at::Tensor> gradients = setting.site->layer->backward(call, output_gradient);
+  call.on_parameter_gradient(nullptr);
   memory.input_gradients = gradient_bytes(gradients, output_gradient);
   int64_t given = 0;
   for (int64_t bytes : memory.input_gradients) given += bytes;
-  memory.backward_workspace = std::max<int64_t>(0, memory_use(device).peak - before - given);
+  const int64_t late = memory_use(device).peak - before;
+  memory.backward_workspace = std::max<int64_t>(0, std::max(early, late) - given);
+  memory.parameter_workspace = adds ? std::max<int64_t>(0, late - given) : 0;
+}
+
+/// Of a backward in two parts.
+void measure_deferred(const ProbeSetting& setting, ProbeCall& call, int device, LayerMemory& memory) {
+  if (!setting.site->differentiated || !setting.site->layer->splits_backward()) return;
+  call.begin();
+  const int64_t before = held(device);
+  std::vector<at::Tensor> inputs = call.make_inputs();
+  std::vector<std::pair<Watch, int64_t>> others;
+  for (const at::Tensor& input : inputs) others.emplace_back(watch(input), int64_t(input.storage().nbytes()));
+  setting.site->layer->forward(call, inputs);
+  inputs.clear();
+  at::Tensor output_gradient = call.make_output_gradient();
+  others.emplace_back(watch(output_gradient), int64_t(output_gradient.storage().nbytes()));
+  const int64_t forwarded = held(device);
+  reset_memory_peak(device);
+  call.defer_parameters = true;
+  int64_t given = 0;
+  for (int64_t bytes : gradient_bytes(setting.site->layer->backward(call, output_gradient), output_gradient)) given += bytes;
+  call.defer_parameters = false;
+  memory.input_workspace = std::max<int64_t>(0, memory_use(device).peak - forwarded - given);
+  output_gradient.reset();
+  memory.defers_gradient = !others.back().first.expired();
+  int64_t kept = held(device) - before - call.next_state_bytes();
+  for (const auto& [storage, bytes] : others)
+    if (!storage.expired()) kept -= bytes;
+  memory.deferred = std::max<int64_t>(0, kept);
+  const int64_t between = held(device);
+  reset_memory_peak(device);
+  setting.site->layer->backward_parameters(call);
+  memory.weight_workspace = memory_use(device).peak - between;
 }
 
 }  // namespace
@@ -69,8 +111,9 @@ LayerMemory measure_memory(const ProbeSetting& setting, ProbeCall& call, int dev
   output.reset();
   for (const Watch& input : watches) memory.keeps_input.push_back(setting.site->differentiated && !input.expired());
   memory.keeps_output = setting.site->differentiated && memory.output_shares_input < 0 && !output_watch.expired();
-  if (!setting.site->differentiated) memory.saved = 0;  // the runtime drops the call at once
+  if (!setting.site->differentiated) memory.forward_workspace += std::exchange(memory.saved, 0);  // the runtime drops the call at once
   measure_backward(setting, call, device, memory);
+  measure_deferred(setting, call, device, memory);
   call.begin();
   return memory;
 }

@@ -28,9 +28,14 @@ json to_json(const Spread& s) { return json::array({s.median, s.p10, s.p90}); }
 Spread spread_from(const json& j) { return {j.at(0).get<double>(), j.at(1).get<double>(), j.at(2).get<double>()}; }
 
 json to_json(const LayerMemory& m) {
-  return {{"output", m.output}, {"output_shares_input", m.output_shares_input}, {"saved", m.saved}, {"keeps_input", m.keeps_input},
+  json j{{"output", m.output}, {"output_shares_input", m.output_shares_input}, {"saved", m.saved}, {"keeps_input", m.keeps_input},
           {"keeps_output", m.keeps_output}, {"forward_workspace", m.forward_workspace}, {"backward_workspace", m.backward_workspace},
-          {"input_gradients", m.input_gradients}};
+          {"input_gradients", m.input_gradients}, {"defers_gradient", m.defers_gradient}};
+  if (m.parameter_workspace) j["parameter_workspace"] = *m.parameter_workspace;
+  if (m.input_workspace) j["input_workspace"] = *m.input_workspace;
+  if (m.weight_workspace) j["weight_workspace"] = *m.weight_workspace;
+  if (m.deferred) j["deferred"] = *m.deferred;
+  return j;
 }
 
 LayerMemory memory_from(const json& j) {
@@ -43,6 +48,11 @@ LayerMemory memory_from(const json& j) {
   m.forward_workspace = j.at("forward_workspace");
   m.backward_workspace = j.at("backward_workspace");
   m.input_gradients = j.at("input_gradients").get<std::vector<int64_t>>();
+  m.defers_gradient = j.value("defers_gradient", true);  // files from before backwards in two parts were looked at have none of these
+  if (j.contains("parameter_workspace")) m.parameter_workspace = j.at("parameter_workspace").get<int64_t>();
+  if (j.contains("input_workspace")) m.input_workspace = j.at("input_workspace").get<int64_t>();
+  if (j.contains("weight_workspace")) m.weight_workspace = j.at("weight_workspace").get<int64_t>();
+  if (j.contains("deferred")) m.deferred = j.at("deferred").get<int64_t>();
   return m;
 }
 

@@ -57,6 +57,17 @@ TEST(ProbeMemory, LinearKeepsItsInput) {
   EXPECT_EQ(m.input_gradients, (std::vector<int64_t>{kSamples * 32 * kFloat}));
 }
 
+TEST(ProbeMemory, LinearBackwardInTwoParts) {
+  const Linear layer("fc", 32, 48);
+  const LayerMemory m = memory_of(site_of(layer, {{32}}));
+  EXPECT_EQ(m.input_workspace, 0);
+  EXPECT_EQ(m.deferred, 0) << "besides the input and the output's gradient";
+  EXPECT_TRUE(m.defers_gradient);
+  EXPECT_EQ(m.weight_workspace, 48 * kFloat) << "the bias's gradient, before it is added";
+  EXPECT_EQ(m.parameter_workspace, 48 * kFloat);
+  EXPECT_FALSE(memory_of(site_of(Relu("relu"), {{40}})).deferred.has_value());
+}
+
 TEST(ProbeMemory, AShardOfColumnsHasItsPartOfTheOutput) {
   const Linear layer("fc", 32, 48);
   const LayerMemory columns = memory_of(site_of(layer, {{32}}), "columns", 4);
