@@ -1,0 +1,105 @@
+// Internals of predict_memory: bytes of one rank's tensors.
+#pragma once
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "cost/memory.h"
+#include "program/program.h"
+
+namespace trireme {
+
+/// When a rank comes to an instruction: step, position in its list.
+using Moment = std::pair<int, int>;
+
+/// What all ranks of a program share.
+class ProgramSizes {
+ public:
+  ProgramSizes(const Program& program, const Model& model, const LayerCosts& layers, const MemoryOptions& options);
+
+  const Program& program() const { return program_; }
+  const Model& model() const { return model_; }
+  const MemoryOptions& options() const { return options_; }
+
+  int64_t master_bytes() const { return master_bytes_; }    ///< of an element
+  int64_t compute_bytes() const { return compute_bytes_; }
+  /// Whether a bucket computes with a narrower copy of its weights.
+  bool is_narrow(const Bucket& bucket) const { return compute_bytes_ < master_bytes_ && !bucket.full_precision; }
+  int64_t element_bytes(NodeId node) const { return element_bytes_[size_t(node)]; }
+  /// Of a model input, as the data set gives it.
+  int64_t loaded_bytes(NodeId input) const;
+
+  int64_t samples(int micro_batch) const { return samples_[size_t(micro_batch)]; }
+  Shape global_shape(NodeId node, int64_t samples) const;
+  const LayerMemory& layer(OpId op, int64_t share);
+  /// Where the shards of a parameter lie.
+  struct Place {
+    BucketId bucket;
+    int shard;
+  };
+  /// A send or receive of `batch` by `rank`.
+  Moment moment_of(const Instruction& instruction, int rank, int batch);
+  const std::vector<Place>& places(int parameter) const { return places_[size_t(parameter)]; }
+
+ private:
+  void find_element_bytes();
+
+  const Program& program_;
+  const Model& model_;
+  const LayerCosts& layers_;
+  const MemoryOptions options_;
+  const int64_t master_bytes_, compute_bytes_;
+  std::vector<int64_t> element_bytes_;      // by node
+  std::vector<int64_t> samples_;            // by micro-batch
+  std::vector<std::vector<Place>> places_;  // by parameter of the program
+  std::map<std::pair<OpId, int64_t>, LayerMemory> layers_known_;
+  using Message = std::tuple<OpCode, MoveId, bool, int>;  // and micro-batch
+  std::map<int, std::map<Message, Moment>> messages_;     // by list: lag and position
+};
+
+/// What a redistribution leaves a rank with.
+struct Arrival {
+  enum class Kind {
+    nothing,  ///< it is no receiver
+    same,     ///< its own tensor, or a view of it
+    made,     ///< memory of its own
+  };
+  Kind kind = Kind::nothing;
+  int64_t bytes = 0;
+  int64_t adding = 0;       ///< of the sum in float while narrower summands arrive
+  bool exchanges = false;   ///< with others
+  bool reduces = false;     ///< as one collective, which all leave together
+};
+
+/// One rank's shares.
+class RankSizes {
+ public:
+  RankSizes(ProgramSizes& all, int rank) : all_(all), rank_(rank) {}
+
+  int rank() const { return rank_; }
+  ProgramSizes& all() const { return all_; }
+  bool holds(const Layout& layout) const { return layout.mesh.index_of(rank_) >= 0; }
+  int64_t bytes(const Layout& layout, NodeId node, int micro_batch) const;
+  int64_t gradient_bytes(ValueId value, int micro_batch);
+  /// Without samples: nothing of anything.
+  const LayerMemory& layer(OpId op, int micro_batch);
+  /// Without samples no layer runs, unless it talks.
+  bool is_idle(OpId op, int micro_batch);
+  /// What a layer carries from step to step.
+  int64_t state_bytes(OpId op, int micro_batch) const;
+  int64_t buffer_bytes(const Op& op) const;
+  const Arrival& arrival(MoveId move, bool adjoint, int micro_batch);
+
+ private:
+  int64_t share(OpId op, int micro_batch);
+  Arrival find_arrival(MoveId move, bool adjoint, int64_t samples) const;
+
+  ProgramSizes& all_;
+  const int rank_;
+  std::map<std::pair<OpId, int64_t>, int64_t> shares_;           // by op and samples of the micro-batch
+  std::map<std::pair<ValueId, int64_t>, int64_t> gradients_;     // likewise by value
+  std::map<std::tuple<MoveId, bool, int64_t>, Arrival> arrivals_;
+};
+
+}  // namespace trireme

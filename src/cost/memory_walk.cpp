@@ -1,0 +1,345 @@
+#include "cost/memory_walk.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+
+namespace trireme {
+
+MemoryWalk::MemoryWalk(ProgramSizes& all, int rank)
+    : all_(all), program_(all.program()), sizes_(all, rank), buffers_(hold_buffers()), replicas_(sizes_, tally_) {
+  find_aliases();
+  count_uses();
+  find_loaded();
+}
+
+// -- before the first step
+
+void MemoryWalk::find_aliases() {
+  for (ValueId v = 0; v < ValueId(program_.values.size()); ++v) forward_alias_.push_back(v);
+  backward_alias_ = forward_alias_;
+  for (const Move& move : program_.moves) {
+    if (!move.forward_moves) forward_alias_[size_t(move.to)] = move.from;
+    if (!move.backward_moves) backward_alias_[size_t(move.to)] = move.from;
+  }
+}
+
+void MemoryWalk::count_uses() {
+  std::vector<int> once(program_.values.size(), 0);
+  for (const Op& op : program_.ops)
+    if (is_here(op))
+      for (ValueId input : op.inputs) ++once[size_t(forward_alias_[size_t(input)])];
+  for (const Move& move : program_.moves)
+    if (move.forward_moves && sizes_.holds(program_.values[size_t(move.from)].layout)) ++once[size_t(move.from)];
+  uses_.assign(size_t(program_.micro_batches), once);
+  for (const Instruction& i : program_.instructions(sizes_.rank())) {
+    if (i.code != OpCode::recompute) continue;
+    std::set<ValueId> inside;
+    for (OpId id : program_.segments[size_t(i.index)].ops) {
+      const Op& op = program_.ops[size_t(id)];
+      for (ValueId input : op.inputs)
+        if (const ValueId source = forward_alias_[size_t(input)]; !inside.count(source)) ++uses_[size_t(i.micro_batch)][size_t(source)];
+      inside.insert(op.output);
+    }
+  }
+}
+
+void MemoryWalk::find_loaded() {
+  for (const Op& op : program_.ops) {
+    if (!is_here(op)) continue;
+    std::vector<ValueId>& loaded = loaded_[op.stage];
+    for (ValueId input : op.inputs)
+      if (program_.values[size_t(input)].loaded && std::find(loaded.begin(), loaded.end(), input) == loaded.end()) loaded.push_back(input);
+  }
+}
+
+std::vector<Held> MemoryWalk::hold_buffers() {
+  std::vector<Held> held;
+  const bool averages = program_.training && all_.options().optimizer.ema > 0;
+  for (const Op& op : program_.ops) {
+    if (!op.has_buffers || !is_here(op)) continue;
+    const int64_t bytes = sizes_.buffer_bytes(op);
+    held.push_back(allocate(tally_, MemoryCategory::buffers, bytes));
+    if (averages) held.push_back(allocate(tally_, MemoryCategory::optimizer, bytes));
+  }
+  return held;
+}
+
+bool MemoryWalk::carries_states() const {
+  return std::any_of(program_.ops.begin(), program_.ops.end(),
+                     [&](const Op& op) { return is_here(op) && !all_.model().node(op.node).layer->states().empty(); });
+}
+
+// -- steps
+
+/// Everything that stays is there from the beginning, so one step is like the next, but for states and batches in flight.
+MemoryUse MemoryWalk::run() {
+  const int steps = program_.greatest_lag + 1 + (carries_states() || !program_.flushes);
+  for (int number = 0; number < steps; ++number) step(number);
+  return tally_.use();
+}
+
+void MemoryWalk::begin_batch(int number) {
+  BatchInFlight& batch = in_flight_.emplace_back();
+  batch.number = number;
+  batch.micro_batches.resize(size_t(program_.micro_batches));
+  for (int k = 0; k < program_.micro_batches; ++k) {
+    MicroBatch& part = batch.micro_batches[size_t(k)];
+    part.index = k;
+    part.values.resize(program_.values.size());
+    part.gradients.resize(program_.values.size());
+    part.uses_left = uses_[size_t(k)];
+    part.calls.resize(program_.ops.size());
+  }
+}
+
+void MemoryWalk::step(int number) {
+  begin_batch(number);
+  const int first = in_flight_.front().number;
+  for (const Instruction& i : program_.instructions(sizes_.rank())) {
+    const int batch = number - i.lag;
+    if (batch < first) continue;  // the pipeline is filling
+    BatchInFlight& entry = in_flight_[size_t(batch - first)];
+    execute(i, i.micro_batch >= 0 ? &entry.micro_batches[size_t(i.micro_batch)] : nullptr);
+    if (i.code == OpCode::receive) note_progress(i, batch);
+    if (i.code == OpCode::send) note_message(i, batch);
+  }
+  if (program_.flushes) {
+    under_way_.clear();
+    exchanged_.reset();
+  }
+  while (!in_flight_.empty() && in_flight_.front().number <= number - program_.greatest_lag) in_flight_.pop_front();
+}
+
+void MemoryWalk::execute(const Instruction& i, MicroBatch* batch) {
+  switch (i.code) {
+    case OpCode::load_batch: return load(i.index, *batch);
+    case OpCode::forward: return forward(i, *batch);
+    case OpCode::recompute: return recompute(i.index, *batch);
+    case OpCode::backward:
+    case OpCode::backward_input: return backward(i, *batch);
+    case OpCode::backward_weight: return backward_weight(i.index, *batch);
+    case OpCode::redistribute:
+    case OpCode::send:
+    case OpCode::receive: return move(i, *batch);
+    case OpCode::gather_weights: return replicas_.gather(i.index);
+    case OpCode::release_weights: return replicas_.release(i.index);
+    case OpCode::reduce_gradients: return replicas_.reduce(i.index, i.last);
+    case OpCode::optimizer_step: return replicas_.update(i.index);
+    case OpCode::prefetch_weights:
+    case OpCode::clip_gradients:
+    case OpCode::synchronize_buffers: return;
+  }
+}
+
+/// All inputs of a range of samples come together, whichever of them this stage reads.
+void MemoryWalk::load(int stage, MicroBatch& batch) {
+  std::vector<std::pair<Range, std::vector<Held>>> fetched;
+  const int64_t samples = all_.samples(batch.index);
+  for (ValueId id : loaded_[stage]) {
+    const Value& value = program_.values[size_t(id)];
+    const Range range = value.layout.box_of(sizes_.rank(), all_.global_shape(value.node, samples))[0];
+    auto it = std::find_if(fetched.begin(), fetched.end(), [&](const auto& f) { return f.first == range; });
+    if (it == fetched.end()) {
+      std::vector<Held> inputs;
+      for (NodeId input = 0; input < all_.model().input_count(); ++input)
+        inputs.push_back(activations(element_count(all_.global_shape(input, range.size())) * all_.loaded_bytes(input)));
+      fetched.emplace_back(range, std::move(inputs));
+      it = std::prev(fetched.end());
+    }
+    const bool converted = all_.element_bytes(value.node) != all_.loaded_bytes(value.node);
+    batch.values[size_t(id)] = converted ? activations(sizes_.bytes(value.layout, value.node, batch.index))
+                                         : it->second[size_t(value.node)];
+  }
+}
+
+void MemoryWalk::use_up(ValueId value, MicroBatch& batch) {
+  const ValueId source = forward_alias_[size_t(value)];
+  if (--batch.uses_left[size_t(source)] == 0) batch.values[size_t(source)].reset();
+}
+
+void MemoryWalk::carry_states(OpId id, MicroBatch& batch, Call& call, bool recomputing) {
+  const Op& op = program_.ops[size_t(id)];
+  if (all_.model().node(op.node).layer->states().empty()) return;
+  if (recomputing) {
+    call.kept.push_back(batch.states[id]);
+    return;
+  }
+  const int64_t bytes = sizes_.state_bytes(id, batch.index);
+  Held& carried = states_[{op.node, batch.index}];
+  if (!carried) carried = activations(bytes);
+  batch.states[id] = carried;
+  call.kept.push_back(carried);
+  carried = activations(bytes);
+}
+
+void MemoryWalk::run_layer(OpId id, MicroBatch& batch, bool recomputing) {
+  const Op& op = program_.ops[size_t(id)];
+  const LayerMemory& memory = sizes_.layer(id, batch.index);
+  Call& call = batch.calls[size_t(id)].emplace();
+  carry_states(id, batch, call, recomputing);
+  std::vector<Held> inputs;
+  for (ValueId v : op.inputs) {
+    inputs.push_back(batch.values[size_t(forward_alias_[size_t(v)])]);
+    check_internal(inputs.back() != nullptr, "a layer's inputs are there when it runs");
+  }
+  const int shared = memory.output_shares_input;
+  Held output = shared >= 0 ? inputs.at(size_t(shared)) : activations(memory.output);
+  call.saved = activations(memory.saved);
+  for (size_t i = 0; i < std::min(inputs.size(), memory.keeps_input.size()); ++i)
+    if (memory.keeps_input[i]) call.kept.push_back(inputs[i]);
+  if (memory.keeps_output) call.kept.push_back(output);
+  tally_.pass(MemoryCategory::activations, memory.forward_workspace);
+  inputs.clear();
+  if (op.talks) exchanged_.reset();
+  for (ValueId v : op.inputs) use_up(v, batch);
+  if (batch.uses_left[size_t(op.output)] > 0) batch.values[size_t(op.output)] = std::move(output);
+}
+
+void MemoryWalk::forward(const Instruction& i, MicroBatch& batch) {
+  for (OpId id : program_.segments[size_t(i.index)].ops) {
+    run_layer(id, batch, false);
+    const bool differentiated = program_.values[size_t(program_.ops[size_t(id)].output)].needs_gradient;
+    if (!program_.training || !i.keeps || !differentiated) batch.calls[size_t(id)].reset();
+    if (!program_.training || i.keeps) batch.states.erase(id);
+  }
+}
+
+void MemoryWalk::recompute(SegmentId segment, MicroBatch& batch) {
+  const auto& ops = program_.segments[size_t(segment)].ops;
+  std::set<ValueId> inside;
+  for (OpId id : ops) {
+    inside.insert(program_.ops[size_t(id)].output);
+    batch.uses_left[size_t(program_.ops[size_t(id)].output)] = 0;
+  }
+  for (OpId id : ops)
+    for (ValueId input : program_.ops[size_t(id)].inputs)
+      if (const ValueId source = forward_alias_[size_t(input)]; inside.count(source)) ++batch.uses_left[size_t(source)];
+  for (OpId id : ops) {
+    run_layer(id, batch, true);
+    batch.states.erase(id);
+  }
+}
+
+void MemoryWalk::add_gradient(ValueId value, const Held& gradient, MicroBatch& batch) {
+  Held& sum = batch.gradients[size_t(backward_alias_[size_t(value)])];
+  sum = sum ? activations(sizes_.gradient_bytes(value, batch.index)) : gradient;
+}
+
+/// A gradient without memory of its own lies in one before it, or in the output's.
+std::vector<Held> MemoryWalk::input_gradients(OpId id, const MicroBatch& batch, const Held& gradient) {
+  const Op& op = program_.ops[size_t(id)];
+  const LayerMemory& memory = sizes_.layer(id, batch.index);
+  std::vector<Held> gradients;
+  Held last = gradient;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const int64_t bytes = i < memory.input_gradients.size() ? memory.input_gradients[i] : 0;
+    if (bytes > 0) last = activations(bytes);
+    gradients.push_back(last);
+  }
+  return gradients;
+}
+
+void MemoryWalk::backward_op(OpId id, MicroBatch& batch, bool defer_parameters) {
+  const Op& op = program_.ops[size_t(id)];
+  auto& call = batch.calls[size_t(id)];
+  if (!call) return;
+  const Value& output = program_.values[size_t(op.output)];
+  const Held gradient = id == program_.loss ? activations(sizes_.bytes(output.layout, output.node, batch.index))
+                                            : std::exchange(batch.gradients[size_t(op.output)], nullptr);
+  if (gradient) {
+    const bool idle = sizes_.is_idle(id, batch.index), defers = defer_parameters && op.splits_backward && !idle;
+    const LayerMemory& memory = sizes_.layer(id, batch.index);
+    const std::vector<Held> gradients = input_gradients(id, batch, gradient);
+    const int64_t workspace = defers ? memory.input_workspace.value_or(memory.backward_workspace) : memory.backward_workspace;
+    tally_.pass(MemoryCategory::activations, workspace);
+    if (!idle && !defers) add_parameters(id, batch, false);
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      if (program_.values[size_t(op.inputs[i])].needs_gradient) add_gradient(op.inputs[i], gradients[i], batch);
+    if (defers) {  // the call lives on until backward_weight
+      if (memory.deferred) {
+        call->saved.reset();
+        call->saved = activations(*memory.deferred);
+      }
+      if (memory.defers_gradient) call->kept.push_back(gradient);
+      return;
+    }
+  }
+  call.reset();
+}
+
+/// `apart`: as the second part of a backward.
+void MemoryWalk::add_parameters(OpId id, const MicroBatch& batch, bool apart) {
+  const Op& op = program_.ops[size_t(id)];
+  const LayerMemory& memory = sizes_.layer(id, batch.index);
+  for (size_t p = 0; p < op.parameters.size(); ++p) replicas_.write_gradient(op, p);
+  const std::optional<int64_t> workspace = apart ? memory.weight_workspace : memory.parameter_workspace;
+  tally_.pass(MemoryCategory::activations, workspace.value_or(memory.backward_workspace));
+}
+
+void MemoryWalk::backward(const Instruction& i, MicroBatch& batch) {
+  const auto& ops = program_.segments[size_t(i.index)].ops;
+  for (auto id = ops.rbegin(); id != ops.rend(); ++id) backward_op(*id, batch, i.code == OpCode::backward_input);
+}
+
+void MemoryWalk::backward_weight(SegmentId segment, MicroBatch& batch) {
+  const auto& ops = program_.segments[size_t(segment)].ops;
+  for (auto id = ops.rbegin(); id != ops.rend(); ++id) {
+    auto& call = batch.calls[size_t(*id)];
+    if (!call) continue;
+    add_parameters(*id, batch, true);
+    call.reset();
+  }
+}
+
+void MemoryWalk::move(const Instruction& i, MicroBatch& batch) {
+  const Move& move = program_.moves[size_t(i.index)];
+  const MoveEnds ends = ends_of(move, program_, i.adjoint);
+  Held local;
+  sent_.reset();
+  if (sizes_.holds(ends.from)) {
+    Held& source = i.adjoint ? batch.gradients[size_t(move.to)] : batch.values[size_t(move.from)];
+    local = source;
+    if (i.adjoint) source.reset();
+    if (!local) local = activations(sizes_.bytes(ends.from, program_.values[size_t(move.from)].node, batch.index));
+  }
+  const Arrival& arrival = sizes_.arrival(i.index, i.adjoint, batch.index);
+  Held result;
+  if (arrival.kind == Arrival::Kind::same) result = local;
+  if (arrival.kind == Arrival::Kind::made) {
+    const Held sum = arrival.adding > 0 ? activations(arrival.adding) : nullptr;
+    result = activations(arrival.bytes);
+  }
+  if (i.code == OpCode::send) sent_ = local;
+  if (i.code == OpCode::redistribute && arrival.exchanges)
+    exchanged_ = arrival.reduces || receivers() == Receivers::at_once ? nullptr : local;
+  if (!i.adjoint && local) use_up(move.from, batch);
+  if (!result) return;
+  if (i.adjoint) add_gradient(move.from, result, batch);
+  else batch.values[size_t(move.to)] = std::move(result);
+}
+
+/// Holds what was sent until its receivers have taken it.
+void MemoryWalk::note_message(const Instruction& i, int batch) {
+  const Held message = std::exchange(sent_, nullptr);
+  if (receivers() == Receivers::at_once || !message) return;
+  const int receiver = ends_of(program_.moves[size_t(i.index)], program_, i.adjoint).to.mesh.workers.front();
+  Instruction take = i;
+  take.code = OpCode::receive;
+  if (receivers() == Receivers::one_late)
+    std::erase_if(under_way_, [&](const Message& m) { return m.move == i.index && m.adjoint == i.adjoint; });
+  under_way_.push_back({i.index, i.adjoint, receiver, all_.moment_of(take, receiver, batch), message});
+}
+
+/// Who has sent this has taken what it took before.
+void MemoryWalk::note_progress(const Instruction& i, int batch) {
+  const int sender = ends_of(program_.moves[size_t(i.index)], program_, i.adjoint).from.mesh.workers.front();
+  Instruction send = i;
+  send.code = OpCode::send;
+  const Moment sent = all_.moment_of(send, sender, batch);
+  std::erase_if(under_way_, [&](const Message& m) { return m.receiver == sender && m.taken < sent; });
+}
+
+}  // namespace trireme

@@ -1,0 +1,94 @@
+// Internals of predict_memory: one rank's instruction list, gone through as runtime/worker.cpp, compute.cpp and exchange.cpp do. What a
+// tensor is there is a storage here.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "cost/memory_replica.h"
+#include "cost/memory_sizes.h"
+#include "cost/memory_tally.h"
+
+namespace trireme {
+
+class MemoryWalk {
+ public:
+  MemoryWalk(ProgramSizes& all, int rank);
+  MemoryUse run();
+
+ private:
+  /// What a layer's call keeps from forward to backward.
+  struct Call {
+    Held saved;
+    std::vector<Held> kept;  ///< of others: inputs, output, states
+  };
+
+  struct MicroBatch {
+    int index = 0;
+    std::vector<Held> values, gradients;  // by value
+    std::vector<int> uses_left;
+    std::vector<std::optional<Call>> calls;  // by op
+    std::map<OpId, Held> states;             // as they were before the forward, for recomputing
+  };
+  /// What another stage reads, or may not have read yet.
+  struct Message {
+    MoveId move = -1;
+    bool adjoint = false;
+    int receiver = -1;  ///< first of its stage
+    Moment taken;
+    Held held;
+  };
+  struct BatchInFlight {
+    int number = 0;
+    std::vector<MicroBatch> micro_batches;
+  };
+
+  // before the first step
+  void find_aliases();
+  void count_uses();
+  void find_loaded();
+  std::vector<Held> hold_buffers();
+  bool carries_states() const;
+  bool is_here(const Op& op) const { return op.mesh.index_of(sizes_.rank()) >= 0; }
+
+  // steps
+  void step(int number);
+  void begin_batch(int number);
+  void execute(const Instruction& instruction, MicroBatch* batch);
+  void load(int stage, MicroBatch& batch);
+  void forward(const Instruction& instruction, MicroBatch& batch);
+  void recompute(SegmentId segment, MicroBatch& batch);
+  void run_layer(OpId id, MicroBatch& batch, bool recomputing);
+  void carry_states(OpId id, MicroBatch& batch, Call& call, bool recomputing);
+  void backward(const Instruction& instruction, MicroBatch& batch);
+  void backward_op(OpId id, MicroBatch& batch, bool defer_parameters);
+  std::vector<Held> input_gradients(OpId id, const MicroBatch& batch, const Held& gradient);
+  void add_parameters(OpId id, const MicroBatch& batch, bool apart);
+  void backward_weight(SegmentId segment, MicroBatch& batch);
+  void move(const Instruction& instruction, MicroBatch& batch);
+  void note_message(const Instruction& instruction, int batch);
+  void note_progress(const Instruction& instruction, int batch);
+  Receivers receivers() const { return all_.options().receivers; }
+  void use_up(ValueId value, MicroBatch& batch);
+  void add_gradient(ValueId value, const Held& gradient, MicroBatch& batch);
+  Held activations(int64_t bytes) { return allocate(tally_, MemoryCategory::activations, bytes); }
+
+  ProgramSizes& all_;
+  const Program& program_;
+  MemoryTally tally_;  // before whatever holds storages
+  RankSizes sizes_;
+  std::vector<Held> buffers_;
+  ReplicaMemory replicas_;
+  std::vector<ValueId> forward_alias_, backward_alias_;  // as Prepared's
+  std::vector<std::vector<int>> uses_;                   // by micro-batch, by value
+  std::map<int, std::vector<ValueId>> loaded_;           // by stage
+  std::map<std::pair<NodeId, int>, Held> states_;        // by node and micro-batch
+  std::deque<BatchInFlight> in_flight_;
+  Held sent_;                                            // by the instruction before
+  std::vector<Message> under_way_;
+  Held exchanged_;                                       // what others read of the last redistribution
+};
+
+}  // namespace trireme
