@@ -21,6 +21,10 @@ struct ConfigTable::Document {
   toml::table root;
   std::set<std::string> known;                    ///< full paths that a getter asked for, present or not
   std::map<std::string, std::string> overridden;  ///< full path -> "--set path=value"
+  std::map<std::string, std::string> short_forms;  ///< full path -> key of the table that a string there is short for
+
+  /// The node at `path` (in `parent`, under `name`), which becomes a table where it is a string that is short for one.
+  toml::node* expanded(const std::string& path, toml::table& parent, std::string_view name);
 };
 
 namespace {
@@ -286,17 +290,36 @@ void ConfigTable::override_with(std::string_view assignment) {
   std::string_view rest = path;
   for (size_t dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
     const std::string_view name = rest.substr(0, dot);
-    toml::node* next = &table->insert(name, toml::table{}).first->second;
+    const std::string so_far = path.substr(0, path.size() - rest.size() + dot);
+    table->insert(name, toml::table{});
+    toml::node* next = document_->expanded(so_far, *table, name);
     if (!next->is_table())
       fail_user({.where = origin,
                  .what = fmt::format("\"{}\" is {}", name, shown(*next)),
                  .why = "it is a value, not a table with keys of its own",
-                 .next = fmt::format("set \"{}\" itself", path.substr(0, path.find(rest) + dot))});
+                 .next = fmt::format("set \"{}\" itself", so_far)});
     table = next->as_table();
     rest.remove_prefix(dot + 1);
   }
   table->insert_or_assign(rest, *parse_override(assignment.substr(equals + 1)).get("value"));
   document_->overridden[path] = origin;
+}
+
+toml::node* ConfigTable::Document::expanded(const std::string& path, toml::table& parent, std::string_view name) {
+  toml::node* node = parent.get(name);
+  const auto form = short_forms.find(path);
+  if (form == short_forms.end() || !node->is_string()) return node;
+  toml::table full;
+  full.insert(form->second, std::move(*node->as_string()));  // moved, it keeps its line
+  if (auto given = overridden.extract(path)) {
+    given.key() = join_path(path, form->second);
+    overridden.insert(std::move(given));
+  }
+  return &parent.insert_or_assign(name, std::move(full)).first->second;
+}
+
+void ConfigTable::allow_short_form(std::string key, std::string name) {
+  document_->short_forms[join_path(path_, key)] = std::move(name);
 }
 
 bool ConfigTable::has(std::string_view key) const { return Reader(*this, key).node != nullptr; }

@@ -30,6 +30,9 @@ class ConfigTable {
   /// from the top of the document. A key that did not exist is added; finish() tells whether anyone knows it.
   void override_with(std::string_view assignment);
 
+  /// A string under `key` is short for a table that has it under `name`: assignments may then add keys to that table.
+  void allow_short_form(std::string key, std::string name);
+
   bool has(std::string_view key) const;
 
   std::string get_string(std::string_view key, std::string fallback) const;

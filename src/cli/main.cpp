@@ -195,17 +195,29 @@ std::string suggestion(const CLI::App* app, const std::string& word) {
   return near.empty() ? "" : "did you mean " + near + "? ";
 }
 
+/// An assignment that stands alone, as the second of `--set a=1 b=2`; it may have been taken for the experiment. "" where there is none.
+std::string stray_assignment(const CLI::App* verb, const std::vector<std::string>& surplus) {
+  if (verb->get_option_no_throw("--set") == nullptr) return "";
+  std::vector<std::string> words;
+  if (const CLI::Option* experiment = verb->get_option_no_throw("experiment")) words = experiment->results();
+  words.insert(words.end(), surplus.begin(), surplus.end());
+  for (const std::string& word : words)
+    if (!word.starts_with('-') && word.find('=') != word.npos) return word;
+  return "";
+}
+
 int report_usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* verb = deepest(&app);
   const auto words = app.remaining(true);
   std::string what = trireme::first_line(error), hint;
-  if (!words.empty()) {
+  if (const std::string assignment = words.empty() ? "" : stray_assignment(verb, words); !assignment.empty()) {
+    what = assignment + ": unknown argument";
+    hint = "each key=value needs a --set of its own; ";
+  } else if (!words.empty()) {
     const bool flag = words.front().starts_with('-');
     what = fmt::format("{}: unknown {}", words.front(),
                        flag ? "flag" : verb->get_subcommands([](const CLI::App*) { return true; }).empty() ? "argument" : "verb");
     hint = suggestion(verb, words.front());
-    if (!flag && words.front().find('=') != std::string::npos && verb->get_option_no_throw("--set") != nullptr)
-      hint = "each key=value needs a --set of its own; ";
   }
   std::cerr << "trireme: " << what << "; " << hint << "see " << full_name(verb) << " --help\n";
   return kUserError;

@@ -162,6 +162,7 @@ void read_translation(const ConfigTable& table, Experiment& e) {
 
 Experiment read_experiment(const std::filesystem::path& path, const ExperimentOverrides& overrides) {
   ConfigTable file = ConfigTable::from_file(path);
+  file.allow_short_form("model", "name");
   for (const std::string& assignment : overrides.set) file.override_with(assignment);
   Experiment e;
   e.file = path;
@@ -261,11 +262,19 @@ void check_padding(const Experiment& e, const Dataset& set) {
                .what = fmt::format("{}", e.pad_to_multiple_of),
                .why = fmt::format("a model of a file ({}) is imported for one length of sentences", e.model_file.filename().string()),
                .next = "leave it out"});
-  if (dynamic_cast<const PaddedSet*>(&set)) return;
-  fail_user({.where = fmt::format("{}: data.pad_to_multiple_of", e.file.string()),
-             .what = fmt::format("{}", e.pad_to_multiple_of),
-             .why = fmt::format("samples of data set {} have no padding", e.data.name),
-             .next = "leave it out"});
+  const auto* padded = dynamic_cast<const PaddedSet*>(&set);
+  if (!padded)
+    fail_user({.where = fmt::format("{}: data.pad_to_multiple_of", e.file.string()),
+               .what = fmt::format("{}", e.pad_to_multiple_of),
+               .why = fmt::format("samples of data set {} have no padding", e.data.name),
+               .next = "leave it out"});
+  const PartLengths whole = padded->padded_parts();
+  const int64_t longest = std::max(whole.first, whole.second);
+  if (e.pad_to_multiple_of > longest)
+    fail_user({.where = fmt::format("{}: data.pad_to_multiple_of", e.file.string()),
+               .what = fmt::format("{}", e.pad_to_multiple_of),
+               .why = fmt::format("sentences have {} tokens at most: every one would take all the padding", longest),
+               .next = "use a smaller multiple, as 4 or 8, or a larger data.sequence"});
 }
 
 /// Of regression, about where the targets lie: the mean of the first ones.

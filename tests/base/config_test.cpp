@@ -163,6 +163,23 @@ TEST(Config, OverridesReplaceAddAndParse) {
   EXPECT_EQ(c.get_ints("devices", {}), (std::vector<int64_t>{3}));
 }
 
+TEST(Config, OverridesAddKeysToTheTableThatAStringIsShortFor) {
+  ConfigTable c = ConfigTable::from_string("batch = 1\nmodel = \"unet\"\nname = \"x\"\n", "x.toml");
+  c.allow_short_form("model", "name");
+  EXPECT_EQ(c.get_string("model", ""), "unet");
+  c.override_with("model.options.width=4");
+  EXPECT_EQ(c.table("model").require_string("name"), "unet");
+  EXPECT_EQ(c.table("model").table("options").require_int("width"), 4);
+  EXPECT_EQ(c.where("model.name"), "x.toml:2: model.name");
+  c.override_with("model=segnet");
+  c.override_with("model.options.depth=2");
+  EXPECT_EQ(c.to_json()["model"], nlohmann::json::parse(R"({"name": "segnet", "options": {"depth": 2}})"));
+  EXPECT_EQ(c.where("model.name"), "--set model=segnet");
+  expect_error(Blame::user, {"--set name.x=1", "\"name\" is", "not a table", "set \"name\" itself"}, [&] { c.override_with("name.x=1"); });
+  c.override_with("model=5");
+  expect_error(Blame::user, {"--set model.x=1", "not a table"}, [&] { c.override_with("model.x=1"); });
+}
+
 TEST(Config, OverridesThatAreWrongSaySo) {
   ConfigTable c = sample();
   c.override_with("batch=abc");

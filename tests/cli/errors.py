@@ -13,6 +13,8 @@ class Flags(CliTest):
         self.all_refused((
                 (["train", "e.toml", "--plann", "data"], ["--plann", "unknown flag", "did you mean --plan?", "trireme train --help"]),
                 (["train", "e.toml", "--nope"], ["--nope", "unknown flag"]),
+                (["train", "--set", "batch=4", "seed=2", "e.toml"], ["seed=2: unknown argument", "a --set of its own"]),
+                (["plan", "e.toml", "--set", "batch=4", "seed=2"], ["seed=2: unknown argument", "a --set of its own"]),
                 (["tran", "e.toml"], ["tran", "unknown verb", "did you mean train?"]),
                 (["data", "gt"], ["gt", "did you mean get?"]),
                 ([], ["--help"]),

@@ -295,6 +295,20 @@ TEST_F(ExperimentFile, WhatIsMissing) {
   expect_error(Blame::user, {file_.string()}, [&] { read_experiment(file_, {}); });
 }
 
+TEST_F(ExperimentFile, OverridesOfAModelThatIsOnlyNamed) {
+  std::ofstream(file_) << "model = \"unet\"\n[data]\nname = \"digits\"\n";
+  EXPECT_EQ(read_experiment(file_, {}).model_where, file_.string() + ":1: model");
+  ExperimentOverrides o;
+  o.set = {"model.options.width=4"};
+  const Experiment e = read_experiment(file_, o);
+  EXPECT_EQ(e.model_name, "unet");
+  EXPECT_EQ(e.model_options, (std::map<std::string, double>{{"width", 4}}));
+  o.set = {"model=mlp", "model.options.hidden=9"};
+  EXPECT_EQ(read_experiment(file_, o).model_options, (std::map<std::string, double>{{"hidden", 9}}));
+  o.set = {"model.options.wdith=4"};
+  expect_error(Blame::user, {"--set model.options.wdith=4", "model unet has no such option", "width"}, [&] { read_experiment(file_, o); });
+}
+
 TEST_F(ExperimentFile, Overrides) {
   ExperimentOverrides o;
   o.set = {"batch=32", "optimizer.learning_rate=0.5", "precision=bf16", "model.options.depth=3"};
