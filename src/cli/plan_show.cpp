@@ -18,6 +18,7 @@
 #include "plan/strategy.h"
 #include "program/draw.h"
 #include "report/table.h"
+#include "train/batches.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -128,6 +129,7 @@ int run_plan_show(const PlanShowOptions& options) {
   Experiment experiment;
   std::optional<Model> model;
   std::vector<std::string> notes;
+  std::optional<TaskData> data;
   if (options.experiment.experiment.empty()) {
     ImportedModel known = model_without_experiment(options);
     notes = std::move(known.notes);
@@ -136,10 +138,12 @@ int run_plan_show(const PlanShowOptions& options) {
     experiment.batch = std::max(experiment.batch, least_batch(options, *model));
   } else {
     experiment = options.experiment.read();
-    model = build_model(experiment, open_data(experiment.data));
+    data = open_data(experiment.data);
+    model = build_model(experiment, *data);
   }
   install_memory_accounting();
   const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, *model, /*to_run=*/false);
+  if (data) check_shapes(experiment, *model, *data, plan);
   if (options.worker >= plan.devices)
     fail_user({"--worker", std::to_string(options.worker), fmt::format("the plan's workers are 0..{}", plan.devices - 1), ""});
   for (const std::string& note : notes) std::cout << "note: " << note << "\n";

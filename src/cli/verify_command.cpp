@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/plan_choice.h"
+#include "train/batches.h"
 #include "train/initial_weights.h"
 #include "train/verify.h"
 
@@ -41,6 +42,7 @@ int run_plan(const PlanOptions& options) {
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
   const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, model, /*to_run=*/false);
+  check_shapes(experiment, model, data, plan);
   std::cout << plan_text(plan, model);
   return 0;
 }

@@ -3,9 +3,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
+#include <optional>
+#include <span>
 
 #include "data/parallel_text.h"
+#include "data/repadded_set.h"
 #include "data/tokenizer.h"
 #include "train/auc.h"
 #include "train/beam_search.h"
@@ -15,22 +19,72 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kSamplesAtATime = 128;  // rows of one forward pass
+constexpr size_t kSamplesAtATime = 128;  // rows of one forward pass
 
-/// The next samples of the set from `first` on, at most `count`.
-std::vector<int64_t> some_from(int64_t first, int64_t count, const Dataset& set) {
-  std::vector<int64_t> indices(size_t(std::min(count, set.size() - first)));
-  std::iota(indices.begin(), indices.end(), first);
-  return indices;
-}
+/// Predictors for the samples of a set, all with the same weights: as long as the samples are padded to or, where the experiment says so,
+/// only as long as those at hand need.
+class Predictors {
+ public:
+  /// Arguments but for the weights outlive it.
+  Predictors(const Experiment& experiment, const Model& model, const std::shared_ptr<const Dataset>& set, const TensorMap& weights)
+      : experiment_(experiment), set_(*set), whole_(model, weights, experiment.precision) {
+    if (experiment.pad_to_multiple_of > 0) padded_ = std::dynamic_pointer_cast<const PaddedSet>(set);
+  }
 
-std::vector<Metric> measure_auc(Predictor& predictor, const Dataset& test, const std::function<bool()>& stop) {
+  /// All samples, those of similar length side by side.
+  std::vector<int64_t> order() const {
+    std::vector<int64_t> indices(size_t(set_.size()));
+    std::iota(indices.begin(), indices.end(), int64_t{0});
+    const auto shorter = [&](int64_t a, int64_t b) { return padded_->parts(a).first < padded_->parts(b).first; };
+    if (padded_) std::stable_sort(indices.begin(), indices.end(), shorter);
+    return indices;
+  }
+
+  /// The lengths that hold these samples; {} where none are chosen.
+  PartLengths lengths(std::span<const int64_t> indices) const {
+    return padded_ ? parts_for(*padded_, indices, experiment_.pad_to_multiple_of) : PartLengths{};
+  }
+
+  /// Of a sentence that has got so far, no longer than `longest`.
+  int64_t room_for(int64_t tokens, int64_t longest) const {
+    const int64_t multiple = experiment_.pad_to_multiple_of;
+    return padded_ ? std::min(longest, (tokens + multiple - 1) / multiple * multiple) : longest;
+  }
+
+  Samples load(std::span<const int64_t> indices) const {
+    return padded_ ? padded_->get_padded(indices, lengths(indices)) : set_.get(indices, Draw{});
+  }
+
+  /// For samples of these lengths, until others are asked for.
+  Predictor& of(const PartLengths& lengths) {
+    if (!padded_ || lengths == padded_->padded_parts()) return whole_;
+    if (shorter_ && lengths == lengths_) return *shorter_;
+    shorter_.reset();
+    model_.emplace(build_model(experiment_, RepaddedSet(padded_, lengths)));
+    shorter_.emplace(*model_, whole_);
+    lengths_ = lengths;
+    return *shorter_;
+  }
+
+ private:
+  const Experiment& experiment_;
+  const Dataset& set_;
+  std::shared_ptr<const PaddedSet> padded_;  ///< the set, where it is not always padded whole
+  Predictor whole_;
+  PartLengths lengths_;                      ///< of what follows
+  std::optional<Model> model_;
+  std::optional<Predictor> shorter_;
+};
+
+std::vector<Metric> measure_auc(Predictors& predictors, const std::function<bool()>& stop) {
   std::vector<double> scores;
   std::vector<int64_t> labels;
-  for (int64_t first = 0; first < test.size(); first += kSamplesAtATime) {
+  const std::vector<int64_t> order = predictors.order();
+  for (size_t first = 0; first < order.size(); first += kSamplesAtATime) {
     if (stop()) return {};
-    const Samples samples = test.get(some_from(first, kSamplesAtATime, test), Draw{});
-    const at::Tensor logits = predictor.predict(samples.data).to(at::kDouble).contiguous();
+    const auto indices = std::span(order).subspan(first, std::min(kSamplesAtATime, order.size() - first));
+    const Samples samples = predictors.load(indices);
+    const at::Tensor logits = predictors.of(predictors.lengths(indices)).predict(samples.data).to(at::kDouble).contiguous();
     for (int64_t i = 0; i < logits.size(0); ++i) {
       scores.push_back(logits.data_ptr<double>()[2 * i + 1] - logits.data_ptr<double>()[2 * i]);
       labels.push_back(samples.target.data_ptr<int64_t>()[i]);
@@ -40,13 +94,13 @@ std::vector<Metric> measure_auc(Predictor& predictor, const Dataset& test, const
 }
 
 /// Asks the model for the tokens after prefixes: `source` [sentences, S], each of which stands for `beam` rows.
-NextToken next_token_of(Predictor& predictor, const at::Tensor& source, const BeamOptions& options) {
-  at::Tensor data = at::full({source.size(0) * options.beam, source.size(1) + options.longest}, int64_t{kPadding}, at::kLong);
-  data.narrow(1, 0, source.size(1)).copy_(source.repeat_interleave(options.beam, 0));
-  return [&predictor, data, first = source.size(1)](const at::Tensor& prefixes) {
-    const int64_t length = prefixes.size(1);
+NextToken next_token_of(Predictors& predictors, const at::Tensor& source, const BeamOptions& options) {
+  return [&predictors, sources = source.repeat_interleave(options.beam, 0), longest = options.longest](const at::Tensor& prefixes) {
+    const int64_t length = prefixes.size(1), first = sources.size(1), given = predictors.room_for(length, longest);
+    at::Tensor data = at::full({sources.size(0), first + given}, int64_t{kPadding}, at::kLong);
+    data.narrow(1, 0, first).copy_(sources);
     data.narrow(1, first, length).copy_(prefixes);
-    const at::Tensor logits = predictor.predict_again(data).select(1, length - 1).to(at::kDouble);
+    const at::Tensor logits = predictors.of({first, given}).predict_again(data).select(1, length - 1).to(at::kDouble);
     at::Tensor scores = at::_log_softmax(logits, 1, /*half_to_float=*/false);
     // no sentence goes on with these: padding, and a second beginning
     for (const int64_t never : {int64_t{kPadding}, int64_t{kBeginToken}})
@@ -55,17 +109,19 @@ NextToken next_token_of(Predictor& predictor, const at::Tensor& source, const Be
   };
 }
 
-std::vector<Metric> measure_bleu(const Experiment& experiment, Predictor& predictor, const TranslationSet& test,
+std::vector<Metric> measure_bleu(const Experiment& experiment, Predictors& predictors, const TranslationSet& test,
                                  const std::function<bool()>& stop) {
   const BeamOptions options{.beam = experiment.beam, .length_penalty = experiment.length_penalty, .begin = kBeginToken, .end = kEndToken,
                             .longest = test.target_length()};
-  const int64_t at_a_time = std::max<int64_t>(1, kSamplesAtATime / options.beam);
+  const size_t at_a_time = std::max<size_t>(1, kSamplesAtATime / size_t(options.beam));
   std::vector<std::string> hypotheses, references;
-  for (int64_t first = 0; first < test.size(); first += at_a_time) {
-    const std::vector<int64_t> indices = some_from(first, at_a_time, test);
-    const at::Tensor source = test.get(indices, Draw{}).data.narrow(1, 0, test.source_length());
+  const std::vector<int64_t> order = predictors.order();
+  for (size_t first = 0; first < order.size(); first += at_a_time) {
+    const auto indices = std::span(order).subspan(first, std::min(at_a_time, order.size() - first));
+    const Samples samples = predictors.load(indices);
+    const int64_t source_length = samples.data.size(1) - samples.target.size(1);
     bool stopped = false;
-    const NextToken next = next_token_of(predictor, source, options);
+    const NextToken next = next_token_of(predictors, samples.data.narrow(1, 0, source_length), options);
     const auto sentences = beam_search(int64_t(indices.size()), [&](const at::Tensor& prefixes) {
       stopped = stopped || stop();
       return stopped ? at::zeros({prefixes.size(0), test.classes()}, at::kDouble) : next(prefixes);
@@ -92,9 +148,9 @@ bool has_final_metrics(const TaskData& data) { return has_two_classes(data) || t
 std::vector<Metric> final_metrics(const Experiment& experiment, const Model& model, const TaskData& data, const TensorMap& weights,
                                   const std::function<bool()>& stop) {
   if (!has_final_metrics(data)) return {};
-  Predictor predictor(model, weights, experiment.precision);
-  if (has_two_classes(data)) return measure_auc(predictor, *data.test, stop);
-  return measure_bleu(experiment, predictor, *translations_of(data), stop);
+  Predictors predictors(experiment, model, data.test, weights);
+  if (has_two_classes(data)) return measure_auc(predictors, stop);
+  return measure_bleu(experiment, predictors, *translations_of(data), stop);
 }
 
 }  // namespace trireme

@@ -87,6 +87,18 @@ Predictor::Predictor(const Model& model, const TensorMap& weights, Precision pre
     for (NodeId consumer : model.consumers(step.node)) step.readers += needed[size_t(consumer)];
 }
 
+Predictor::Predictor(const Model& model, const Predictor& other)
+    : model_(model), precision_(other.precision_), alone_(single_communicator()), steps_(other.steps_), values_(model.nodes().size()),
+      changed_(model.nodes().size()) {
+  check_internal(model.nodes().size() == other.model_.nodes().size(), "models for other lengths have the same graph");
+  for (Step& step : steps_) {
+    const Node& node = model.node(step.node);
+    check_internal(node.name == other.model_.node(step.node).name, "models for other lengths have the same graph");
+    step.layer = node.layer.get();
+    step.option = node.layer->sharding_options(model.input_shapes(step.node), 1).front();
+  }
+}
+
 Predictor::~Predictor() = default;
 
 at::Tensor Predictor::forward(Step& step, int64_t samples) {

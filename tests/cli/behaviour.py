@@ -175,8 +175,10 @@ class Train(CliTest):
             self.assertEqual(row["test"]["metrics"], whole["test"]["metrics"])
         cut_bytes, whole_bytes = (row["memory_bytes"][0]["activations"] for row in (rows[0], whole))
         self.assertLess(cut_bytes, whole_bytes, "no sentence takes more than 12 of 16 tokens")
-        self.refused("train", "e.toml", "--plan", "tensor=2,split=sequence", "--set", "data.pad_to_multiple_of=3", "--out", "refused",
-                     says=["e.toml: data.pad_to_multiple_of = 3", "over 2 workers", "use a multiple of 2"])
+        odd = ["--plan", "tensor=2,split=sequence", "--set", "data.pad_to_multiple_of=3"]
+        for command in (["train", "e.toml", *odd, "--out", "refused"], ["plan", "e.toml", *odd], ["verify", "e.toml", *odd],
+                        ["plan", "show", odd[1], "e.toml", *odd[2:]]):
+            self.refused(*command, says=["e.toml: data.pad_to_multiple_of = 3", "over 2 workers", "use a multiple of 2"])
         self.assertFalse(os.path.exists(self.path("refused")), "an error of the input left a run folder")
 
     def test_edited_plan(self):

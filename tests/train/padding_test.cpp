@@ -1,8 +1,11 @@
 // Batches of sentences that are padded to their own longest: the same losses, metrics and weights as with all the padding, under
 // every kind of plan.
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -13,7 +16,10 @@
 #include "program/compile.h"
 #include "program/shapes.h"
 #include "train/batches.h"
+#include "train/beam_search.h"
+#include "train/final_metrics.h"
 #include "train/lockstep.h"
+#include "train/predictor.h"
 #include "train/trainer.h"
 
 namespace trireme::testing {
@@ -205,10 +211,76 @@ TEST_P(Padding, GivesTheSameGradients) {
     }
 }
 
+/// Weights large enough that what a model says depends on what it is given, and is made of words that it knows.
+TensorMap opinionated_weights(const Model& model) {
+  at::Generator generator = at::detail::createCPUGenerator(1);
+  TensorMap weights;
+  for (const ParameterSpec& spec : model.parameters()) {
+    weights[spec.name] = at::randn(spec.shape, generator, at::kDouble);
+    if (spec.name == "decoder.classifier.bias") weights[spec.name].zero_()[kUnknownToken] = -100;
+    else if (spec.name.find("bias") != std::string::npos) weights[spec.name].zero_();
+  }
+  return weights;
+}
+
+/// The model's own translations with all their padding: what BLEU is then asked to compare with itself.
+std::vector<std::string> translations_of(const TranslationSet& set, const Model& model, const TensorMap& weights, int64_t beam) {
+  Predictor predictor(model, weights, Precision::fp64);
+  std::vector<int64_t> all(size_t(set.size()));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  at::Tensor data = set.get(all, {}).data.repeat_interleave(beam, 0);
+  const auto found = beam_search(set.size(), [&](const at::Tensor& prefixes) {
+    data.narrow(1, kLength, kLength).fill_(int64_t{kPadding}).narrow(1, 0, prefixes.size(1)).copy_(prefixes);
+    at::Tensor scores = at::log_softmax(predictor.predict(data).select(1, prefixes.size(1) - 1), 1);
+    for (const int64_t never : {int64_t{kPadding}, int64_t{kBeginToken}}) scores.select(1, never).fill_(-1e300);
+    return scores;
+  }, {.beam = beam, .begin = kBeginToken, .end = kEndToken, .longest = kLength});
+  std::vector<std::string> sentences;
+  for (const auto& tokens : found) sentences.push_back(set.decode(tokens));
+  return sentences;
+}
+
+TEST_P(Padding, MakesNoDifferenceToFinalMetrics) {
+  const Model model = build_model(experiment, data);
+  const TensorMap weights = opinionated_weights(model);
+  const auto measure = [&](int64_t multiple) {
+    experiment.pad_to_multiple_of = multiple;
+    const auto metrics = final_metrics(experiment, model, data, weights, [] { return false; });
+    EXPECT_EQ(metrics.size(), 1u);
+    return metrics.at(0).value;
+  };
+  if (GetParam() == "bert") {
+    const double whole = measure(0);
+    EXPECT_NEAR(measure(kMultiple), whole, 1e-12);
+    EXPECT_NEAR(measure(1), whole, 1e-12);
+    return;
+  }
+  const auto kept = data.test;
+  const auto& given = dynamic_cast<const TranslationSet&>(*kept);
+  for (int64_t beam : {1, 3}) {
+    experiment.beam = beam;
+    ParallelText text{.source = {}, .target = translations_of(given, model, weights, beam)};
+    for (int64_t i = 0; i < given.size(); ++i) text.source.push_back(given.source_text(i));
+    const auto is_long = [](const std::string& sentence) { return sentence.size() > 2 * 4; };  // letters, with blanks between them
+    EXPECT_GT(std::count_if(text.target.begin(), text.target.end(), is_long), 5) << "BLEU counts runs of four words";
+    EXPECT_GT(std::set<std::string>(text.target.begin(), text.target.end()).size(), 5u) << "they say nothing";
+    data.test = std::make_shared<TranslationSet>(text, letters(), letters(), kLength);
+    for (int64_t multiple : {int64_t{0}, int64_t{1}, kMultiple, int64_t{5}}) EXPECT_NEAR(measure(multiple), 100, 1e-9) << multiple;
+  }
+}
+
 TEST_P(Padding, RefusesLengthsThatASplitDoesNotDivide) {
   experiment.pad_to_multiple_of = 3;
   expect_error(Blame::user, {"padded.toml: data.pad_to_multiple_of = 3", "sequence", "over 2 workers", "use a multiple of 2"},
                [&] { run("tensor=2,split=sequence", 2); });
+}
+
+TEST_P(Padding, RefusesMultiplesBeyondAllLengths) {
+  experiment.pad_to_multiple_of = kLength;
+  build_model(experiment, data);
+  experiment.pad_to_multiple_of = kLength + 1;
+  expect_error(Blame::user, {"padded.toml: data.pad_to_multiple_of: 17", "16 tokens at most", "smaller multiple"},
+               [&] { build_model(experiment, data); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Padding, ::testing::Values("bert", "gnmt"), [](const auto& info) { return info.param; });
