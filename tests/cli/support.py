@@ -100,15 +100,15 @@ class CliTest(unittest.TestCase):
         return subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 text=True)
 
-    def trireme(self, *arguments, data=True, code=0):
+    def trireme(self, *arguments, data=True, code=0, seconds=60):
         """Runs to the end, checks the exit code, and returns (standard output, standard error)."""
         process = self.start(*arguments, data=data)
         try:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
-            self.fail(f"{arguments} did not end within 60 s")
+            self.fail(f"{arguments} did not end within {seconds} s")
         self.assertEqual(process.returncode, code, f"{arguments}: {out}\n{err}")
         return out, err
 
