@@ -9,11 +9,13 @@
 #include "cost/cluster_links.h"
 #include "cost/datasheet_costs.h"
 #include "cost/instruction_costs.h"
+#include "cost/memory.h"
 #include "cost/money.h"
 #include "cost/profiled_costs.h"
 #include "cost/profiled_links.h"
 #include "plan/cluster_file.h"
 #include "plan/named.h"
+#include "profile/layer_sites.h"
 #include "sim/simulate.h"
 #include "train/picture.h"
 #include "train/trainer.h"
@@ -66,6 +68,35 @@ void fill_row(const Simulation& simulation, const Experiment& experiment, const 
   row.exposed_communication = std::min(1.0, exposed);
   row.bytes_per_step = int64_t(bytes);
   if (options.timeline) row.timeline = simulation.timeline;
+}
+
+/// What the data set gives, by input of the model.
+std::vector<c10::ScalarType> input_types(const Experiment& experiment, const Model& model) {
+  const LayerSites sites(model, site_options(experiment));
+  std::vector<c10::ScalarType> types;
+  for (NodeId id = 0; id < model.input_count(); ++id)
+    types.push_back(sites.value(id).below > 0 ? c10::ScalarType::Long : c10::ScalarType::Float);
+  return types;
+}
+
+/// Also says where a device's memory is too small.
+void fill_memory(const Experiment& experiment, const Model& model, const Program& program, const CostSource& source,
+                 const std::vector<int>& ranks, RunResult& row) {
+  const MemoryOptions options{.batch = experiment.batch, .precision = experiment.precision, .optimizer = experiment.optimizer,
+                              .input_types = input_types(experiment, model)};
+  row.memory = predict_memory(program, model, *source.layers, options, ranks);
+  int64_t peak = 0;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const MemoryUse& use = row.memory[i];
+    const int64_t limit = source.cluster.devices[size_t(ranks[i])].memory;
+    peak = std::max(peak, use.peak);
+    if (limit == 0 || use.peak <= limit || row.status != RunStatus::ok) continue;
+    MemoryUse at_peak;
+    at_peak.current = use.at_peak;
+    row.status = RunStatus::does_not_fit;
+    row.reason = fmt::format("device {} needs {}, it has {}: {}", ranks[i], format_bytes(use.peak), format_bytes(limit), describe_memory(at_peak));
+  }
+  row.predicted->peak_memory = peak;
 }
 
 /// For planners, which have formulas for links: one node whose links move what an all-reduce was measured to move.
@@ -135,6 +166,12 @@ RunResult predict(const Experiment& experiment, const Model& model, const Plan& 
   if (options.epoch_samples)
     if (const auto price = price_of(source.cluster, *row.epoch_seconds)) row.price_per_epoch = price->amount;
   row.predicted = SimulatedStep{simulation.step_seconds, std::nullopt, basis_of(costs)};
+  std::vector<int> ranks = cost_options.representatives;
+  if (ranks.empty()) {
+    ranks.resize(size_t(plan.devices));
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  fill_memory(experiment, model, program, source, ranks, row);
   if (plan.stages.size() > 1 || plan.micro_batches > 1) row.schedule = short_picture(program, model);
   return row;
 }

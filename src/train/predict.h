@@ -37,8 +37,8 @@ struct PredictionOptions {
   std::optional<int64_t> epoch_samples;  ///< for the seconds of an epoch
 };
 
-/// The row that a run of this plan would give, but for what training alone can tell. Its status is `predicted`. Never throws for what does
-/// not fit: the row says it.
+/// The row that a run of this plan would give, but for what training alone can tell; memory of every device, or with more than 64 of one for
+/// all that do the same. Does not throw where a device's memory is too small: the row says so, and what it would take if it were not.
 RunResult predict(const Experiment& experiment, const Model& model, const Plan& plan, const CostSource& source,
                   const PredictionOptions& options = {});
 
