@@ -89,8 +89,11 @@ def cases(args, folder):
                 case = {"model": name, "strategy": last["name"], "workers": last["devices"], "measured": min(seconds), "slowest": max(seconds),
                         "predicted": last["predicted"]["step_seconds"]}
                 case["error"] = case["predicted"] / case["measured"] - 1
+                case["memory"] = max(use["peak"] for use in last["memory_bytes"])
+                case["memory_error"] = last["predicted"]["peak_memory_bytes"] / case["memory"] - 1
                 print(f"{name:14} {case['strategy']:44} {case['workers']}  measured {case['measured'] * 1e3:8.2f} ms (slowest round "
-                      f"{case['slowest'] * 1e3:8.2f})  predicted {case['predicted'] * 1e3:8.2f} ms  {case['error'] * 100:+6.1f} %", flush=True)
+                      f"{case['slowest'] * 1e3:8.2f})  predicted {case['predicted'] * 1e3:8.2f} ms  {case['error'] * 100:+6.1f} %  memory "
+                      f"{case['memory'] / 2**20:8.2f} MiB {case['memory_error'] * 100:+5.1f} %", flush=True)
                 yield case
 
 
@@ -124,6 +127,8 @@ def main():
     within = sum(error <= 0.10 for error in errors)
     print(f"\n{len(rows)} cases: {within} within 10 % ({100 * within / len(rows):.0f} %), median error {100 * statistics.median(errors):.1f} %, "
           f"worst {100 * errors[-1]:.1f} %")
+    memory = sorted(abs(case["memory_error"]) for case in rows)
+    print(f"memory: {sum(error <= 0.05 for error in memory)} within 5 %, worst {100 * memory[-1]:.1f} %")
     wrong = misranked(rows)
     print(f"{len(wrong)} pairs that differ by more than 10 % are ranked the wrong way round")
     for a, b in wrong:

@@ -110,11 +110,9 @@ void say_what_runs(const Experiment& experiment, const ExperimentResult& result,
 
 /// What a simulation says of each job, before any runs: the machine has nothing else to do then. Nothing where it cannot say.
 std::vector<std::optional<SimulatedStep>> predict_jobs(const std::vector<Job>& jobs, const std::vector<std::optional<RunResult>>& known,
-                                                    const Experiment& experiment, const Model& model, const TaskData& data,
-                                                    const CostSourceOptions& options, Progress& progress) {
-  progress.say("predicting: layers and links are measured");
+                                                    const Experiment& experiment, const Model& model, Predictions& predictions,
+                                                    Progress& progress) {
   std::vector<std::optional<SimulatedStep>> predicted(jobs.size());
-  Predictions predictions(experiment, model, data, options);
   for (size_t j = 0; j < jobs.size(); ++j) {
     if (known[j] || interrupted_by_user()) continue;
     try {
@@ -164,8 +162,15 @@ int run_compare(const CompareOptions& options) {
   Progress progress;
   say_what_runs(experiment, result, progress);
   std::vector<std::optional<SimulatedStep>> predicted(jobs.size());
-  if (options.predict) predicted = predict_jobs(jobs, known, experiment, model, data, options.prediction, progress);
+  std::optional<Predictions> predictions;
+  if (options.predict) {
+    progress.say("predicting: layers and links are measured");
+    predictions.emplace(experiment, model, data, options.prediction);
+    predicted = predict_jobs(jobs, known, experiment, model, *predictions, progress);
+  }
   run_jobs(jobs, known, predicted, options, experiment, progress, folder, result);
+  if (predictions)
+    if (const std::string line = predictions->refit(result.rows); !line.empty()) progress.say("refit: " + line);
   folder.finish(result);
   std::cout << "\n" << comparison_table(result, standard_output_style());
   std::cout << "run folder: " << folder.path().string() << "\nreport: " << (folder.path() / "report.html").string() << "\n"

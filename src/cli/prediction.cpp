@@ -90,4 +90,24 @@ void Predictions::keep() {
     write_profile(measured->profile(), options_.profile);
 }
 
+std::string Predictions::refit(const std::vector<RunResult>& rows) {
+  std::vector<double> ratios;
+  for (const RunResult& row : rows)
+    if (row.status == RunStatus::ok && !row.oversubscribed && row.predicted && row.step_seconds)
+      ratios.push_back(row.step_seconds->median / row.predicted->step_seconds);
+  if (ratios.empty() || sources_.empty()) return "";
+  const auto* measured = dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get());
+  if (!measured) return "";
+  Profile profile = measured->profile();
+  const std::string name = refit_name(experiment_.model_name, experiment_.precision);
+  const double ratio = spread_of(ratios).median;
+  std::string line = fmt::format("steps took {:.2f} x what was predicted (median of {} {})", ratio, ratios.size(), ratios.size() == 1 ? "row" : "rows");
+  if (options_.profile.empty()) return line;
+  const Refit before = profile.refits[name];
+  profile.refits[name] = refitted(before, ratios);
+  write_profile(profile, options_.profile);
+  return line + fmt::format("; predictions of {} with {} count that from now on: {:.2f} x what its layers took by themselves", name,
+                            options_.profile.filename().string(), profile.refits[name].factor);
+}
+
 }  // namespace trireme

@@ -37,6 +37,9 @@ class Predictions {
   void describe_prices(ExperimentResult& result) const;
   /// Writes what has been measured to the profile's file, where one was named.
   void keep();
+  /// Compares the rows that ran with what was predicted of them; where the profile is kept, later predictions of this model count the
+  /// result. A line that says so; "" where no row tells anything: those that share cores with themselves do not.
+  std::string refit(const std::vector<RunResult>& rows);
 
  private:
   const Experiment& experiment_;

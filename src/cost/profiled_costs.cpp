@@ -125,7 +125,9 @@ const ProfiledCosts::Answer& ProfiledCosts::answer(NodeId node, const ShardingOp
   const Question question{node, option.name, tensor, samples};
   if (const auto known = known_.find(question); known != known_.end()) return known->second;
   const Sizes& sizes = sizes_of(node, option, tensor, samples);
-  return known_.emplace(question, Answer{interpolated_cost(sizes, samples), interpolated_memory(sizes, samples)}).first->second;
+  LayerCost cost = interpolated_cost(sizes, samples);
+  for (double* seconds : {&cost.forward, &cost.backward, &cost.backward_input, &cost.backward_weight}) *seconds *= options_.factor;
+  return known_.emplace(question, Answer{cost, interpolated_memory(sizes, samples)}).first->second;
 }
 
 LayerCost ProfiledCosts::seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples, int) const {
@@ -175,7 +177,7 @@ UpdateMeasurement ProfiledCosts::update_of(int contributors) const {
 double ProfiledCosts::update_seconds(int64_t elements, int contributors, int) const {
   if (elements <= 0) return 0;
   const UpdateMeasurement u = update_of(contributors);
-  return u.fixed + u.per_element * double(elements);
+  return options_.factor * (u.fixed + u.per_element * double(elements));
 }
 
 double ProfiledCosts::update_crowding(int contributors) const { return update_of(contributors).crowding; }

@@ -19,6 +19,7 @@ struct ProfiledCostsOptions {
   OptimizerConfig optimizer = {};
   bool measures_missing = false;  ///< measures layers and updates that the profile does not have, and sizes beyond those that it has; else
                                   ///< the former are user errors, the latter extrapolated
+  double factor = 1;              ///< by which seconds are longer than measured (Profile::refits)
   int threads = 1;                ///< of a worker's operators, when measuring
   std::string where = "profile";  ///< names the profile in errors
 };

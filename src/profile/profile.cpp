@@ -130,6 +130,8 @@ Profile parsed(const json& j) {
   for (const json& u : j.at("updates"))
     profile.updates.push_back({u.at("optimizer").get<std::string>(), u.at("contributors").get<int>(), u.at("fixed").get<double>(),
                                u.at("per_element").get<double>(), u.at("crowding").get<double>()});
+  if (j.contains("refits"))
+    for (const auto& [name, refit] : j.at("refits").items()) profile.refits[name] = {refit.at("factor").get<double>(), refit.at("rows").get<int>()};
   profile.device = {j.at("device").at("memory").get<int64_t>(), j.at("device").at("flops").get<double>()};
   return profile;
 }
@@ -140,6 +142,13 @@ Spread spread_of(std::vector<double> seconds) {
   check_internal(!seconds.empty(), "a spread is of at least one measurement");
   std::sort(seconds.begin(), seconds.end());
   return {quantile(seconds, 0.5), quantile(seconds, 0.1), quantile(seconds, 0.9)};
+}
+
+std::string refit_name(const std::string& model, Precision precision) { return model + " " + name_of(precision); }
+
+Refit refitted(const Refit& before, std::vector<double> ratios) {
+  const int rows = int(ratios.size());
+  return {before.factor * spread_of(std::move(ratios)).median, rows};
 }
 
 double TransferLine::seconds(double bytes) const {
@@ -175,7 +184,9 @@ json profile_to_json(const Profile& profile) {
   for (const UpdateMeasurement& u : profile.updates)
     updates.push_back({{"optimizer", u.optimizer}, {"contributors", u.contributors}, {"fixed", u.fixed}, {"per_element", u.per_element},
                        {"crowding", u.crowding}});
-  return {{"format", kFormat}, {"version", kVersion}, {"machine", to_json(profile.machine)}, {"layers", std::move(layers)},
+  json refits = json::object();
+  for (const auto& [name, refit] : profile.refits) refits[name] = {{"factor", refit.factor}, {"rows", refit.rows}};
+  return {{"format", kFormat}, {"version", kVersion}, {"refits", std::move(refits)}, {"machine", to_json(profile.machine)}, {"layers", std::move(layers)},
           {"links", to_json(profile.links)}, {"updates", std::move(updates)},
           {"device", {{"memory", profile.device.memory}, {"flops", profile.device.flops}}}};
 }

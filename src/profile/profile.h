@@ -12,6 +12,7 @@
 
 #include "profile/fingerprint.h"
 #include "profile/layer_memory.h"
+#include "runtime/precision.h"
 
 namespace trireme {
 
@@ -74,15 +75,27 @@ struct DeviceMeasurement {
   double flops = 0;    ///< FLOP/s of a fixed convolution on one core
 };
 
+/// By what factor whole steps took longer than was predicted from what was measured: median over the rows of a comparison.
+struct Refit {
+  double factor = 1;
+  int rows = 0;
+};
+
 struct Profile {
   Fingerprint machine;
   std::map<std::string, std::map<int64_t, LayerMeasurement>> layers;  ///< by LayerSites::key, by samples
   LinkMeasurement links;
   std::vector<UpdateMeasurement> updates;
   DeviceMeasurement device;
+  std::map<std::string, Refit> refits;  ///< by what trained, refit_name
 
   const LayerMeasurement* find(const std::string& key, int64_t samples) const;
 };
+
+std::string refit_name(const std::string& model, Precision precision);
+
+/// `ratios`: measured over predicted seconds of steps, predicted with `before`. At least one.
+Refit refitted(const Refit& before, std::vector<double> ratios);
 
 /// Errors (user): the file cannot be read, is no profile, or one of another format version.
 Profile read_profile(const std::filesystem::path& file);

@@ -122,6 +122,8 @@ CostSource measured_source(const Experiment& experiment, const Model& model, con
   options.sites = site_options(experiment);
   options.optimizer = experiment.optimizer;
   options.measures_missing = true;
+  if (const auto refit = profile.refits.find(refit_name(experiment.model_name, experiment.precision)); refit != profile.refits.end())
+    options.factor = refit->second.factor;
   options.threads = threads.front();
   source.layers = std::make_shared<ProfiledCosts>(model, profile, options);
   const int workers = std::accumulate(threads.begin(), threads.end(), 0);

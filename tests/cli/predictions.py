@@ -1,5 +1,6 @@
 """Predictions: `simulate`, `compare` with predicted beside measured, and `plan --objective`."""
 import json
+import statistics
 
 from support import CliTest
 
@@ -72,6 +73,7 @@ class Predictions(CliTest):
     def test_compare_shows_predictions_and_keeps_what_it_measured(self):
         out, _ = self.trireme("compare", "e.toml", "--profile", "p.json", "--out", "o")
         self.assertIn("predicted step", out)
+        self.assertIn("refit: steps took", out)
         rows = self.json("o/run.json")["rows"]
         for row in rows:
             self.assertGreater(row["predicted"]["step_seconds"], 0)
@@ -80,6 +82,10 @@ class Predictions(CliTest):
             self.assertIn("Predicted step times are within", report.read())
         before = self.json("p.json")
         self.assertGreater(len(before["layers"]), 3)
+        (refit,) = before["refits"].values()
+        ratios = [row["step_seconds"]["median"] / row["predicted"]["step_seconds"] for row in rows if not row["oversubscribed"]]
+        self.assertEqual(refit["rows"], len(ratios))
+        self.assertAlmostEqual(refit["factor"], statistics.median(ratios), delta=1e-9 * refit["factor"])
         out, _ = self.trireme("simulate", "e.toml", "--profile", "p.json")
         self.assertEqual(self.json("p.json")["layers"], before["layers"])  # nothing had to be measured again
         before["machine"]["cores"] = 1000

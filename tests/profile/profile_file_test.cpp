@@ -34,6 +34,7 @@ Profile sample_profile() {
   profile.links.transfer_slowdown = 1.3;
   profile.updates = {{"adam fp32", 2, 1e-6, 1.5e-9, 1.4}};
   profile.device = {int64_t{1} << 33, 6e10};
+  profile.refits = {{"mlp fp32", {1.08, 5}}};
   return profile;
 }
 
@@ -54,6 +55,20 @@ TEST(ProfileFile, ComesBackAsItWas) {
   EXPECT_EQ(read.find("conv2d [3, 8, 8]:Float", 5), nullptr);
   EXPECT_EQ(read.find("linear", 4), nullptr);
   EXPECT_EQ(read.links.groups.at(1).lines.at("send").bandwidth, 4e9);
+}
+
+TEST(ProfileFile, OldOnesHaveNoRefits) {
+  auto j = profile_to_json(sample_profile());
+  j.erase("refits");
+  EXPECT_TRUE(profile_from_json(j, "p.json").refits.empty());
+}
+
+TEST(Refit, IsTheMedianOfWhatStepsTookTimesWhatWasCountedBefore) {
+  EXPECT_EQ(refit_name("mlp", Precision::bf16), "mlp bf16");
+  const Refit once = refitted({}, {1.1, 5, 1.2, 1.0, 1.15});
+  EXPECT_DOUBLE_EQ(once.factor, 1.15);
+  EXPECT_EQ(once.rows, 5);
+  EXPECT_DOUBLE_EQ(refitted(once, {0.5}).factor, 0.575);
 }
 
 TEST(ProfileFile, RefusesWhatIsNone) {
