@@ -1,5 +1,7 @@
 #include "cli/experiment_header.h"
 
+#include <fmt/format.h>
+
 #include <ctime>
 
 #include "base/machine.h"
@@ -21,6 +23,12 @@ ExperimentResult experiment_header(const Experiment& experiment, const TaskData&
   result.seed = experiment.seed;
   result.machine = summary(inspect_machine(false));
   result.started = started;
+  if (experiment.price_per_hour > 0) {
+    result.price_per_hour = experiment.price_per_hour;
+    result.currency = experiment.currency;
+    result.prices = fmt::format("{:.6g} {} an hour for this machine, as the experiment says", experiment.price_per_hour, experiment.currency);
+    if (!experiment.price_note.empty()) result.prices += fmt::format(" ({})", experiment.price_note);
+  }
   if (model.initial_values()) result.initial_values = lines_of(model.initial_values()->report);
   return result;
 }

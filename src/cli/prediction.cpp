@@ -79,9 +79,13 @@ std::string Predictions::in_words() const {
 }
 
 void Predictions::describe_prices(ExperimentResult& result) const {
-  if (!cluster_ || !price_per_hour(*cluster_)) return;
+  if (!cluster_) return;
+  result.price_per_hour.reset();  // this machine's
+  result.currency.clear();
+  result.prices.clear();
+  if (!price_per_hour(*cluster_)) return;
   result.currency = cluster_->price.currency;
-  result.prices = price_note(*cluster_);
+  result.prices = price_note(*cluster_) + "; a snapshot, to be edited in the cluster file";
 }
 
 void Predictions::keep() {

@@ -17,6 +17,7 @@
 #include "report/run_json.h"
 #include "report/table.h"
 #include "train/batches.h"
+#include "train/compare.h"
 #include "train/initial_weights.h"
 #include "train/trainer.h"
 
@@ -106,6 +107,7 @@ int run_train(const TrainOptions& options) {
                    options.experiment.out ? IfExists::refuse : IfExists::pick_another);
   folder.write_plan(plan_text(plan, model));
   result.rows.push_back(train_and_show(experiment, model, data, plan, options.messages, folder));
+  add_prices(result);
   const RunResult& row = result.rows.front();
   folder.finish(result);
   if (options.messages) {

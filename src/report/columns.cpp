@@ -350,7 +350,7 @@ std::vector<std::string> footnotes(const ExperimentResult& result) {
   std::vector<std::string> notes;
   for (const std::string& warning : distinct_warnings(result))
     notes.push_back(fmt::format("[{}] {}", notes.size() + 1, warning));
-  if (!result.prices.empty()) notes.push_back("prices: " + result.prices + "; a snapshot, to be edited in the cluster file");
+  if (!result.prices.empty()) notes.push_back("prices: " + result.prices);
   return notes;
 }
 

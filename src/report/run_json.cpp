@@ -345,6 +345,7 @@ json to_json(const ExperimentResult& result) {
           {"started", result.started},
           {"initial_values", result.initial_values},
           {"simulated", result.simulated},
+          {"price_per_hour", optional_number(result.price_per_hour)},
           {"currency", result.currency},
           {"prices", result.prices},
           {"rows", std::move(rows)}};
@@ -368,6 +369,7 @@ ExperimentResult from_json(const json& j, const std::string& where) {
     result.started = j.value("started", "");
     result.initial_values = j.value("initial_values", std::vector<std::string>{});
     result.simulated = j.value("simulated", "");
+    result.price_per_hour = optional_number(j, "price_per_hour");
     result.currency = j.value("currency", "");
     result.prices = j.value("prices", "");
     for (const json& row : j.at("rows")) result.rows.push_back(read_row(row));

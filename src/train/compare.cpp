@@ -17,7 +17,18 @@ std::optional<EvaluationPoint> last_within(const RunResult& row, const std::func
 
 }  // namespace
 
+void add_prices(ExperimentResult& result) {
+  if (!result.price_per_hour) return;
+  constexpr double kSecondsPerHour = 3600;
+  const double per_second = *result.price_per_hour / kSecondsPerHour;
+  for (RunResult& row : result.rows) {
+    if (row.epoch_seconds) row.price_per_epoch = *row.epoch_seconds * per_second;
+    if (row.to_target) row.price_to_target = row.to_target->seconds * per_second;
+  }
+}
+
 void complete_comparison(ExperimentResult& result) {
+  add_prices(result);
   std::optional<double> single;
   int64_t samples = std::numeric_limits<int64_t>::max();
   double seconds = std::numeric_limits<double>::infinity();

@@ -5,7 +5,10 @@
 
 namespace trireme {
 
-/// Fills in, for all rows: scaling efficiency against the `single` row, and the test results after equal samples (the most that
+/// What an epoch and the way to the target cost, for all rows, where the result has a price of the machine that ran them.
+void add_prices(ExperimentResult& result);
+
+/// Adds prices; fills in, for all rows: scaling efficiency against the `single` row, and the test results after equal samples (the most that
 /// every row that is ok or timed out reached) and after equal time (the shortest such row's training time). Idempotent.
 void complete_comparison(ExperimentResult& result);
 

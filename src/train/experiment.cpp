@@ -158,6 +158,17 @@ void read_translation(const ConfigTable& table, Experiment& e) {
   if (!std::isfinite(e.length_penalty)) table.fail("length_penalty", "must be finite", "0.6 is usual; 0 favours short sentences");
 }
 
+void read_price(const ConfigTable& table, Experiment& e) {
+  e.currency = table.get_string("currency", "USD");
+  e.price_note = table.get_string("note", "");
+  if (!table.has("per_hour")) {
+    if (!table.keys().empty()) table.fail("per_hour", "is missing", "say what an hour of this machine costs, for example 0.34");
+    return;
+  }
+  e.price_per_hour = table.get_double("per_hour", 0);
+  if (!std::isfinite(e.price_per_hour) || e.price_per_hour <= 0) table.fail("per_hour", "must be positive and finite", "leave it out if it is not known");
+}
+
 }  // namespace
 
 Experiment read_experiment(const std::filesystem::path& path, const ExperimentOverrides& overrides) {
@@ -172,6 +183,7 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   e.data = read_data(file.table("data"), path.parent_path());
   read_loading(file.table("data"), e);
   read_translation(file.table("translation"), e);
+  read_price(file.table("price"), e);
   const OptimizerSettings settings = read_optimizer(file.table("optimizer"));
   e.optimizer = settings.optimizer;
   e.schedule = settings.schedule;

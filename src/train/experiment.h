@@ -49,6 +49,9 @@ struct Experiment {
   bool private_replicas = false;               ///< replicas = "private": a copy of the weights per worker, as separate devices have
   std::vector<std::string> frozen;             ///< parameters that are not trained: "conv1.weight", or "layer1.*" for all that begin so
   int micro_batches = 0;                       ///< 0: chosen by the plan
+  double price_per_hour = 0;                   ///< of this machine, in `currency`; 0: not known
+  std::string currency;
+  std::string price_note;                      ///< where the price is from, and of when; may be empty
   std::string model_name;                      ///< of the zoo, or the name of model_file without its folder
   std::filesystem::path model_file;            ///< TorchScript to import; empty: a model of the zoo
   std::string model_where;                     ///< where the file names it, for messages; may be empty

@@ -100,6 +100,7 @@ struct ExperimentResult {
   std::string started;      ///< ISO 8601, UTC
   std::vector<std::string> initial_values;  ///< lines: where the model's initial values are from; none where they were drawn
   std::string simulated;    ///< on what the rows were simulated and from what: "dgx1-v100, from its datasheet"; empty: they ran
+  std::optional<double> price_per_hour;  ///< of the machine that ran all rows; not set where each row has devices of its own
   std::string currency;     ///< of prices; empty: there are none
   std::string prices;       ///< where they are from, and of when
   std::vector<RunResult> rows;

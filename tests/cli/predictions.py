@@ -71,7 +71,10 @@ class Predictions(CliTest):
         self.assertIn("4", out)  # so many devices there are
 
     def test_compare_shows_predictions_and_keeps_what_it_measured(self):
-        out, _ = self.trireme("compare", "e.toml", "--profile", "p.json", "--out", "o")
+        out, _ = self.trireme("compare", "e.toml", "--profile", "p.json", "--out", "o", "--set", "price.per_hour=7.2")
+        self.assertIn("7.2 USD an hour", out)
+        for row in self.json("o/run.json")["rows"]:
+            self.assertAlmostEqual(row["price_per_epoch"], row["epoch_seconds"] * 0.002, delta=1e-9)
         self.assertIn("predicted step", out)
         self.assertIn("refit: steps took", out)
         rows = self.json("o/run.json")["rows"]

@@ -295,6 +295,20 @@ TEST_F(ExperimentFile, WhatIsMissing) {
   expect_error(Blame::user, {file_.string()}, [&] { read_experiment(file_, {}); });
 }
 
+TEST_F(ExperimentFile, Price) {
+  std::ofstream(file_) << "model = \"mlp\"\n[data]\nname = \"digits\"\n";
+  EXPECT_EQ(read_experiment(file_, {}).price_per_hour, 0);
+  ExperimentOverrides o;
+  o.set = {"price.per_hour=0.34", "price.currency=EUR"};
+  const Experiment e = read_experiment(file_, o);
+  EXPECT_EQ(e.price_per_hour, 0.34);
+  EXPECT_EQ(e.currency, "EUR");
+  o.set = {"price.per_hour=0"};
+  expect_error(Blame::user, {"price.per_hour", "must be positive"}, [&] { read_experiment(file_, o); });
+  o.set = {"price.currency=EUR"};
+  expect_error(Blame::user, {"price.per_hour", "is missing"}, [&] { read_experiment(file_, o); });
+}
+
 TEST_F(ExperimentFile, OverridesOfAModelThatIsOnlyNamed) {
   std::ofstream(file_) << "model = \"unet\"\n[data]\nname = \"digits\"\n";
   EXPECT_EQ(read_experiment(file_, {}).model_where, file_.string() + ":1: model");

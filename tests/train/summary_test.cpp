@@ -322,6 +322,20 @@ TEST(CompleteComparison, EqualSamplesEqualTimeAndEfficiency) {
   }
 }
 
+TEST(CompleteComparison, PricesAreOfTheMachinesHour) {
+  ExperimentResult result;
+  result.rows = {row("single", 1, 100, {{10, 1}}), row("data", 2, 180, {{10, 0.5}})};
+  result.rows[0].epoch_seconds = 90;
+  result.rows[1].to_target = ToTarget{.steps = 7, .epochs = 2, .seconds = 1800};
+  complete_comparison(result);
+  EXPECT_FALSE(result.rows[0].price_per_epoch);
+  result.price_per_hour = 3;
+  complete_comparison(result);
+  EXPECT_DOUBLE_EQ(*result.rows[0].price_per_epoch, 0.075);
+  EXPECT_FALSE(result.rows[0].price_to_target);
+  EXPECT_DOUBLE_EQ(*result.rows[1].price_to_target, 1.5);
+}
+
 TEST(CompleteComparison, WithoutSingleThereIsNoEfficiency) {
   ExperimentResult result;
   result.rows = {row("data", 2, 180, {{10, 0.5}}), row("single", 1, 100, {{10, 1}})};
