@@ -88,6 +88,22 @@ TEST(Table, NamesWhoFirstReachedTheTarget) {
   EXPECT_NE(summary(segmentation_sample())[2].find("First at a test mean IoU of 30.0 %"), std::string::npos);
 }
 
+TEST(Table, PricesHaveThreeDigitsHoweverSmall) {
+  ExperimentResult result = sample_result();
+  result.currency = "EUR";
+  result.rows[0].price_per_epoch = 0.00037949;
+  result.rows[0].price_to_target = 1234.5;
+  result.rows[1].price_per_epoch = 0.0;
+  const std::vector<Column> columns = comparison_columns(result);
+  const auto cells = [&](const std::string& title) {
+    const auto column = std::find_if(columns.begin(), columns.end(), [&](const Column& c) { return c.title == title; });
+    return column == columns.end() ? std::vector<std::string>{"", "no such column"} : column->cells;
+  };
+  EXPECT_EQ(cells("price of an epoch").at(0), "0.000379");
+  EXPECT_EQ(cells("price of an epoch").at(1), "0");
+  EXPECT_EQ(cells("price to target").at(0), "1234");
+}
+
 TEST(Table, IsPlainAsciiWhereAsked) {
   for (char c : comparison_table(sample_result(), {.width = 90, .utf8 = false})) EXPECT_LT(static_cast<unsigned char>(c), 128);
 }

@@ -67,16 +67,20 @@ function barOptions(xTitle, stacked, tooltip) {
 function drawTimes() {
   const rows = result.rows.filter((r) => r.step_seconds && r.step_seconds.median !== null);
   const unit = timeUnit(Math.max(...rows.map((r) => r.step_seconds.p90 ?? r.step_seconds.median)));
-  const scaled = (v) => v / unit.size;
+  const scaled = (v) => v / unit.size, predicted = !result.simulated && rows.some((r) => r.predicted);
+  document.getElementById("predicted-note").hidden = !predicted;
   draw("time", rows.length, `Median time per step: ${rows.map((r) => `${r.label} ${formatNumber(scaled(r.step_seconds.median))} ${unit.name}`).join(", ")}`, {
     type: "bar",
     data: { labels: rows.map(shortName), datasets: [
+      ...(predicted ? [{ type: "line", showLine: false, label: "predicted", pointStyle: "rectRot", pointRadius: 6, pointHitRadius: 8, borderColor: cssColour("--ink"),
+        backgroundColor: cssColour("--paper"), data: rows.map((r) => r.predicted ? scaled(r.predicted.step_seconds) : NaN) }] : []),
       { label: "10th to 90th percentile", data: rows.map((r) => [scaled(r.step_seconds.p10), scaled(r.step_seconds.p90)]),
         backgroundColor: cssColour("--ink"), grouped: false, barPercentage: 0.12, minBarLength: 2 },
       { label: "median", data: rows.map((r) => scaled(r.step_seconds.median)), backgroundColor: rows.map(colourOf), grouped: false, barPercentage: 0.7 },
     ] },
     options: barOptions(`time per step (${unit.name})`, false, (item) => {
       const v = item.raw;
+      if (item.dataset.label === "predicted") return `predicted: ${formatNumber(v)} ${unit.name}`;
       return Array.isArray(v) ? `10th to 90th percentile: ${formatNumber(v[0])} to ${formatNumber(v[1])} ${unit.name}` : `median: ${formatNumber(v)} ${unit.name}`;
     }),
   }, BAR_AXES - 30 + BAR_HEIGHT * rows.length);
@@ -120,6 +124,28 @@ function lineOptions(xTitle, yTitle, yMore) {
   };
 }
 
+/// A line per strategy, where one device ran and others ran on several numbers of devices or at all.
+function drawSpeedup() {
+  const rows = result.rows.filter((r) => r.samples_per_second), single = rows.find((r) => r.strategy === "single" && r.devices === 1);
+  const names = [...new Set(rows.filter((r) => r !== single).map((r) => r.name))], most = Math.max(1, ...rows.map((r) => r.devices));
+  document.getElementById("speedup-section").hidden = !single || !names.length;
+  if (!single || !names.length) return;
+  const shared = rows.some((r) => r.oversubscribed);
+  document.getElementById("shared-cores").hidden = !shared;
+  const sets = names.map((name, i) => {
+    const of = rows.filter((r) => r.name === name && r !== single).sort((a, b) => a.devices - b.devices), colour = PALETTE[i % PALETTE.length];
+    const points = [single, ...of.filter((r) => r.devices > 1)].map((r) => ({ x: r.devices, y: r.samples_per_second / single.samples_per_second, shared: r.oversubscribed }));
+    return { label: name, data: points, borderColor: colour, borderDash: DASHES[i % DASHES.length], borderWidth: 2, pointRadius: 4, pointHitRadius: 8,
+             backgroundColor: colour, pointBackgroundColor: points.map((p) => p.shared ? cssColour("--paper") : colour) };
+  });
+  sets.push({ label: "ideal", data: [{ x: 1, y: 1 }, { x: most, y: most }], borderColor: cssColour("--line"), borderWidth: 1.5, pointRadius: 0 });
+  draw("speedup", true, `Speedup over one device: ${rows.filter((r) => r !== single).map((r) => `${r.label} ${formatNumber(r.samples_per_second / single.samples_per_second)}`).join(", ")}`, {
+    type: "line", data: { datasets: sets }, options: lineOptions("devices", "speedup"),
+  });
+  const x = charts[charts.length - 1].options.scales.x;
+  Object.assign(x, { min: 1, max: most, ticks: { precision: 0 } });
+}
+
 function drawLoss(id, xTitle, column) {
   const rows = result.rows.filter((r) => r.curve.length);
   const logarithmic = document.getElementById("logarithmic").checked;
@@ -147,14 +173,15 @@ function fillMetricChoice() {
 function drawMetric() {
   const chosen = document.getElementById("metric").value, kind = testNumbers.find((k) => k.name === chosen) || testNumbers[0];
   const rows = result.rows.filter((r) => r.evaluations.length), scale = kind.is_share ? 100 : 1, title = `test ${kind.title}`;
-  const points = (row) => row.evaluations.map((e) => ({ x: e.seconds, y: testNumber(e, kind) })).filter((p) => p.x !== null && p.y !== null)
+  const against = document.getElementById("against"), xTitle = against.selectedOptions[0].textContent;
+  const points = (row) => row.evaluations.map((e) => ({ x: e[against.value], y: testNumber(e, kind) })).filter((p) => p.x !== null && p.y !== null)
     .map((p) => ({ x: p.x, y: scale * p.y }));
   document.getElementById("h-metric").textContent = `Test ${kind.title}`;
-  document.getElementById("metric-choice").hidden = !rows.length;
+  for (const id of ["metric-choice", "against-choice"]) document.getElementById(id).hidden = !rows.length;
   const sets = lineSets(rows, points, false).map((set) => ({ ...set, pointRadius: 3 }));
-  draw("metric-chart", rows.length, `Test ${kind.title} against training time for ${rows.map((r) => r.label).join(", ")}`, {
+  draw("metric-chart", rows.length, `Test ${kind.title} against ${xTitle} for ${rows.map((r) => r.label).join(", ")}`, {
     type: "line", data: { datasets: sets },
-    options: lineOptions("training time (s)", kind.is_share ? `${title} (%)` : title, { beginAtZero: false }),
+    options: lineOptions(xTitle, kind.is_share ? `${title} (%)` : title, { beginAtZero: false }),
   });
 }
 
@@ -186,6 +213,7 @@ function drawAll() {
   Object.assign(Chart.defaults, { color: cssColour("--soft"), borderColor: cssColour("--line") });
   Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
   drawTimes();
+  drawSpeedup();
   drawSplit();
   drawLoss("loss-steps", "steps", 0);
   drawLoss("loss-seconds", "training time (s)", 1);
@@ -196,6 +224,7 @@ function drawAll() {
 }
 
 fillMetricChoice();
+document.getElementById("against").addEventListener("change", drawAll);
 document.getElementById("logarithmic").addEventListener("change", drawAll);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
 drawAll();
