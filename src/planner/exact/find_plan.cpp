@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
+#include <queue>
 
 #include "base/error.h"
 #include "planner/exact/least_memory.h"
@@ -27,68 +29,70 @@ class Finder {
   PlanAnswer run() {
     for (const Plan& plan : request_.known)
       if (!model_.unknown(plan)) take(plan);
-    double lower = kInfinity;
-    for (const BoundedQuestion& question : make_questions(request_, places_)) {
+    for (BoundedQuestion& question : make_questions(request_, places_)) {
       ++answer_.questions;
-      if (question.bound >= cutoff() || (any_ && answer_.best)) ++answer_.skipped;
-      else if (deadline_.passed()) lower = std::min(lower, question.bound);
-      else lower = std::min(lower, std::max(question.bound, ask(question.question)));
+      open_.push({question.bound, next_number_++, std::move(question.question), nullptr});
     }
-    answer_.lower_bound = std::min(lower, cutoff());
+    answer_.lower_bound = kInfinity;
+    while (!open_.empty() && open_.top().bound < cutoff() && !deadline_.passed() && !(any_ && answer_.best)) {
+      Open question = open_.top();
+      open_.pop();
+      advance(std::move(question));
+    }
+    // whatever is open or was given up has its bound
+    if (!open_.empty()) answer_.lower_bound = std::min(answer_.lower_bound, open_.top().bound);
+    answer_.lower_bound = std::min(answer_.lower_bound, cutoff());
     finish();
     return std::move(answer_);
   }
 
  private:
-  double cutoff() const { return answer_.best ? answer_.best->objective : first_cutoff_; }
+  /// A question, or one about a way to cut tied parameters.
+  struct Open {
+    double bound = 0;
+    int number = 0;
+    PipelineQuestion question;
+    std::shared_ptr<PipelineSearch> search;  ///< null: only the work has been added up so far
+    bool operator<(const Open& other) const { return std::pair(bound, number) > std::pair(other.bound, other.number); }  // least first
+  };
 
-  /// A lower bound of the answer, after the plan has been taken.
-  double ask(const PipelineQuestion& question) {
-    const auto stop = [this] { return deadline_.passed(); };
-    const PipelineAnswer answer = search_pipelines(places_, question, cutoff(), stop);
-    if (answer.stages.empty()) return answer.lower_bound;
-    const Plan plan = plan_of(question, answer.stages);
-    if (cuts_alike(answer.stages, question)) {
-      take(plan);
-      return answer.lower_bound;
+  double cutoff() const { return answer_.best ? answer_.best->objective * kNoBetter : first_cutoff_; }
+
+  /// One step further with a question.
+  void advance(Open open) {
+    if (!open.search) {
+      ++answer_.searched_questions;
+      if (open.question.tied.empty() && !facts_.tied().empty()) return open_for_each_cut(open);
+      open.search = std::make_shared<PipelineSearch>(places_, open.question);
+      open.bound = std::max(open.bound, open.search->quick_bound());
+      if (open.bound < cutoff()) open_.push(std::move(open));
+      return;
     }
-    return ask_with_tied_cuts(question, answer.lower_bound);
+    const PipelineSearch::Step step = open.search->advance(cutoff());
+    open.bound = std::max(open.bound, step.bound);
+    if (!step.stages.empty()) take(plan_of(open.question, step.stages));
+    if (!step.done) open_.push(std::move(open));
+    else if (open.bound < cutoff()) answer_.lower_bound = std::min(answer_.lower_bound, open.bound);  // labels were left out
   }
 
-  double ask_with_tied_cuts(PipelineQuestion question, double lower) {
-    const std::vector<TiedCuts> all = all_tied_cuts(question);
+  void open_for_each_cut(const Open& open) {
+    const double bound = std::max(open.bound, PipelineSearch(places_, open.question).quick_bound());
+    if (bound >= cutoff()) return;
+    const std::vector<TiedCuts> all = all_tied_cuts(open.question);
     if (all.empty()) {
       incomplete_ = true;
-      return lower;
+      answer_.lower_bound = std::min(answer_.lower_bound, bound);
     }
-    double least = kInfinity;
     for (const TiedCuts& cuts : all) {
-      if (deadline_.passed()) return lower;
-      question.tied = cuts;
-      const PipelineAnswer answer = search_pipelines(places_, question, cutoff(), [this] { return deadline_.passed(); });
-      least = std::min(least, answer.lower_bound);
-      if (!answer.stages.empty()) take(plan_of(question, answer.stages));
+      Open each{bound, next_number_++, open.question, nullptr};
+      each.question.tied = cuts;
+      open_.push(std::move(each));
     }
-    return std::max(lower, least);
   }
 
   const Candidate& candidate_of(const StagePick& stage, NodeId node, const PipelineQuestion& question) const {
     const int layer = node - outline_.cut(stage.begin);
     return model_.costs(stage.span, question.settings).candidates(node)[size_t(stage.candidates[size_t(layer)])];
-  }
-
-  bool cuts_alike(const std::vector<StagePick>& stages, const PipelineQuestion& question) const {
-    std::map<int, TiedCut> cuts;
-    for (const StagePick& stage : stages)
-      for (NodeId node = outline_.cut(stage.begin); node < outline_.cut(stage.end); ++node) {
-        const std::vector<ParameterFacts>& parameters = facts_.layer(node).parameters;
-        for (size_t p = 0; p < parameters.size(); ++p) {
-          if (parameters[p].tied < 0) continue;
-          const TiedCut cut = cut_of(candidate_of(stage, node, question), p);
-          if (!(cuts.emplace(parameters[p].tied, cut).first->second == cut)) return false;
-        }
-      }
-    return true;
   }
 
   /// Empty where there are too many.
@@ -159,6 +163,7 @@ class Finder {
   }
 
   void finish() {
+    answer_.labels = places_.labels();
     std::stable_sort(answer_.runners_up.begin(), answer_.runners_up.end(),
                      [](const RatedPlan& a, const RatedPlan& b) { return a.objective < b.objective; });
     if (answer_.runners_up.size() > kRunnersUp) answer_.runners_up.resize(kRunnersUp);
@@ -184,6 +189,8 @@ class Finder {
   const Deadline deadline_;
   const double first_cutoff_;
   const bool any_;
+  std::priority_queue<Open> open_;
+  int next_number_ = 0;
   PlanAnswer answer_;
   bool incomplete_ = false;
 };
@@ -206,7 +213,7 @@ PlanAnswer find_cheapest(const PlanRequest& request) {
     if (answer.best) std::swap(answer, best);
     if (best.best) best.best->objective = best.best->prediction.money;
     best.questions += answer.questions;
-    best.skipped += answer.skipped;
+    best.searched_questions += answer.searched_questions;
     for (RatedPlan& plan : best.runners_up) plan.objective = plan.prediction.money;
   }
   best.lower_bound = std::min(lower, best.best ? best.best->objective : kInfinity);

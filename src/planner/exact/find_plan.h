@@ -1,8 +1,9 @@
 // The best plan for a model on a cluster under the step model (step_model.h), and the proof that it is.
 //
-// Schedules, micro-batches, optimizer sharding and recompute are enumerated; cuts and devices of stages come from a dynamic program over cuts
-// (pipeline_search.h), the division of every layer from one over the graph's live values (segment_search.h). Tied parameters: first as if they
-// were free, then, where the best plan cuts them differently, once for every way to cut them alike.
+// Schedules, micro-batches, optimizer sharding and recompute are enumerated: of these questions the one with the least bound is always taken a
+// step further, until no bound is below the best plan. Cuts and devices of stages come from a dynamic program over cuts
+// (pipeline_search.h), the division of every layer from one over the graph's live values (segment_search.h). Where parameters are tied it is
+// asked once for every way to cut them alike.
 #pragma once
 
 #include <optional>
@@ -33,7 +34,8 @@ struct PlanAnswer {
   double lower_bound = 0;             ///< of the objective: no plan of the space is better under the step model
   std::string proof;                  ///< "optimal under the step model" or the gap and why
   std::string searched;               ///< the space in words
-  int questions = 0, skipped = 0;     ///< combinations of what is enumerated; those that a bound ruled out
+  int questions = 0;                  ///< combinations of what is enumerated ...
+  int searched_questions = 0;         ///< ... that the sum of the work alone did not rule out (each way to cut tied parameters counts)
   size_t labels = 0;                  ///< partial divisions of stages that were looked at
   std::optional<Shortfall> shortfall; ///< where `best` is empty
 

@@ -1,5 +1,8 @@
 #include "planner/exact/places.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace trireme {
 namespace {
 
@@ -49,6 +52,39 @@ SegmentSearch& Places::search(DeviceSpan span, const StageSettings& settings, co
   std::unique_ptr<SegmentSearch>& search = searches_[{&at, std::move(key)}];
   if (!search) search = std::make_unique<SegmentSearch>(at, rule, folded);
   return *search;
+}
+
+size_t Places::labels() const {
+  size_t labels = 0;
+  for (const auto& [key, search] : searches_) labels += search->labels();
+  return labels;
+}
+
+template <class Value>
+std::vector<double> Places::least_sums(Value&& value) const {
+  const int units = outline_.units();
+  std::vector<double> sums(size_t(units) + 1, std::numeric_limits<double>::infinity());
+  sums[0] = 0;
+  for (int end = 1; end <= units; ++end)
+    for (int begin = 0; begin < end; ++begin) sums[size_t(end)] = std::min(sums[size_t(end)], sums[size_t(begin)] + value(begin, end));
+  return sums;
+}
+
+const Places::Fills& Places::fills(const std::set<SegmentSearch*>& places) {
+  const auto [it, fresh] = fills_.try_emplace(places);
+  Fills& fills = it->second;
+  if (!fresh) return fills;
+  const int units = outline_.units();
+  const auto least = [&](int begin, int end, double (SegmentSearch::*of)(int)) {
+    double value = std::numeric_limits<double>::infinity();
+    for (SegmentSearch* place : places) value = std::min(value, (place->*of)(outline_.segment_of(begin, end)));
+    return value;
+  };
+  fills.before = least_sums([&](int begin, int end) { return least(begin, end, &SegmentSearch::least_fill); });
+  fills.after = least_sums([&](int begin, int end) { return least(units - end, units - begin, &SegmentSearch::least_fill); });
+  std::reverse(fills.after.begin(), fills.after.end());
+  fills.main = least_sums([&](int begin, int end) { return least(begin, end, &SegmentSearch::least_main); }).back();
+  return fills;
 }
 
 }  // namespace trireme

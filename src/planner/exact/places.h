@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -21,15 +22,28 @@ class Places {
 
   /// References stay valid.
   Trellis& trellis(DeviceSpan span, const StageSettings& settings, const TiedCuts& tied);
+  /// Bounds for all pipelines whose stages lie at some of `places`, by cut.
+  struct Fills {
+    std::vector<double> before, after;  ///< least fill of all layers before a cut, and after it
+    double main = 0;                    ///< least sum of all stages' mains
+  };
+  const Fills& fills(const std::set<SegmentSearch*>& places);
   SegmentSearch& search(DeviceSpan span, const StageSettings& settings, const TiedCuts& tied, const StepRule& rule, bool folded);
+
+  size_t labels() const;  ///< made by all searches
 
  private:
   /// What a stage's costs depend on: nodes as they follow each other, kinds, speeds, memory, links, and whether its borders lie between nodes.
   std::vector<double> looks_of(DeviceSpan span) const;
   DeviceSpan first_like(DeviceSpan span);
 
+  /// The least sum of `value` over all cuts of the units.
+  template <class Value>
+  std::vector<double> least_sums(Value&& value) const;
+
   const Outline& outline_;
   const StepModel& model_;
+  std::map<std::set<SegmentSearch*>, Fills> fills_;
   std::map<std::pair<int, int>, DeviceSpan> alike_;
   std::map<std::vector<double>, DeviceSpan> first_;
   using PlaceKey = std::tuple<int, int, StageSettings, std::vector<int>>;

@@ -49,14 +49,17 @@ void StageTerms::add(const StageTerms& other) {
 
 StageCosts::StageCosts(const ModelFacts& facts, const StageSettings& settings, DeviceSpan span)
     : facts_(facts), cluster_(facts.request().cluster), settings_(settings), span_(span), moves_(cluster_, span),
-      entry_(entry_link(cluster_, span)), exit_(exit_link(cluster_, span)) {
-  const int most = most_tensor(facts.request());
-  for (int tensor = 1; tensor <= std::min(span.count, most); ++tensor)
-    if (span.count % tensor == 0) degrees_[tensor] = make_degree(tensor);
+      entry_(entry_link(cluster_, span)), exit_(exit_link(cluster_, span)), most_tensor_(std::min(span.count, most_tensor(facts.request()))) {
   for (int i = span.first; i < span.first + span.count; ++i) {
     const auto memory = double(cluster_.devices[size_t(i)].memory);
     if (memory > 0) memory_limit_ = memory_limit_ == 0 ? memory : std::min(memory_limit_, memory);
   }
+}
+
+const StageCosts::Degree& StageCosts::degree(int tensor) const {
+  const auto [it, fresh] = degrees_.try_emplace(tensor);
+  if (fresh) it->second = make_degree(tensor);
+  return it->second;
 }
 
 StageCosts::Degree StageCosts::make_degree(int tensor) const {
@@ -82,8 +85,8 @@ StageCosts::Degree StageCosts::make_degree(int tensor) const {
 const std::vector<Candidate>& StageCosts::candidates(NodeId node) const {
   const auto [it, fresh] = candidates_.try_emplace(facts_.layer(node).layer_class);
   if (!fresh) return it->second;
-  for (const auto& [tensor, degree] : degrees_) {
-    if (!degree.fits) continue;
+  for (int tensor = 1; tensor <= most_tensor_; ++tensor) {
+    if (span_.count % tensor != 0 || !degree(tensor).fits) continue;
     for (const ShardingOption& option : facts_.options(node, tensor)) it->second.push_back({span_.count / tensor, tensor, &option});
   }
   return it->second;
@@ -111,14 +114,14 @@ StageTerms StageCosts::own(NodeId node, const Candidate& candidate, const std::v
   }
   overlap(terms);
   const LayerMemory memory =
-      facts_.request().costs.memory(node, *candidate.option, candidate.tensor, degrees_.at(candidate.tensor).samples);
+      facts_.request().costs.memory(node, *candidate.option, candidate.tensor, degree(candidate.tensor).samples);
   terms.kept += double(memory.saved) + (layer.output_kept ? double(memory.output) : 0);
   terms.workspace = double(std::max(memory.forward_workspace, memory.backward_workspace));
   return terms;
 }
 
 void StageCosts::add_seconds(NodeId node, const Candidate& candidate, StageTerms& terms) const {
-  for (const Shard& shard : degrees_.at(candidate.tensor).shards) {
+  for (const Shard& shard : degree(candidate.tensor).shards) {
     const LayerCost cost = facts_.request().costs.seconds(node, *candidate.option, candidate.tensor, shard.samples, shard.kind);
     const double factor = (settings_.alone ? 1 : cost.crowding) / shard.speed;
     const bool splits = settings_.splits_backward && cost.backward_weight > 0;
@@ -142,7 +145,7 @@ void StageCosts::add_parameter(double elements, const Candidate& candidate, size
   terms.optimizer += bytes.state * (sharding >= OptimizerSharding::zero1 ? slice : here);
   const auto updated = int64_t(sharding >= OptimizerSharding::zero1 ? slice : here);
   double update = 0;
-  for (const Shard& shard : degrees_.at(candidate.tensor).shards)
+  for (const Shard& shard : degree(candidate.tensor).shards)
     update = std::max(update, facts_.request().costs.update_seconds(updated, 1, shard.kind) / shard.speed);
   terms.update += update;
   add_traffic(sharded ? moves_.data_ring(candidate.tensor) : moves_.whole_ring(), holders, here, terms);
@@ -182,7 +185,7 @@ void StageCosts::overlap(StageTerms& terms) const {
 
 /// Of the largest data shard.
 double StageCosts::region(NodeId value, int tensor, const Placement& placement) const {
-  return facts_.sample_bytes(value) * double(degrees_.at(tensor).samples) / (placement.is_shard() ? tensor : 1);
+  return facts_.sample_bytes(value) * double(degree(tensor).samples) / (placement.is_shard() ? tensor : 1);
 }
 
 void StageCosts::add_entering(NodeId node, size_t i, double bytes, bool outside, StageTerms& terms) const {

@@ -60,7 +60,7 @@ class StageCosts {
   DeviceSpan span() const { return span_; }
   double memory_limit() const { return memory_limit_; }  ///< of the smallest device; 0: none
 
-  /// Empty where no data degree leaves every shard a sample. The reference stays valid.
+  /// All within the request's space (its tensor degrees). Empty where no data degree leaves every shard a sample. The reference stays valid.
   const std::vector<Candidate>& candidates(NodeId node) const;
 
   /// The layer by itself. `shared`: by group of tied parameters, whether an earlier layer of the stage has it (then it costs nothing more);
@@ -89,6 +89,7 @@ class StageCosts {
   struct Bytes {
     double weight, gradient, state;
   };
+  const Degree& degree(int tensor) const;
   Degree make_degree(int tensor) const;
   Bytes bytes_per_element() const;
   double region(NodeId value, int tensor, const Placement& placement) const;
@@ -104,8 +105,9 @@ class StageCosts {
   const DeviceSpan span_;
   Moves moves_;
   LinkCost entry_, exit_;
+  const int most_tensor_;  ///< of candidates
   double memory_limit_ = 0;
-  std::map<int, Degree> degrees_;  // by tensor degree
+  mutable std::map<int, Degree> degrees_;  // by tensor degree
   mutable std::map<int, std::vector<Candidate>> candidates_;  // by layer class
   mutable std::map<std::tuple<NodeId, const ShardingOption*, std::vector<bool>>, StageTerms> own_;
 };

@@ -37,10 +37,11 @@ PipelineShape shape_of(const Plan& plan) {
   return {positions, std::max(1, int(plan.stages.size()) / positions), plan.micro_batches};
 }
 
-Candidate candidate_of(const ModelFacts& facts, const StageCosts& costs, const Plan& plan, NodeId node) {
+/// Within the request's space or not.
+Candidate candidate_of(const ModelFacts& facts, const Plan& plan, NodeId node) {
   const LayerPlan& layer = plan.layers[size_t(node)];
-  for (const Candidate& candidate : costs.candidates(node))
-    if (candidate.tensor == layer.tensor && candidate.option->name == layer.split) return candidate;
+  for (const ShardingOption& option : facts.options(node, layer.tensor))
+    if (option.name == layer.split) return {layer.data, layer.tensor, &option};
   check_internal(false, fmt::format("layer {} cannot be divided as the plan says", facts.model().node(node).name));
   return {};
 }
@@ -71,14 +72,14 @@ class StageSumming {
 
  private:
   StageTerms terms_of(NodeId node) {
-    const Candidate candidate = candidate_of(facts_, costs_, plan_, node);
+    const Candidate candidate = candidate_of(facts_, plan_, node);
     StageTerms terms = costs_.own(node, candidate, shared_);
     for (const ParameterFacts& p : facts_.layer(node).parameters)
       if (p.tied >= 0) shared_[size_t(p.tied)] = true;
     const std::vector<NodeId>& inputs = facts_.model().node(node).inputs;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const bool here = inputs[i] >= facts_.first_layer() && plan_.layers[size_t(inputs[i])].stage == stage_;
-      terms.add(here ? costs_.from_layer(node, i, candidate, candidate_of(facts_, costs_, plan_, inputs[i]).output())
+      terms.add(here ? costs_.from_layer(node, i, candidate, candidate_of(facts_, plan_, inputs[i]).output())
                      : costs_.from_outside(node, i, candidate));
     }
     const std::vector<NodeId>& consumers = facts_.model().consumers(node);

@@ -43,11 +43,10 @@ struct Prediction {
   double fullest() const;    ///< bytes of the fullest device
 };
 
-/// Whether so many bytes are within a limit (0: none), rounding of sums left aside.
-inline bool fits_limit(double bytes, double limit) {
-  constexpr double kRounding = 1e-9;
-  return limit == 0 || bytes <= limit * (1 + kRounding);
-}
+constexpr double kLimitRounding = 1e-9;  ///< so much of a limit may be lost in rounding sums
+
+/// Whether so many bytes are within a limit (0: none).
+inline bool fits_limit(double bytes, double limit) { return limit == 0 || bytes <= limit * (1 + kLimitRounding); }
 
 /// Used by one thread. `facts` outlives it.
 class StepModel {

@@ -26,10 +26,19 @@ inline double hashed(uint64_t seed, uint64_t a, uint64_t b) {
   return double(random() % 10000) / 10000;
 }
 
-/// Every layer its own seconds per sample, divided by the tensor degree where the option divides work, and its own bytes.
+/// Layers by number: a request's layer_classes where the costs of equal layers differ.
+inline std::vector<int> each_its_own(const Model& model) {
+  std::vector<int> classes(model.nodes().size());
+  for (size_t i = 0; i < classes.size(); ++i) classes[i] = int(i);
+  return classes;
+}
+
+/// Every layer (or class of layers) its own seconds per sample, divided by the tensor degree where the option divides work, and its own bytes.
 class FakeCosts : public LayerCosts {
  public:
-  FakeCosts(const Model& model, uint64_t seed, double launch = 1e-4) : model_(model), seed_(seed), launch_(launch) {}
+  /// `classes`: by node; layers of one class cost the same. Empty: each its own.
+  FakeCosts(const Model& model, uint64_t seed, double launch = 1e-4, std::vector<int> classes = {})
+      : model_(model), seed_(seed), launch_(launch), classes_(classes.empty() ? each_its_own(model) : std::move(classes)) {}
 
   LayerCost seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples, int kind = -1) const override {
     const double work = unit(node, 1) * 1e-3 * double(samples) / (option.divides_work ? tensor : 1) * (kind == 1 ? 3 : 1);
@@ -55,22 +64,18 @@ class FakeCosts : public LayerCosts {
     return memory;
   }
 
-  double update_seconds(int64_t elements, int, int = -1) const override { return 1e-6 * double(elements); }
+  double update_seconds(int64_t elements, int, int = -1) const override { return seconds_per_update * double(elements); }
+
+  double seconds_per_update = 1e-6;  ///< of an element
 
  private:
-  double unit(NodeId node, uint64_t what) const { return hashed(seed_, uint64_t(node), what); }
+  double unit(NodeId node, uint64_t what) const { return hashed(seed_, uint64_t(classes_[size_t(node)]), what); }
 
   const Model& model_;
   const uint64_t seed_;
   const double launch_;
+  const std::vector<int> classes_;
 };
-
-/// Layers by number: a request's layer_classes where the costs of equal layers differ.
-inline std::vector<int> each_its_own(const Model& model) {
-  std::vector<int> classes(model.nodes().size());
-  for (size_t i = 0; i < classes.size(); ++i) classes[i] = int(i);
-  return classes;
-}
 
 /// `layers` in all, the loss included. Linear layers, ReLUs, norms and, where it `branches`, sums of two earlier values. Two linear layers may
 /// share their weight.
@@ -107,7 +112,7 @@ inline Cluster random_cluster(Random& random, int devices) {
   for (int i = 0; i < devices; ++i) cluster.devices[size_t(i)].node = i / per_node;
   const auto bandwidth = [&] { return std::pow(10.0, 3.5 + double(random() % 40) / 10); };
   const Link link{bandwidth(), double(random() % 3) * 1e-4, random() % 3 == 0};
-  cluster.nodes.assign(size_t((devices + per_node - 1) / per_node), ClusterNode{link, 1.0 + double(random() % 3)});
+  cluster.nodes.assign(size_t((devices + per_node - 1) / per_node), ClusterNode{link, 1.0 + double(random() % 3), ""});
   cluster.network = {link.bandwidth / double(1 + random() % 10), 2e-4, false};
   cluster.overlaps = random() % 2 == 0;
   if (random() % 4 == 0) cluster.transfer_slowdown = 1.2, cluster.compute_slowdown = 1.1;

@@ -1,0 +1,164 @@
+#include "planner/exact/lattice.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+namespace trireme {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+Lattice::Lattice(Trellis& trellis, int number, const StepRule& rule, bool folded, double micro_batches) : micro_batches_(micro_batches) {
+  const Outline& outline = trellis.outline();
+  const Outline::Segment& segment = outline.segment(number);
+  const bool recompute = trellis.costs().settings().recompute;
+  std::vector<int> here{trellis.start_state(outline.live_before(outline.cut(segment.begin)).size())};
+  for (const int step : outline.steps_of(number)) {
+    states_.push_back(int(here.size()));
+    run_begins_.push_back(outline.step(step).run_begins);
+    std::vector<int> after;
+    std::unordered_map<int, int> index;
+    arcs_.emplace_back();
+    for (int from = 0; from < int(here.size()); ++from)
+      for (const Trellis::Transition& transition : trellis.transitions(step, here[size_t(from)])) {
+        const auto [it, fresh] = index.emplace(transition.to, int(after.size()));
+        if (fresh) after.push_back(transition.to);
+        arcs_.back().push_back(arc_of(transition.terms, rule, folded, recompute));
+        Arc& arc = arcs_.back().back();
+        arc.from = from;
+        arc.to = it->second;
+        arc.candidate = transition.candidate;
+      }
+    here = std::move(after);
+  }
+  states_.push_back(int(here.size()));
+  const std::vector<NodeId>& live = outline.live_before(outline.cut(segment.end));
+  for (const int state : here) leaving_.push_back(arc_of(trellis.leave(state, live), rule, folded, recompute));
+  find_least_transient();
+}
+
+Arc Lattice::arc_of(const StageTerms& terms, const StepRule& rule, bool folded, bool recompute) const {
+  Arc arc;
+  arc.fill = folded ? 0 : rule.fill(terms);
+  arc.main = rule.main(terms) + (folded ? rule.fill(terms) : 0);
+  arc.reduce = rule.once * terms.reduce;
+  arc.hide = rule.once * terms.hide;
+  arc.state = rule.once * terms.state();
+  arc.stored = recompute ? terms.enters : terms.kept;
+  arc.run = recompute ? terms.kept : 0;
+  arc.workspace = terms.workspace;
+  return arc;
+}
+
+void Lattice::find_least_transient() {
+  double workspace = 0, run = 0, largest_run = 0;
+  for (int layer = 0; layer < layers(); ++layer) {
+    double least_workspace = kInfinity, least_run = kInfinity;
+    for (const Arc& arc : arcs(layer)) {
+      least_workspace = std::min(least_workspace, arc.workspace);
+      least_run = std::min(least_run, arc.run);
+    }
+    workspace = std::max(workspace, least_workspace);
+    run = (run_begins(layer) ? 0 : run) + least_run;
+    largest_run = std::max(largest_run, run);
+  }
+  least_transient_ = workspace + largest_run;
+}
+
+Lattice::Sums Lattice::least_sums(const SumWeights& weights) const {
+  Sums sums(states_.size());
+  sums[0].assign(size_t(states_[0]), 0.0);
+  for (int layer = 0; layer < layers(); ++layer) {
+    const std::vector<double>& before = sums[size_t(layer)];
+    std::vector<double>& after = sums[size_t(layer) + 1];
+    after.assign(size_t(states(layer + 1)), kInfinity);
+    for (const Arc& arc : arcs(layer)) after[size_t(arc.to)] = std::min(after[size_t(arc.to)], before[size_t(arc.from)] + weigh(arc, layer, weights));
+  }
+  return sums;
+}
+
+Lattice::Way Lattice::best_way(const SumWeights& weights) const {
+  const Sums sums = least_sums(weights);
+  Way way{kInfinity, {}};
+  int state = -1;
+  for (int s = 0; s < states(layers()); ++s) {
+    const double sum = sums.back()[size_t(s)] + weigh(leaving_[size_t(s)], layers(), weights);
+    if (sum >= way.sum) continue;
+    way.sum = sum;
+    state = s;
+  }
+  if (state < 0) return way;
+  way.arcs.resize(size_t(layers()));
+  for (int layer = layers() - 1; layer >= 0; --layer) {
+    double least = kInfinity;
+    int chosen = -1;
+    for (int a = 0; a < int(arcs(layer).size()); ++a) {
+      const Arc& arc = arcs(layer)[size_t(a)];
+      if (arc.to != state) continue;
+      const double sum = sums[size_t(layer)][size_t(arc.from)] + weigh(arc, layer, weights);
+      if (chosen >= 0 && sum >= least) continue;
+      least = sum;
+      chosen = a;
+    }
+    way.arcs[size_t(layer)] = chosen;
+    state = arcs(layer)[size_t(chosen)].from;
+  }
+  return way;
+}
+
+WaySum Lattice::sum_of(const Way& way) const {
+  const Arc& last = arcs(layers() - 1)[size_t(way.arcs.back())];
+  WaySum sum{leaving_[size_t(last.to)].fill, leaving_[size_t(last.to)].main, 0, 0};
+  double reduction = 0, run = 0, largest_run = 0, workspace = 0;
+  for (int layer = layers() - 1; layer >= 0; --layer) {
+    const Arc& arc = arcs(layer)[size_t(way.arcs[size_t(layer)])];
+    sum.fill += arc.fill;
+    sum.main += arc.main;
+    sum.held += held(arc);
+    reduction = std::max(0.0, reduction - arc.hide) + arc.reduce;
+    workspace = std::max(workspace, arc.workspace);
+    run += arc.run;
+    largest_run = std::max(largest_run, run);
+    if (run_begins(layer)) run = 0;
+  }
+  sum.main += reduction;
+  sum.bytes = sum.held + largest_run + workspace;
+  return sum;
+}
+
+int Lattice::late_layers(const Way& way) const {
+  double before = 0, most = 0;  // reductions less hides of all layers so far
+  int layers_of_most = 0;
+  for (int layer = 0; layer < layers(); ++layer) {
+    const Arc& arc = arcs(layer)[size_t(way.arcs[size_t(layer)])];
+    if (before + arc.reduce > most) {
+      most = before + arc.reduce;
+      layers_of_most = layer + 1;
+    }
+    before += arc.reduce - arc.hide;
+  }
+  return layers_of_most;
+}
+
+std::vector<int> Lattice::candidates_of(const Way& way) const {
+  std::vector<int> candidates;
+  for (int layer = 0; layer < layers(); ++layer) candidates.push_back(arcs(layer)[size_t(way.arcs[size_t(layer)])].candidate);
+  return candidates;
+}
+
+Lattice::Way Lattice::way_of(const std::vector<int>& candidates) const {
+  Way way;
+  int state = 0;
+  for (int layer = 0; layer < layers(); ++layer) {
+    const auto leads = [&](const Arc& arc) { return arc.from == state && arc.candidate == candidates[size_t(layer)]; };
+    const auto arc = std::find_if(arcs(layer).begin(), arcs(layer).end(), leads);
+    way.arcs.push_back(int(arc - arcs(layer).begin()));
+    state = arc->to;
+  }
+  return way;
+}
+
+}  // namespace trireme

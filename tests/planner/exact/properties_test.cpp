@@ -1,0 +1,217 @@
+// What must hold of the exact planner's answers whatever layers cost.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "../../base/expect_error.h"
+#include "brute_force.h"
+#include "fake_costs.h"
+#include "plan/named.h"
+#include "plan/strategy.h"
+#include "planner/exact/least_memory.h"
+#include "planner/exact/sensitivity.h"
+#include "zoo/zoo.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kRounding = 1 + 1e-9;
+
+Model zoo_model(uint64_t which) {
+  switch (which % 3) {
+    case 0: return make_model({"mlp", {8}, 4, {{"hidden", 16}, {"depth", 4}}});
+    case 1: return make_model({"mnist-convnet", {1, 28, 28}, 10, {}});
+    default: return make_model({"tied-mlp", {8}, 4, {{"hidden", 8}}});
+  }
+}
+
+TEST(FindPlan, NeverSlowerThanANamedPlan) {
+  int compared = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    Random random(seed);
+    const Model model = zoo_model(seed);
+    const Cluster cluster = random_cluster(random, 4);
+    const FakeCosts costs(model, seed);
+    PlanRequest request{.model = model, .cluster = cluster, .costs = costs, .batch = 32};
+    request.layer_classes = each_its_own(model);
+    request.space.schedules = {"1f1b", "gpipe", "zero-bubble", "interleaved"};
+    request.space.shardings = {OptimizerSharding::none, OptimizerSharding::zero1, OptimizerSharding::zero2, OptimizerSharding::zero3};
+    const PlanAnswer answer = find_plan(request);
+    ASSERT_TRUE(answer.best);
+    const ModelFacts facts(request);
+    const StepModel step(facts);
+    for (const std::string& name : known_strategies()) {
+      Plan plan;
+      try {
+        plan = named_plan(name, model, cluster, request.batch, {});
+      } catch (const Error&) {
+        continue;  // too few layers for a stage each, no degree that divides one
+      }
+      if (step.unknown(plan)) continue;
+      ++compared;
+      EXPECT_LE(answer.best->objective, step.predict(plan).seconds * kRounding) << "seed " << seed << ", " << name;
+    }
+  }
+  EXPECT_GT(compared, 60);
+}
+
+double best_seconds(const Model& model, const Cluster& cluster, uint64_t seed) {
+  const FakeCosts costs(model, seed);
+  PlanRequest request{.model = model, .cluster = cluster, .costs = costs, .batch = 16};
+  request.layer_classes = each_its_own(model);
+  const PlanAnswer answer = find_plan(request);
+  return answer.best ? answer.best->objective : std::numeric_limits<double>::infinity();
+}
+
+TEST(FindPlan, MoreDevicesFasterLinksOrMoreMemoryNeverHurt) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    Random random(seed);
+    const Model model = random_model(random, 6, 8, seed % 2 == 0, false);
+    Cluster cluster = random_cluster(random, 5);
+    for (Device& device : cluster.devices) device.memory = 4000;
+    const double before = best_seconds(model, cluster, seed);
+
+    Cluster fewer = cluster;
+    fewer.devices.resize(4);
+    EXPECT_LE(before, best_seconds(model, fewer, seed) * kRounding) << "devices, seed " << seed;
+    Cluster faster = cluster;
+    for (ClusterNode& node : faster.nodes) node.link.bandwidth *= 2;
+    faster.network.bandwidth *= 2;
+    EXPECT_LE(best_seconds(model, faster, seed), before * kRounding) << "bandwidth, seed " << seed;
+    Cluster larger = cluster;
+    for (Device& device : larger.devices) device.memory = 8000;
+    EXPECT_LE(best_seconds(model, larger, seed), before * kRounding) << "memory, seed " << seed;
+  }
+}
+
+TEST(FindPlan, LeastMemoryAndLeastMoneyEqualBruteForce) {
+  for (uint64_t seed = 1; seed <= 15; ++seed) {
+    Random random(seed);
+    const Model model = random_model(random, 5, 5, seed % 2 == 0, false);
+    const Cluster cluster = random_cluster(random, 3);
+    const FakeCosts costs(model, seed);
+    PlanRequest request{.model = model, .cluster = cluster, .costs = costs, .batch = 8};
+    request.layer_classes = each_its_own(model);
+    request.space.micro_batches = {1, 2};
+    request.space.schedules = {"1f1b"};
+    BruteForce brute(request);
+    double bytes = std::numeric_limits<double>::infinity(), money = bytes;
+    brute.all(1000000, [&](const Plan& plan) {
+      const Prediction p = brute.step().predict(plan);
+      bytes = std::min(bytes, p.fullest());
+      money = std::min(money, p.money);
+    });
+    request.objective = Objective::cost;
+    EXPECT_NEAR(find_plan(request).best->objective, money, 1e-9 * money) << "seed " << seed;
+    request.objective = Objective::memory;
+    const PlanAnswer smallest = find_plan(request);
+    EXPECT_NEAR(smallest.best->objective, bytes, 2e-3 * bytes) << "seed " << seed;
+    EXPECT_LE(smallest.lower_bound, bytes * kRounding) << "seed " << seed;
+  }
+}
+
+/// Blocks that repeat are searched once; told apart, they give the same answer.
+TEST(FindPlan, EqualBlocksAreRecognised) {
+  ModelBuilder b("blocks");
+  NodeId x = b.input("data", {8});
+  const NodeId target = b.input("target", {});
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = fmt::format("h.{}", i);
+    const NodeId y = b.layer<Relu>({b.layer<Linear>({x}, name + ".fc", 8, 8)}, name + ".relu");
+    x = b.layer<Add>({x, b.layer<Linear>({y}, name + ".out", 8, 8)}, name + ".add");
+  }
+  const Model model = b.finish(x, b.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    Random random(seed);
+    Cluster cluster = random_cluster(random, 4);
+    for (Device& device : cluster.devices) device.memory = 6000 + int64_t(seed) * 500;
+    const FakeCosts costs(model, seed, 1e-4, equal_layers(model));
+    PlanRequest request{.model = model, .cluster = cluster, .costs = costs, .batch = 16};
+    request.space.micro_batches = {1, 4};
+    const PlanAnswer together = find_plan(request);
+    request.layer_classes = each_its_own(model);
+    const PlanAnswer apart = find_plan(request);
+    ASSERT_EQ(together.best.has_value(), apart.best.has_value()) << "seed " << seed;
+    if (!together.best) continue;
+    EXPECT_NEAR(together.best->objective, apart.best->objective, 1e-9 * apart.best->objective) << "seed " << seed;
+    EXPECT_EQ(together.proof, "optimal under the step model");
+  }
+}
+
+TEST(FindPlan, SaysWhatIsMissingAndWhatWouldFit) {
+  const Model model = zoo_model(1);
+  Cluster cluster = Cluster::uniform(2);
+  const FakeCosts costs(model, 1);
+  PlanRequest request{.model = model, .cluster = cluster, .costs = costs, .batch = 64};
+  request.layer_classes = each_its_own(model);
+  request.optimizer_tensors = 2;
+  request.space.may_recompute = false;
+  request.space.micro_batches = {1};
+  request.objective = Objective::memory;
+  const double least = find_plan(request).best->objective;
+  request.objective = Objective::time;
+  for (Device& device : cluster.devices) device.memory = int64_t(0.8 * least);
+  const PlanAnswer answer = find_plan(request);
+  ASSERT_FALSE(answer.best);
+  ASSERT_TRUE(answer.shortfall);
+  EXPECT_EQ(answer.proof, "no plan of the space fits");
+  EXPECT_NEAR(answer.shortfall->missing, 0.2 * least, 0.01 * least);
+  const DeviceMemory& fullest = answer.shortfall->nearest.prediction.memory[size_t(answer.shortfall->stage)];
+  EXPECT_NEAR(fullest.total(), least, 2e-3 * least);
+  EXPECT_THAT(answer.shortfall->changes, testing::Contains(testing::HasSubstr("a batch of 32 in place of 64")));
+  EXPECT_THAT(answer.shortfall->changes.back(), testing::HasSubstr("25."));
+}
+
+TEST(WhatIf, AnswersForTheChangedCluster) {
+  int tighter = 0;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    Random random(seed);
+    const Model model = random_model(random, 6, 8, seed % 2 == 0, false);
+    const Cluster cluster = random_cluster(random, 4);
+    const FakeCosts costs(model, seed);
+    PlanRequest request{.model = model, .cluster = cluster, .costs = costs, .batch = 16};
+    request.layer_classes = each_its_own(model);
+    const RatedPlan best = *find_plan(request).best;
+    const std::vector<WhatIf> answers = what_if(request, best);
+    ASSERT_EQ(answers.size(), 2u);
+    EXPECT_LE(answers[0].answer.best->objective, best.objective * kRounding) << "seed " << seed;
+    // by hand
+    Cluster faster = cluster;
+    for (ClusterNode& node : faster.nodes) node.link = {2 * node.link.bandwidth, node.link.latency / 2, node.link.shared};
+    faster.network = {2 * faster.network.bandwidth, faster.network.latency / 2, faster.network.shared};
+    EXPECT_NEAR(answers[0].answer.best->objective, find_plan(with_cluster(request, faster)).best->objective, 1e-9 * best.objective);
+    if (!answers[1].answer.best) continue;  // nothing fits in half
+    ++tighter;
+    EXPECT_GE(answers[1].answer.best->objective * kRounding, best.objective) << "seed " << seed;
+    EXPECT_LE(answers[1].answer.best->prediction.fullest(), best.prediction.fullest() / 2 * kRounding) << "seed " << seed;
+  }
+  EXPECT_GT(tighter, 0);
+}
+
+TEST(FindPlan, TakesKnownPlansAndRefusesAnEmptySpace) {
+  const Model model = zoo_model(0);
+  const Cluster cluster = Cluster::uniform(2);
+  const FakeCosts costs(model, 1);
+  PlanRequest request{.model = model, .cluster = cluster, .costs = costs, .batch = 8};
+  request.layer_classes = each_its_own(model);
+  request.space.schedules = {"gpipe"};
+  request.space.micro_batches = {8};
+  request.space.stage_sizes = {1};
+  const double narrow = find_plan(request).best->objective;
+  request.known = {named_plan("data", model, cluster, 8, {})};
+  const PlanAnswer answer = find_plan(request);
+  EXPECT_LT(answer.best->objective, narrow);
+  EXPECT_EQ(answer.best->plan.name, "data");
+  request.space.most_tensor = 1;
+  request.known = {named_plan("tensor", model, cluster, 8, {})};  // known, though the space has none like it
+  EXPECT_LE(find_plan(request).best->objective, StepModel(ModelFacts(request)).predict(request.known[0]).seconds * kRounding);
+  request.space.schedules = {"pipedream"};
+  expect_error(Blame::user, {"pipedream", "no formula"}, [&] { find_plan(request); });
+  request.space.schedules = {"gpipe"};
+  request.space.micro_batches = {9};
+  expect_error(Blame::user, {"9 micro-batches", "8 samples"}, [&] { find_plan(request); });
+}
+
+}  // namespace
+}  // namespace trireme
