@@ -8,9 +8,20 @@
 
 #include "base/error.h"
 #include "comm/formulas.h"
+#include "comm/local/emulated_links.h"
 #include "comm/local/reduce_kernels.h"
 
 namespace trireme {
+namespace {
+
+/// When the links will have carried what the members of a group are about to do.
+EmulatedLinks::Time carry(EmulatedLinks& links, const LocalGroup& group) {
+  std::vector<int64_t> bytes;
+  for (const LocalCall& call : group.calls) bytes.push_back(call.bytes);
+  return links.collective(group.world_ranks, bytes, rounds_of(group.calls.front().collective, group.size()));
+}
+
+}  // namespace
 
 LocalCommunicator::LocalCommunicator(std::shared_ptr<LocalState> world, std::shared_ptr<LocalGroup> group, int rank,
                                      std::shared_ptr<Tally> parent)
@@ -21,9 +32,11 @@ void LocalCommunicator::meet(const std::function<void(LocalCall&)>& publish, int
   LocalCall& call = group_->calls[rank()];
   call.op = ReduceOp::sum;
   call.root = 0;
+  call.bytes = bytes;
   publish(call);
   try {
     record(bytes, run_call());
+    if (world_->links()) world_->sleep_until(group_->over);
   } catch (const std::exception& error) {
     world_->abort(first_line(error));
     throw;
@@ -38,6 +51,7 @@ double LocalCommunicator::run_call() {
   double waited = 0;
   if (group_->arrived.fetch_add(1) + 1 == everyone) {
     group_->check_calls();
+    if (EmulatedLinks* links = world_->links()) group_->over = carry(*links, *group_);
     group_->done_by_one = group_->is_work_for_one();
     if (group_->done_by_one) group_->work_of_all();
     world_->throw_if_aborted();
@@ -134,7 +148,9 @@ void LocalCommunicator::send(const at::Tensor& tensor, int to, int64_t tag) {
   require_rank(to, "send");
   require(tensor.defined(), "send", "the tensor must be defined");
   world_->throw_if_aborted();
-  world_->post(group_->world_ranks[to], {group_->id, rank(), tag}, tensor);
+  EmulatedLinks* const links = world_->links();
+  const auto there = links ? links->message(group_->world_ranks[rank()], group_->world_ranks[to], bytes_of(tensor)) : LocalState::Time{};
+  world_->post(group_->world_ranks[to], {group_->id, rank(), tag}, tensor, there);
   record(to == rank() ? 0 : bytes_of(tensor), 0);
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct alignas(64) LocalCall {
   int root = 0;
   std::vector<at::Tensor> inputs;
   std::vector<at::Tensor> outputs;
+  int64_t bytes = 0;  ///< that leave the rank, by formula
 };
 
 std::string to_string(const LocalCall& call);  ///< "all_reduce(sum) of Float [4, 5]"
@@ -54,6 +56,7 @@ struct LocalGroup {
   alignas(64) std::atomic<int64_t> left{0};
   alignas(64) std::atomic<int64_t> freed{0};
   bool done_by_one = false;  // written by the last to arrive before it releases
+  std::chrono::steady_clock::time_point over;  // likewise: when emulated links will have carried it
 };
 
 }  // namespace trireme

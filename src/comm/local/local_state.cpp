@@ -1,5 +1,6 @@
 #include "comm/local/local_state.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -15,6 +16,7 @@ using Clock = std::chrono::steady_clock;
 // About what it costs to put a thread to sleep and wake it again.
 constexpr std::chrono::microseconds kSpin{20};
 constexpr int kPausesPerLook = 8;
+constexpr std::chrono::milliseconds kPoll{20};  // of a long sleep, for an abort
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -28,9 +30,10 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 }  // namespace
 
-LocalState::LocalState(int size)
+LocalState::LocalState(int size, std::shared_ptr<EmulatedLinks> links)
     : size_(size),
       may_spin_(size <= static_cast<int>(std::thread::hardware_concurrency())),  // else the awaited one may need this core
+      links_(std::move(links)),
       mailboxes_(size) {}
 
 void LocalState::abort(const std::string& reason) {
@@ -102,11 +105,11 @@ void LocalState::advance(std::atomic<int64_t>& counter, int64_t by) {
   lot.changed.notify_all();
 }
 
-void LocalState::post(int receiver, const Address& address, at::Tensor message) {
+void LocalState::post(int receiver, const Address& address, at::Tensor message, Time there) {
   Mailbox& box = mailboxes_[receiver];
   {
     std::lock_guard lock(box.mutex);
-    box.queues[address].push_back(std::move(message));
+    box.queues[address].emplace_back(std::move(message), there);
   }
   advance(box.posted, 1);
 }
@@ -116,16 +119,27 @@ at::Tensor LocalState::take(int receiver, const Address& address, double& waited
   while (true) {
     throw_if_aborted();
     const int64_t seen = box.posted.load(std::memory_order_acquire);
+    std::pair<at::Tensor, Time> message;
     {
       std::lock_guard lock(box.mutex);
       if (auto queue = box.queues.find(address); queue != box.queues.end()) {
-        at::Tensor message = std::move(queue->second.front());
+        message = std::move(queue->second.front());
         queue->second.pop_front();
         if (queue->second.empty()) box.queues.erase(queue);
-        return message;
       }
     }
+    if (message.first.defined()) {
+      sleep_until(message.second);
+      return std::move(message.first);
+    }
     waited += wait_for(box.posted, seen + 1);
+  }
+}
+
+void LocalState::sleep_until(Time time) const {
+  for (Time now = Clock::now(); now < time; now = Clock::now()) {
+    throw_if_aborted();
+    std::this_thread::sleep_for(std::min<Clock::duration>(time - now, kPoll));
   }
 }
 

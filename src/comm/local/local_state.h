@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -18,12 +19,14 @@
 
 namespace trireme {
 
+class EmulatedLinks;
 struct LocalGroup;
 
 /// Thread-safe. Kept alive by the world and by each of its communicators.
 class LocalState {
  public:
-  explicit LocalState(int size);
+  /// `links`: null where nothing is emulated.
+  explicit LocalState(int size, std::shared_ptr<EmulatedLinks> links = nullptr);
 
   int size() const { return size_; }
 
@@ -38,9 +41,15 @@ class LocalState {
 
   /// Which queue of a receiver's mailbox: group, sender (rank in the group), tag.
   using Address = std::tuple<int64_t, int, int64_t>;
-  void post(int receiver, const Address& address, at::Tensor message);
-  /// Waits for the oldest message; adds the seconds waited to `waited`.
+  using Time = std::chrono::steady_clock::time_point;
+  /// `there`: when it has come over the link.
+  void post(int receiver, const Address& address, at::Tensor message, Time there = {});
+  /// Waits for the oldest message; adds the seconds waited to `waited`, without those on the link.
   at::Tensor take(int receiver, const Address& address, double& waited);
+
+  EmulatedLinks* links() const { return links_.get(); }
+  /// Sleeps till then. Errors (run): aborted.
+  void sleep_until(Time time) const;
 
   /// The group of these world ranks. The `occurrence`-th request of each member for one list below one parent meets there.
   std::shared_ptr<LocalGroup> group(int64_t parent, const std::vector<int>& world_ranks, int64_t occurrence);
@@ -54,7 +63,7 @@ class LocalState {
   };
   struct Mailbox {
     std::mutex mutex;
-    std::map<Address, std::deque<at::Tensor>> queues;  // guarded by mutex
+    std::map<Address, std::deque<std::pair<at::Tensor, Time>>> queues;  // guarded by mutex
     std::atomic<int64_t> posted{0};                    // messages ever, advanced after the push
   };
   struct Founding {
@@ -69,6 +78,7 @@ class LocalState {
 
   const int size_;
   const bool may_spin_;
+  const std::shared_ptr<EmulatedLinks> links_;
   std::array<Lot, 64> lots_;
   std::vector<Mailbox> mailboxes_;  // by world rank of the receiver
 

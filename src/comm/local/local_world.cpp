@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -16,9 +17,9 @@ constexpr int64_t kNoParent = -1;
 
 }  // namespace
 
-LocalWorld::LocalWorld(int size) {
+LocalWorld::LocalWorld(int size, std::shared_ptr<EmulatedLinks> links) {
   check_internal(size >= 1, fmt::format("a local world has at least one rank, not {}", size));
-  state_ = std::make_shared<LocalState>(size);
+  state_ = std::make_shared<LocalState>(size, std::move(links));
 }
 
 LocalWorld::~LocalWorld() = default;

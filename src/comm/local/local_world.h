@@ -10,12 +10,14 @@
 
 namespace trireme {
 
+class EmulatedLinks;
 class LocalState;
 
 /// The meeting place of `size` worker threads. Thread-safe; outlives its communicators.
 class LocalWorld {
  public:
-  explicit LocalWorld(int size);
+  /// `links`: slow transfers down to those of such links; null: they are as quick as memory.
+  explicit LocalWorld(int size, std::shared_ptr<EmulatedLinks> links = nullptr);
   ~LocalWorld();
   LocalWorld(const LocalWorld&) = delete;
   LocalWorld& operator=(const LocalWorld&) = delete;
