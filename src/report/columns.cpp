@@ -249,6 +249,7 @@ void add_quality(const std::vector<RunResult>& rows, Builder& table) {
                          significant(row.to_target->seconds));
     return row.target && row.status == RunStatus::ok ? "not reached" : "";
   });
+  table.add("noise scale", "samples", [](const RunResult& row) { return row.noise_scale ? fmt::format("{:.0f}", *row.noise_scale) : std::string(); });
 }
 
 /// The ok row with the least `value`; null where none has one.

@@ -226,6 +226,7 @@ json measured_json(const RunResult& row) {
     j["to_target"] = {{"steps", row.to_target->steps},
                       {"epochs", json_number(row.to_target->epochs)},
                       {"seconds", json_number(row.to_target->seconds)}};
+  j["noise_scale"] = optional_number(row.noise_scale);
   return j;
 }
 
@@ -282,6 +283,7 @@ void read_measured(const json& j, RunResult& row) {
     const json& t = j.at("to_target");
     row.to_target = ToTarget{.steps = t.at("steps").get<int64_t>(), .epochs = number(t, "epochs"), .seconds = number(t, "seconds")};
   }
+  row.noise_scale = optional_number(j, "noise_scale");
 }
 
 RunResult read_row(const json& j) {

@@ -34,6 +34,7 @@ void Worker::State::move(Prepared& prepared, const Instruction& instruction, Mic
 void Worker::State::take_norms(Prepared& prepared, BatchInFlight& batch) {
   double squares = 0;
   for (BucketId id : prepared.trainable) squares += replicas->square_sum(id);
+  if (options.gradient_norms) outcome.norms.squares += squares;
   if (batch.input.clip_norm > 0) {
     at::Tensor total = at::full({1}, squares, at::kDouble);
     communicator->all_reduce(total);

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "runtime/event_kind.h"
+#include "runtime/gradient_pieces.h"
 #include "runtime/worker_state.h"
 
 namespace trireme {
@@ -55,6 +56,7 @@ void Worker::State::stop_if_aborted() const {
 
 void Worker::State::execute(Prepared& prepared, const Instruction& i, BatchInFlight& batch) {
   auto micro = [&]() -> MicroBatch& { return batch.micro_batches[size_t(i.micro_batch)]; };
+  if (options.gradient_norms && is_training) measure_pieces(prepared, i, batch);
   switch (i.code) {
     case OpCode::load_batch: return load(prepared, i.index, micro());
     case OpCode::forward: return forward(prepared, i, micro());
@@ -154,6 +156,8 @@ void Worker::State::begin(const Program* training_program, const Program* evalua
   evaluation_context = {evaluation_program, replicas.get(), &outcome.metrics};
   check_internal(!training_program || !options.optimizer.is_layerwise() || training_program->keeps_gradients,
                  "a program for a layer-wise optimizer takes norms");
+  check_internal(!training_program || !options.gradient_norms || obstacle_to_gradient_norms(*training_program).empty(),
+                 "norms of gradients are measured where pieces of them can be told apart");
   replicas->initialize(options.seed);
   communicator->barrier();
   if (!model.initial_values()) return;

@@ -35,6 +35,15 @@ struct StepInput {
   bool starts_stream = false;  ///< stateful layers begin with zero state: the first step of an epoch
 };
 
+/// Squared norms of a training step's gradients, for the gradient noise scale (cost/noise_scale.h). A piece is the part of the batch that
+/// this worker sums by itself (runtime/gradient_pieces.h). Gradients are means over their samples; sums over all workers are the step's.
+struct GradientNorms {
+  double squares = 0;          ///< |G|^2 of the whole batch: this worker's part of the parameters
+  double piece_squares = 0;    ///< sum of |G|^2 over the pieces
+  double pieces = 0;
+  double inverse_samples = 0;  ///< sum of 1/samples over the pieces
+};
+
 /// What one worker's execution of a program gave. Seconds by kind add up to the execution's wall time but for loop overhead.
 struct StepOutcome {
   double loss_sum = 0;                    ///< over the samples whose loss this worker counts
@@ -46,6 +55,7 @@ struct StepOutcome {
   double hidden_seconds = 0;              ///< estimate, by bytes: reading others' gradients within the one-pass update, which
                                           ///< the update's own reading and arithmetic overlap (part of compute_seconds)
   int64_t bytes_sent = 0;
+  GradientNorms norms;                    ///< with WorkerOptions::gradient_norms
   std::vector<Event> events;              ///< when traced
 };
 
@@ -53,6 +63,7 @@ struct WorkerOptions {
   uint64_t seed = 0;
   BatchNormScope batch_norm = BatchNormScope::local;
   OptimizerConfig optimizer = {};
+  bool gradient_norms = false;  ///< of pieces and of the whole; only for programs without an obstacle_to_gradient_norms
 };
 
 /// Belongs to one thread, which must be inside a DeviceScope of `rank`. Workers of one world share `store`. Weights and buffers begin

@@ -1,5 +1,5 @@
 // Internals of Worker, split over worker.cpp (instruction loop), prepare.cpp (set-up), compute.cpp (layers), exchange.cpp (moves,
-// norms) and average.cpp (averaged weights).
+// norms), gradient_pieces.cpp (norms of parts of a batch) and average.cpp (averaged weights).
 #pragma once
 
 #include <deque>
@@ -50,6 +50,8 @@ struct BatchInFlight {
   double clip_scale = 1;
   std::vector<double> trust;  ///< by parameter, of a layer-wise optimizer
   std::vector<MicroBatch> micro_batches;
+  int first_backward = -1;    ///< micro-batch whose backward came first, where one worker measures pieces of gradients
+  bool piece_is_counted = false;
 };
 
 struct Worker::State {
@@ -100,6 +102,12 @@ struct Worker::State {
   void take_norms(Prepared& prepared, BatchInFlight& batch);
   void synchronize_buffers(Prepared& prepared, OpId id);
   void await_weights(const Prepared& prepared, SegmentId segment);
+
+  // gradient_pieces.cpp
+  void measure_pieces(const Prepared& prepared, const Instruction& instruction, BatchInFlight& batch);  ///< before the instruction
+  void count_piece(double squares, int64_t samples, bool is_new, const BatchInFlight& batch);
+  double squares_so_far(const Prepared& prepared, BucketId bucket);
+  int64_t samples_here(const Prepared& prepared, const MicroBatch& batch) const;
 
   // average.cpp
   void average_buffers();

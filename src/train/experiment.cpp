@@ -87,6 +87,7 @@ void read_training(const ConfigTable& file, Experiment& e) {
   e.strategies = file.get_strings("strategies", {"single", "data", "tensor", "pipeline", "hybrid"});
   if (e.strategies.empty()) file.fail("strategies", "nothing to compare", "name at least one, for example [\"data\"]");
   e.time_limit = file.get_seconds("time_limit", 0);
+  e.noise_scale = file.get_bool("noise_scale", false);
   if (file.has("save_weights")) e.save_weights = file.get_bool("save_weights", true);
   const int64_t micro_batches = file.get_int("micro_batches", 0, 0);
   if (micro_batches > e.batch) file.fail("micro_batches", fmt::format("batch = {} has fewer samples", e.batch), "use fewer");
@@ -231,7 +232,7 @@ Cluster cluster_of(const Experiment& experiment, int devices) {
 }
 
 CompileOptions compile_options(const Experiment& experiment, bool training) {
-  return {.training = training, .clip_gradients = experiment.clip_norm > 0, .layer_norms = experiment.optimizer.is_layerwise(),
+  return {.training = training, .clip_gradients = experiment.clip_norm > 0, .layer_norms = experiment.optimizer.is_layerwise() || experiment.noise_scale,
           .mixed_precision = experiment.precision == Precision::bf16, .batch_norm = experiment.batch_norm,
           .private_replicas = experiment.private_replicas, .frozen = experiment.frozen};
 }

@@ -52,6 +52,7 @@ struct Experiment {
   double price_per_hour = 0;                   ///< of this machine, in `currency`; 0: not known
   std::string currency;
   std::string price_note;                      ///< where the price is from, and of when; may be empty
+  bool noise_scale = false;                    ///< estimates the gradient noise scale while training
   std::string model_name;                      ///< of the zoo, or the name of model_file without its folder
   std::filesystem::path model_file;            ///< TorchScript to import; empty: a model of the zoo
   std::string model_where;                     ///< where the file names it, for messages; may be empty

@@ -80,6 +80,7 @@ struct RunResult {
   std::vector<Metric> final_metrics;               ///< of the trained weights, from whole outputs: AUC, BLEU (train/final_metrics.h)
   std::optional<double> target;                    ///< of the main metric
   std::optional<ToTarget> to_target;
+  std::optional<double> noise_scale;               ///< samples: the gradient noise scale of the last steps (cost/noise_scale.h)
   std::vector<CurvePoint> curve;
   std::vector<EvaluationPoint> evaluations;
   std::optional<Timeline> timeline;                ///< one step, after warm-up; in trace.json, not in run.json

@@ -17,6 +17,17 @@ double quantile(std::vector<double> values, double q) {
   return values[low] + (position - double(low)) * (values[high] - values[low]);
 }
 
+GradientNorms norms_of(const LedgerEntry& entry) {
+  GradientNorms sum;
+  for (const StepOutcome& outcome : entry.outcomes) {
+    sum.squares += outcome.norms.squares;
+    sum.piece_squares += outcome.norms.piece_squares;
+    sum.pieces += outcome.norms.pieces;
+    sum.inverse_samples += outcome.norms.inverse_samples;
+  }
+  return sum;
+}
+
 }  // namespace
 
 int64_t warmup_steps(int64_t total_steps) { return std::min(kWarmupSteps, total_steps / kWarmupShare); }
@@ -45,6 +56,7 @@ CurvePoint Summary::add_step(const LedgerEntry& entry, int64_t samples) {
       bytes_ += entry.outcomes[d].bytes_sent;
     }
   }
+  noise_scale_.add(norms_of(entry), samples);
   if (!entry.outcomes[0].events.empty()) {
     timeline_.emplace(Timeline{entry.step, devices_, {}});
     for (const StepOutcome& outcome : entry.outcomes)
@@ -75,6 +87,7 @@ void Summary::write(RunResult& result) const {
   result.evaluations = evaluations_;
   result.timeline = timeline_;
   result.target = experiment_.target;
+  result.noise_scale = noise_scale_.noise_scale();
   if (!evaluations_.empty()) result.test = evaluations_.back();
   for (const EvaluationPoint& point : evaluations_)
     // a model whose loss is no number is no good, whatever its other numbers say

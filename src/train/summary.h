@@ -1,6 +1,7 @@
 // From what the workers posted to the row of the comparison.
 #pragma once
 
+#include "cost/noise_scale.h"
 #include "train/experiment.h"
 #include "train/ledger.h"
 #include "train/result.h"
@@ -40,6 +41,7 @@ class Summary {
   double measured_seconds_ = 0;
   int64_t measured_samples_ = 0;
   int64_t bytes_ = 0;
+  NoiseScaleEstimator noise_scale_;
   std::vector<CurvePoint> curve_;
   std::vector<EvaluationPoint> evaluations_;
   std::optional<Timeline> timeline_;

@@ -19,6 +19,7 @@
 #include "program/compile.h"
 #include "program/schedules/schedule.h"
 #include "runtime/crew.h"
+#include "runtime/gradient_pieces.h"
 #include "train/batches.h"
 #include "train/final_metrics.h"
 #include "train/ledger.h"
@@ -109,7 +110,8 @@ struct Run {
 
   void work(int rank, ParameterStore& store) {
     Worker worker(rank, model, &training, &evaluation, store, world,
-                  {.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer});
+                  {.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer,
+                   .gradient_norms = experiment.noise_scale && obstacle_to_gradient_norms(training).empty()});
     for (int64_t step = 0; step < steps && gate.enter(step); ++step) {
       StepOutcome outcome = worker.train(training_input(rank, step));
       ledger.post(rank, step + 1, false, std::move(outcome), loader.take_load_seconds(rank));
@@ -304,6 +306,9 @@ void add_length_warnings(const Run& run, RunResult& result) {
   if (rising > run.steps)
     result.warnings.emplace_back(fmt::format("the warm-up of {} steps is longer than the run of {}: learning_rate is never reached",
                                              rising, run.steps));
+  if (!run.experiment.noise_scale) return;
+  if (const std::string obstacle = obstacle_to_gradient_norms(run.training); !obstacle.empty())
+    result.warnings.push_back("the gradient noise scale is not estimated: " + obstacle);
 }
 
 }  // namespace
