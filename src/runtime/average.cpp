@@ -13,7 +13,7 @@ void Worker::State::average_buffers() {
   const double ema = options.optimizer.ema;
   if (ema == 0) return;
   MemoryScope scope(MemoryCategory::optimizer);
-  const double share = (1 - ema) / (1 - std::pow(ema, double(batches)));
+  const double share = (1 - ema) / (1 - std::pow(ema, double(earlier_batches + batches)));
   for (const auto& [node, tensors] : buffers) {
     std::vector<at::Tensor>& averages = averaged_buffers[node];
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -24,7 +24,7 @@ void Worker::State::average_buffers() {
 }
 
 void Worker::State::show_average(bool shown) {
-  if (options.optimizer.ema == 0 || batches == 0 || shows_average == shown) return;
+  if (options.optimizer.ema == 0 || earlier_batches + batches == 0 || shows_average == shown) return;
   replicas->settle();
   communicator->barrier();  // nobody reads any more
   for (BucketId id : training.trainable) replicas->exchange_average(id);

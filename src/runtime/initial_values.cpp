@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "runtime/flat_shard.h"
 #include "runtime/parameter_store.h"
 
 namespace trireme {
@@ -39,21 +40,6 @@ void draw_shard(const Program& program, const ParameterShard& shard, uint64_t se
   if (values.scalar_type() == at::kDouble) draw_into(values.data_ptr<double>(), shard.box, spec.shape, spec.init, key);
   else draw_into(values.data_ptr<float>(), shard.box, spec.shape, spec.init, key);
   ParameterStore::view_of(flat, shard).copy_(values);
-}
-
-/// A shard's values as they lie in its bucket, taken from the full tensor.
-at::Tensor flat_shard(const at::Tensor& full, ParameterShard shard) {
-  shard.offset = 0;
-  at::Tensor part = full, flat = at::empty({shard.size()}, full.options());
-  for (size_t d = 0; d < shard.box.size(); ++d) part = part.narrow(int64_t(d), shard.box[d].begin, shard.box[d].size());
-  ParameterStore::view_of(flat, shard).copy_(part);
-  return flat;
-}
-
-/// What `from`, at `offset` of a bucket, and a piece's tensor `to` have in common.
-void copy_overlap(const at::Tensor& from, int64_t offset, const Range& range, const at::Tensor& to) {
-  const int64_t begin = std::max(offset, range.begin), end = std::min(offset + from.numel(), range.end);
-  if (to.defined() && begin < end) to.narrow(0, begin - range.begin, end - begin).copy_(from.narrow(0, begin - offset, end - begin));
 }
 
 }  // namespace

@@ -4,16 +4,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "runtime/flat_shard.h"
 
 namespace trireme {
-namespace {
-
-at::Tensor slice_box(at::Tensor tensor, const Box& box) {
-  for (size_t d = 0; d < box.size(); ++d) tensor = tensor.narrow(int64_t(d), box[d].begin, box[d].size());
-  return tensor;
-}
-
-}  // namespace
 
 Replicas::Replicas(const Program& program) {
   for (const Bucket& bucket : program.buckets) {
@@ -74,7 +67,7 @@ at::Tensor ParameterStore::view_of(const at::Tensor& flat, const ParameterShard&
   return flat.as_strided(shape, {c * h * w, 1, w * c, c}, flat.storage_offset() + shard.offset);
 }
 
-at::Tensor ParameterStore::assemble_bucket(BucketId id, const at::Tensor ReplicaPiece::*flat) const {
+at::Tensor ParameterStore::whole_bucket(BucketId id, const PartOfPiece& part) const {
   const Bucket& bucket = program_.buckets[size_t(id)];
   at::Tensor whole;
   int64_t covered = 0;
@@ -82,7 +75,7 @@ at::Tensor ParameterStore::assemble_bucket(BucketId id, const at::Tensor Replica
     if (covered == bucket.elements) break;
     check_internal(replicas_[size_t(holder)] != nullptr, "full tensors are assembled while all workers are there");
     for (const ReplicaPiece& piece : replicas_[size_t(holder)]->pieces(id)) {
-      const at::Tensor& source = piece.*flat;
+      const at::Tensor source = part(piece);
       if (!source.defined()) continue;
       if (piece.range.size() == bucket.elements) return source;
       if (!whole.defined()) whole = at::empty({bucket.elements}, source.options());
@@ -100,10 +93,10 @@ at::Tensor ParameterStore::assemble(int parameter, const at::Tensor ReplicaPiece
     at::Tensor source;
     for (const ParameterShard& shard : program_.buckets[size_t(b)].shards) {
       if (shard.parameter != parameter) continue;
-      if (!source.defined()) source = assemble_bucket(b, flat);
+      if (!source.defined()) source = whole_bucket(b, [&](const ReplicaPiece& piece) { return piece.*flat; });
       if (!source.defined()) return {};
       if (!full.defined()) full = at::empty(program_.parameters[size_t(parameter)].spec.shape, source.options());
-      slice_box(full, shard.box).copy_(view_of(source, shard));
+      part_of(full, shard.box).copy_(view_of(source, shard));
     }
   }
   return full;
@@ -119,8 +112,8 @@ void ParameterStore::set_parameter(int parameter, const at::Tensor& full) {
   for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b)
     for (const ParameterShard& shard : program_.buckets[size_t(b)].shards) {
       if (shard.parameter != parameter) continue;
-      at::Tensor flat = assemble_bucket(b, &ReplicaPiece::master).clone();
-      view_of(flat, shard).copy_(slice_box(full, shard.box));
+      at::Tensor flat = whole_bucket(b, [](const ReplicaPiece& piece) { return piece.master; }).clone();
+      view_of(flat, shard).copy_(part_of(full, shard.box));
       for (int holder : program_.buckets[size_t(b)].holders)
         for (ReplicaPiece& piece : replicas_[size_t(holder)]->pieces(b)) {
           at::Tensor part = flat.narrow(0, piece.range.begin, piece.range.size());

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -50,6 +51,11 @@ class ParameterStore {
   /// A shard's view of a flat bucket tensor: its shape, channels_last strides for 4-D parameters.
   static at::Tensor view_of(const at::Tensor& flat, const ParameterShard& shard);
 
+  /// A whole bucket of the newest version, put together from what `part` takes of the attached workers' pieces (it gives none: an
+  /// undefined tensor); undefined where they do not cover it. To be read: it may be a worker's own. Only while no step is running.
+  using PartOfPiece = std::function<at::Tensor(const ReplicaPiece& piece)>;
+  at::Tensor whole_bucket(BucketId bucket, const PartOfPiece& part) const;
+
   /// Full tensors of the newest version, assembled from what the attached workers hold; only while no step is running. An
   /// undefined gradient where the program keeps none or the parameter is frozen.
   at::Tensor full_parameter(int parameter) const;
@@ -61,7 +67,6 @@ class ParameterStore {
 
  private:
   at::Tensor assemble(int parameter, const at::Tensor ReplicaPiece::*flat) const;
-  at::Tensor assemble_bucket(BucketId bucket, const at::Tensor ReplicaPiece::*flat) const;
   void allocate();
   void charge_holders();
 

@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "runtime/flat_shard.h"
+#include "runtime/migrate.h"
 #include "runtime/worker_state.h"
 
 namespace trireme {
@@ -36,12 +38,10 @@ void Worker::State::bind_parameter(const Program& program, const Op& op, size_t 
 
 /// Of a buffer whose part `box` this worker holds.
 void Worker::State::give_initial_buffer(const std::string& name, const Box& box, at::Tensor& held) const {
-  if (!model.initial_values()) return;
-  const auto given = model.initial_values()->tensors.find(name);
-  if (given == model.initial_values()->tensors.end()) return;
-  at::Tensor part = given->second;
-  for (size_t d = 0; d < box.size(); ++d) part = part.narrow(int64_t(d), box[d].begin, box[d].size());
-  held.copy_(part);
+  if (!options.resumed && !model.initial_values()) return;
+  const TensorMap& values = options.resumed ? options.resumed->buffers : model.initial_values()->tensors;
+  const auto given = values.find(name);
+  if (given != values.end()) held.copy_(part_of(given->second, box));
 }
 
 void Worker::State::bind(const Program& program, OpId id, OpBinding& binding) {

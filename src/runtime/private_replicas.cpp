@@ -106,6 +106,10 @@ class PrivateReplicas final : public Replicas {
     for (const auto& replica : replicas_)
       if (replica) replica->initialize(seed);
   }
+  void resume(int64_t updates) override {
+    for (const auto& replica : replicas_)
+      if (replica) replica->resume(updates);
+  }
   void await_weights(BucketId, int64_t) override {}  // an update has happened when update() returns
   const at::Tensor& weights(BucketId bucket, int64_t version) override { return replica(bucket).weights(version); }
   void prefetch(BucketId bucket) override { replica(bucket).prefetch(); }

@@ -42,6 +42,7 @@ class BucketReplica {
   virtual ~BucketReplica() = default;
 
   virtual void initialize(uint64_t seed) = 0;
+  virtual void resume(int64_t updates) { updates_ = updates; }
   virtual const at::Tensor& weights(int64_t version) = 0;
   virtual void prefetch() {}
   virtual void gather() {}

@@ -20,10 +20,12 @@ class ParameterStore;
 
 /// A stretch of a flat bucket in some worker's memory. Tensors have range.size() elements; those that the worker does not hold here
 /// are undefined: `reduced` where the program keeps no gradients, `average` where there is none (yet), `master` and `compute` where
-/// the piece says something else. `compute` is `master` itself where they have one dtype.
+/// the piece says something else. `compute` is `master` itself where they have one dtype. `state`: those of the optimizer, all of them or
+/// none; of shared replicas from the first update on.
 struct ReplicaPiece {
   Range range;
   at::Tensor master, compute, reduced, average;
+  std::vector<at::Tensor> state = {};
 };
 
 /// What agreeing took, over all steps so far, besides what the communicator counts.
@@ -42,6 +44,10 @@ class Replicas {
 
   /// Draws the initial values this worker is responsible for. All workers call it; a barrier must follow.
   virtual void initialize(uint64_t seed) = 0;
+
+  /// In place of initialize, for a run that other workers began: `updates` have been made, and what they left is written to pieces(),
+  /// which have the optimizer's state from here on. Versions count from 0 again.
+  virtual void resume(int64_t updates) = 0;
 
   // -- weights: flat, in the compute dtype
 

@@ -46,6 +46,13 @@ class SharedReplicas final : public Replicas {
     }
   }
 
+  void resume(int64_t updates) override {
+    earlier_updates_ = updates;
+    if (updates == 0) return;
+    for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b)
+      if (!bucket(b).contributors.empty() && !bucket(b).slice_of(rank_).empty()) optimizer_state(b);
+  }
+
   void await_weights(BucketId b, int64_t version) override {
     if (bucket(b).contributors.empty()) return;
     counts_.wait_seconds += world_.wait_for(store_.bucket(b).done, holders(b) * version);
@@ -117,7 +124,7 @@ class SharedReplicas final : public Replicas {
   void exchange_average(BucketId b) override {
     Own& mine = own(b);
     const Range slice = bucket(b).slice_of(rank_);
-    if (optimizer_.ema == 0 || mine.version == 0 || slice.empty()) return;
+    if (optimizer_.ema == 0 || mine.state.empty() || slice.empty()) return;
     at::Tensor weights = master(b, mine.version).narrow(0, slice.begin, slice.size());
     exchange_values(weights, mine.state.back());
     at::Tensor& compute = store_.bucket(b).compute[slot(b, mine.version)];
@@ -130,7 +137,8 @@ class SharedReplicas final : public Replicas {
     std::vector<ReplicaPiece> pieces{
         {{0, bucket(b).elements}, master(b, mine.version), shared.compute[slot(b, mine.version)], shared.reduced, {}}};
     const Range slice = bucket(b).slice_of(rank_);
-    if (optimizer_.ema > 0 && mine.version > 0 && !slice.empty()) pieces.push_back({slice, {}, {}, {}, mine.state.back()});
+    if (!mine.state.empty() && !slice.empty())
+      pieces.push_back({slice, {}, {}, {}, optimizer_.ema > 0 ? mine.state.back() : at::Tensor(), mine.state});
     return pieces;
   }
 
@@ -163,7 +171,7 @@ class SharedReplicas final : public Replicas {
     work.gradient_offset = work.slice.begin;
     work.gradient_scale = scale;
     work.state = optimizer_state(b);
-    work.step = version;
+    work.step = earlier_updates_ + version;
     return work;
   }
 
@@ -198,6 +206,7 @@ class SharedReplicas final : public Replicas {
   LocalWorld& world_;
   const OptimizerConfig optimizer_;
   std::vector<Own> own_;  // by bucket
+  int64_t earlier_updates_ = 0;  // by the workers that this one goes on for
 };
 
 }  // namespace

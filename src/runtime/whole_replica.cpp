@@ -114,7 +114,7 @@ std::vector<ReplicaPiece> WholeReplica::pieces() {
   const at::Tensor reduced = setting_.program.keeps_gradients ? reduced_ : at::Tensor();
   const at::Tensor compute = weights_.newest();
   return {{{0, setting_.bucket().elements}, weights_.narrow() ? weights_.master() : compute, compute, reduced,
-           has_average() ? state_.back() : at::Tensor()}};
+           has_average() ? state_.back() : at::Tensor(), state_}};
 }
 
 }  // namespace

@@ -158,6 +158,7 @@ void Worker::State::begin(const Program* training_program, const Program* evalua
                  "a program for a layer-wise optimizer takes norms");
   check_internal(!training_program || !options.gradient_norms || obstacle_to_gradient_norms(*training_program).empty(),
                  "norms of gradients are measured where pieces of them can be told apart");
+  if (options.resumed) return resume(training_program ? *training_program : *evaluation_program, *options.resumed);
   replicas->initialize(options.seed);
   communicator->barrier();
   if (!model.initial_values()) return;
@@ -174,6 +175,7 @@ StepOutcome Worker::train(const StepInput& input) {
   c10::InferenceMode inference;
   state_->show_average(false);
   state_->is_training = true;
+  state_->carried_rows = input.batch.samples;
   state_->begin_batch(state_->training, input, state_->batches);
   StepOutcome step = state_->run_list(state_->training, state_->batches++, input.trace);
   state_->average_buffers();
@@ -215,6 +217,8 @@ void Worker::settle(bool averaged) {
 }
 
 void Worker::barrier() { state_->communicator->barrier(); }
+
+Communicator& Worker::world() { return *state_->communicator; }
 
 Replicas& Worker::replicas() { return *state_->replicas; }
 

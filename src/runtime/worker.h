@@ -59,11 +59,15 @@ struct StepOutcome {
   std::vector<Event> events;              ///< when traced
 };
 
+struct HeldParts;
+struct TrainingState;
+
 struct WorkerOptions {
   uint64_t seed = 0;
   BatchNormScope batch_norm = BatchNormScope::local;
   OptimizerConfig optimizer = {};
   bool gradient_norms = false;  ///< of pieces and of the whole; only for programs without an obstacle_to_gradient_norms
+  const TrainingState* resumed = nullptr;  ///< goes on from there (runtime/migrate.h) instead of initial values; read by the constructor
 };
 
 /// Belongs to one thread, which must be inside a DeviceScope of `rank`. Workers of one world share `store`. Weights and buffers begin
@@ -95,6 +99,14 @@ class Worker {
   void settle(bool averaged = false);
   void barrier();
   Replicas& replicas();
+  /// The communicator over all workers, for use between two steps by all of them together.
+  Communicator& world();
+
+  /// Steps of the optimizer so far, with those of the workers that this one goes on for.
+  int64_t updates() const;
+  /// What it has besides its replicas of what a run carries from step to step: running statistics where it is the data axis' first
+  /// worker, their averages, the state of layers. Tensors are its own memory. Between two steps, after drain() and settle().
+  HeldParts held() const;
 
   /// Running statistics and the like of op `op` of the training program on this worker; null where it is not on this worker.
   const std::vector<at::Tensor>* buffers(OpId op) const;

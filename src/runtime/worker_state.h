@@ -1,5 +1,5 @@
 // Internals of Worker, split over worker.cpp (instruction loop), prepare.cpp (set-up), compute.cpp (layers), exchange.cpp (moves,
-// norms), gradient_pieces.cpp (norms of parts of a batch) and average.cpp (averaged weights).
+// norms), gradient_pieces.cpp (norms of parts of a batch), average.cpp (averaged weights) and migrate.cpp (going on for other workers).
 #pragma once
 
 #include <deque>
@@ -70,6 +70,11 @@ struct Worker::State {
   const Layer& layer_of(const Op& op) const { return *current_model().node(op.node).layer; }
   double waits() const { return communicator->count().wait_seconds + replicas->counts().wait_seconds; }
 
+  // migrate.cpp
+  void resume(const Program& program, const TrainingState& from);
+  void resume_averages(const Op& op, const TrainingState& from);
+  void resume_carried(const Op& op, const TrainingState& from);
+
   // prepare.cpp
   void prepare(const Program& program, Prepared& prepared);
   void bind(const Program& program, OpId id, OpBinding& binding);
@@ -129,6 +134,8 @@ struct Worker::State {
   std::map<NodeId, std::vector<at::Tensor>> averaged_buffers;  ///< with ema: like weights, with the same shares
   bool shows_average = false;  ///< weights and buffers have changed places with their averages
 
+  int64_t earlier_batches = 0;  ///< fed to the workers that this one goes on for
+  int64_t carried_rows = 0;     ///< samples of the last batch: rows of what layers carry
   int64_t batches = 0;      ///< fed to the training program so far
   int64_t first_batch = 0;  ///< fed first after the pipeline was last empty
   std::deque<BatchInFlight> in_flight;

@@ -299,7 +299,7 @@ void ZeroReplica::exchange_average() {
 std::vector<ReplicaPiece> ZeroReplica::pieces() {
   const at::Tensor reduced = setting_.program.keeps_gradients ? reduced_ : at::Tensor();
   const at::Tensor average = has_average() ? state_.back() : at::Tensor();
-  if (sliced_) return {{own(), sliced_->master(), sliced_->compute(), reduced, average}};
+  if (sliced_) return {{own(), sliced_->master(), sliced_->compute(), reduced, average, state_}};
   const at::Tensor& weights = whole_->newest();
   std::vector<ReplicaPiece> pieces;
   for (const Range& range : {Range{0, own().begin}, own(), Range{own().end, weights.numel()}}) {
@@ -307,7 +307,8 @@ std::vector<ReplicaPiece> ZeroReplica::pieces() {
     const at::Tensor compute = weights.narrow(0, range.begin, range.size());
     const bool mine = range == own();
     const at::Tensor master = !whole_->narrow() ? compute : mine ? whole_->master() : at::Tensor();
-    pieces.push_back({range, master, compute, mine ? reduced : at::Tensor(), mine ? average : at::Tensor()});
+    if (mine) pieces.push_back({range, master, compute, reduced, average, state_});
+    else pieces.push_back({range, master, compute, {}, {}});
   }
   return pieces;
 }

@@ -1,0 +1,28 @@
+#include "runtime/flat_shard.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "runtime/parameter_store.h"
+
+namespace trireme {
+
+at::Tensor part_of(at::Tensor tensor, const Box& box) {
+  for (size_t d = 0; d < box.size(); ++d) tensor = tensor.narrow(int64_t(d), box[d].begin, box[d].size());
+  return tensor;
+}
+
+at::Tensor flat_shard(const at::Tensor& full, ParameterShard shard) {
+  shard.offset = 0;
+  at::Tensor flat = at::empty({shard.size()}, full.options());
+  ParameterStore::view_of(flat, shard).copy_(part_of(full, shard.box));
+  return flat;
+}
+
+void copy_overlap(const at::Tensor& from, int64_t offset, const Range& range, const at::Tensor& to) {
+  const int64_t begin = std::max(offset, range.begin), end = std::min(offset + from.numel(), range.end);
+  if (to.defined() && begin < end) to.narrow(0, begin - range.begin, end - begin).copy_(from.narrow(0, begin - offset, end - begin));
+}
+
+}  // namespace trireme
