@@ -56,7 +56,10 @@ class Finder {
     bool operator<(const Open& other) const { return std::pair(bound, number) > std::pair(other.bound, other.number); }  // least first
   };
 
-  double cutoff() const { return answer_.best ? answer_.best->objective * kNoBetter : first_cutoff_; }
+  double cutoff() const {
+    if (!answer_.best) return first_cutoff_;
+    return answer_.best->objective * std::min(kNoBetter, 1 - request_.tolerance);
+  }
 
   /// One step further with a question.
   void advance(Open open) {
@@ -177,6 +180,7 @@ class Finder {
     else
       answer_.proof = fmt::format("at most {:.2g} % from optimal under the step model: {}", 100 * answer_.gap(),
                                   deadline_.passed() ? "the time limit ended the search"
+                                  : answer_.gap() <= request_.tolerance ? "nothing better by more than that was asked for"
                                   : incomplete_      ? "there are too many ways to cut tied parameters"
                                                      : "too many ways to divide a stage, the dearest were left out");
   }

@@ -112,7 +112,7 @@ class Changes {
 
 PlanRequest with_cluster(const PlanRequest& r, const Cluster& cluster) {
   return {r.model, cluster,   r.costs, r.batch, r.bytes_per_value, r.optimizer_tensors,
-          r.objective, r.space, r.known, r.time_limit, r.layer_classes};
+          r.objective, r.space, r.known, r.time_limit, r.tolerance, r.layer_classes};
 }
 
 PlanAnswer find_smallest(const PlanRequest& request) {

@@ -57,6 +57,8 @@ struct PlanRequest {
   /// Plans to beat, valid for the batch: the answer is never worse than those of them that the step model knows and that fit.
   std::vector<Plan> known = {};
   std::optional<double> time_limit = {};  ///< seconds of searching, after which the best so far is the answer, with its gap
+  /// Relative: what is not better by more than this is not looked for. The answer's gap says how much of it was needed; 0: the very best.
+  double tolerance = 0;
   /// By node: layers of one number cost the same. Empty: equal_layers().
   std::vector<int> layer_classes = {};
 };
