@@ -1,6 +1,7 @@
 // How long the exact planner takes, by layers and devices.
 //
-// plan_growth [--memory GIB] [--tolerance SHARE] [--only resnet|layers|devices]: the fastest plan of ResNet-50 (batch 256) on 1 to 8 devices, of GPT-2 with 12 to
+// plan_growth [--memory GIB] [--tolerance SHARE] [--only resnet|layers|devices] [--least DEVICES] [--most DEVICES]: the fastest plan of
+// ResNet-50 (batch 256) on 1 to 8 devices, of GPT-2 with 12 to
 // 96 layers on 64 devices, and of GPT-2 with 96 layers of width 12288 (batch 1024, 175 billion parameters) on 64 to 1024 devices in nodes of 8.
 // Layers cost what their FLOPs and bytes say on a device of 100 TFLOP/s and 1 TB/s with 5 us per call; links of 200 GB/s in a node, 50 GB/s
 // between nodes. Prints a line per search: nodes of the model, devices, processor seconds of searching, questions asked, of these looked at,
@@ -85,10 +86,13 @@ Model gpt2(int layers, int width) {
 int main(int argc, char** argv) {
   double gib = 80, tolerance = 0;
   std::string only;
+  int least = 1, most = 1024;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::string(argv[i]) == "--memory") gib = std::atof(argv[i + 1]);
     if (std::string(argv[i]) == "--tolerance") tolerance = std::atof(argv[i + 1]);
     if (std::string(argv[i]) == "--only") only = argv[i + 1];
+    if (std::string(argv[i]) == "--least") least = std::atoi(argv[i + 1]);
+    if (std::string(argv[i]) == "--most") most = std::atoi(argv[i + 1]);
   }
   fmt::print("{:<12} {:>6} {:>7} {:>9} {:>6} {:>6} {:>9} {:>10} {:>8} plan\n", "model", "nodes", "devices", "search s", "asked", "looked at",
              "labels", "step s", "gap");
@@ -99,5 +103,6 @@ int main(int argc, char** argv) {
   if (only.empty() || only == "layers")
     for (const int layers : {12, 24, 48, 96}) search("gpt2", gpt2(layers, 1536), 64, 512, gib, tolerance);
   if (only.empty() || only == "devices")
-    for (const int devices : {64, 256, 1024}) search("gpt2-175b", gpt2(96, 12288), devices, 1024, gib, tolerance);
+    for (const int devices : {64, 256, 1024})
+      if (devices >= least && devices <= most) search("gpt2-175b", gpt2(96, 12288), devices, 1024, gib, tolerance);
 }

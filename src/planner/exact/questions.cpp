@@ -14,7 +14,7 @@ namespace trireme {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int kEverySize = 8;        // devices up to which a stage may have any number of them
+constexpr int kEverySize = 8;        // devices up to which a stage or a pipeline may have any number of them
 constexpr int kUnequalStages = 16;   // devices up to which stages may have different numbers of them
 constexpr int kMicroBatchesPerDevice = 8;
 
@@ -36,6 +36,23 @@ void check_space(const PlanRequest& request) {
   for (const int size : space.stage_sizes)
     if (size < 1 || size > request.cluster.size())
       fail_user({"planner", fmt::format("stages of {} devices", size), fmt::format("the cluster has {}", request.cluster.size()), ""});
+}
+
+/// Numbers of devices that a stage may have, or a pipeline of stages with equally many.
+std::vector<int> usual_counts(const Cluster& cluster) {
+  std::set<int> counts;
+  const int devices = cluster.size();
+  if (devices <= kEverySize) {
+    for (int count = 1; count <= devices; ++count) counts.insert(count);
+    return {counts.begin(), counts.end()};
+  }
+  int node = 0;  // devices of the first one
+  while (node < devices && cluster.devices[size_t(node)].node == cluster.devices[0].node) ++node;
+  for (int count = 1; count <= devices; count *= 2) counts.insert(count);
+  for (int count = 1; count <= devices; ++count)
+    if (devices % count == 0) counts.insert(count);
+  for (int count = node; count <= devices; count *= 2) counts.insert(count);
+  return {counts.begin(), counts.end()};
 }
 
 class Questions {
@@ -88,14 +105,15 @@ class Questions {
 
   /// All pipelines of stages with equally many devices.
   void add_shapes(PipelineQuestion question, int chunks) {
-    const int devices = request_.cluster.size(), m = question.settings.micro_batches;
     for (const int size : sizes_)
-      for (int p = 2; p * size <= devices && p * chunks <= places_.outline().units(); ++p) {
-        if (question.schedule == "interleaved" && m % p != 0) continue;
+      for (const int devices : usual_counts(request_.cluster)) {
+        const int p = devices / size;
+        if (devices % size != 0 || p < 2 || p * chunks > places_.outline().units()) continue;
+        if (question.schedule == "interleaved" && question.settings.micro_batches % p != 0) continue;
         question.chunks = chunks;
         question.positions = p;
         question.sizes = {size};
-        question.devices = p * size;
+        question.devices = devices;
         add(question);
       }
   }
@@ -168,20 +186,9 @@ class Questions {
 }  // namespace
 
 std::vector<int> stage_sizes_of(const PlanRequest& request) {
-  std::set<int> sizes(request.space.stage_sizes.begin(), request.space.stage_sizes.end());
+  const std::set<int> sizes(request.space.stage_sizes.begin(), request.space.stage_sizes.end());
   if (!sizes.empty()) return {sizes.begin(), sizes.end()};
-  const int devices = request.cluster.size();
-  if (devices <= kEverySize) {
-    for (int size = 1; size <= devices; ++size) sizes.insert(size);
-    return {sizes.begin(), sizes.end()};
-  }
-  int node = 0;  // devices of the first one
-  while (node < devices && request.cluster.devices[size_t(node)].node == request.cluster.devices[0].node) ++node;
-  for (int size = 1; size <= devices; size *= 2) sizes.insert(size);
-  for (int size = 1; size <= devices; ++size)
-    if (devices % size == 0) sizes.insert(size);
-  for (int size = node; size <= devices; size *= 2) sizes.insert(size);
-  return {sizes.begin(), sizes.end()};
+  return usual_counts(request.cluster);
 }
 
 std::vector<int> micro_batches_of(const PlanRequest& request) {

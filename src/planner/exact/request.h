@@ -39,7 +39,8 @@ struct PlanSpace {
   bool may_recompute = true;  ///< plans that recompute every block (recompute_labels of plan/named.h)
   /// Devices of a stage. Empty: all numbers up to 8 devices; else powers of two, divisors of the cluster and whole nodes.
   std::vector<int> stage_sizes = {};
-  /// Whether all stages have equally many devices. Default: on clusters of more than 16.
+  /// Whether all stages have equally many devices; a pipeline of such stages has in all any number up to 8, else one of the numbers that
+  /// are usual for stages. Default: on clusters of more than 16.
   std::optional<bool> equal_stages = {};
   int most_tensor = 0;        ///< greatest tensor degree; 0: any on up to 64 devices, else a node's devices
   Cuts cuts = Cuts::automatic;

@@ -14,6 +14,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
+const SegmentSearch::Least SegmentSearch::kNone{kInfinity, kInfinity, kInfinity, kInfinity, kInfinity};
+
 SegmentSearch::SegmentSearch(Trellis& trellis, const StepRule& rule, bool folded)
     : trellis_(trellis), rule_(rule), folded_(folded), sweeps_(size_t(trellis.outline().segments())), least_(sweeps_.size()) {}
 
@@ -25,27 +27,42 @@ void SegmentSearch::Least::take(const Least& other) {
   stored = std::min(stored, other.stored);
 }
 
-SegmentSearch::Least SegmentSearch::extended(const Least& least, const StageTerms& terms) const {
+SegmentSearch::Least SegmentSearch::Least::plus(const Least& other) const {
+  return {fill + other.fill, main + other.main, late + other.late, state + other.state, stored + other.stored};
+}
+
+SegmentSearch::Least SegmentSearch::least_of_terms(const StageTerms& terms) const {
   const double fill = rule_.fill(terms), main = rule_.main(terms) + (folded_ ? fill : 0);
-  return {least.fill + (folded_ ? 0 : fill), least.main + main, least.late + main + rule_.once * (terms.reduce - terms.hide),
-          least.state + rule_.once * terms.state(), least.stored + (trellis_.costs().settings().recompute ? terms.enters : terms.kept)};
+  return {folded_ ? 0 : fill, main, main + rule_.once * (terms.reduce - terms.hide), rule_.once * terms.state(),
+          trellis_.costs().settings().recompute ? terms.enters : terms.kept};
+}
+
+int SegmentSearch::list_number(const std::vector<int>& states) {
+  const auto [it, fresh] = list_numbers_.emplace(states, int(lists_.size()));
+  if (fresh) lists_.push_back(states);
+  return it->second;
+}
+
+const SegmentSearch::Flow& SegmentSearch::flow(int step, int list) {
+  const auto [it, fresh] = flows_.try_emplace({step, list});
+  Flow& flow = it->second;
+  if (!fresh) return flow;
+  std::vector<int> after;
+  std::map<int, int> places;
+  for (int from = 0; from < int(lists_[size_t(list)].size()); ++from)
+    for (const Trellis::Transition& transition : trellis_.transitions(step, lists_[size_t(list)][size_t(from)])) {
+      const auto [place, is_new] = places.emplace(transition.to, int(after.size()));
+      if (is_new) after.push_back(transition.to);
+      flow.edges.push_back({from, place->second, least_of_terms(transition.terms)});
+    }
+  flow.list = list_number(after);
+  return flow;
 }
 
 SegmentSearch::Sweep SegmentSearch::advance(const Sweep& sweep, int step) {
-  Sweep next;
-  std::vector<int> index;  // by state; -1: not in `next` yet
-  for (const auto& [state, least] : sweep)
-    for (const Trellis::Transition& transition : trellis_.transitions(step, state)) {
-      if (size_t(transition.to) >= index.size()) index.resize(trellis_.states(), -1);
-      int& at = index[size_t(transition.to)];
-      const Least here = extended(least, transition.terms);
-      if (at >= 0) {
-        next[size_t(at)].second.take(here);
-      } else {
-        at = int(next.size());
-        next.emplace_back(transition.to, here);
-      }
-    }
+  const Flow& flow = this->flow(step, sweep.list);
+  Sweep next{flow.list, std::vector<Least>(lists_[size_t(flow.list)].size(), kNone)};
+  for (const Flow::Edge& edge : flow.edges) next.least[size_t(edge.to)].take(sweep.least[size_t(edge.from)].plus(edge.adds));
   return next;
 }
 
@@ -56,7 +73,7 @@ const SegmentSearch::Sweep& SegmentSearch::sweep_of(int number) {
   const Outline::Segment& segment = outline.segment(number);
   Sweep sweep;
   if (segment.before >= 0) sweep = sweep_of(segment.before);
-  else sweep = {{trellis_.start_state(outline.live_before(outline.cut(segment.begin)).size()), Least{}}};
+  else sweep = {list_number({trellis_.start_state(outline.live_before(outline.cut(segment.begin)).size())}), {Least{}}};
   for (const int step : segment.steps) sweep = advance(sweep, step);
   result = std::move(sweep);
   return *result;
@@ -67,8 +84,10 @@ const SegmentSearch::Least& SegmentSearch::least_of(int number) {
   if (result) return *result;
   const Outline& outline = trellis_.outline();
   const std::vector<NodeId>& live = outline.live_before(outline.cut(outline.segment(number).end));
-  Least least{kInfinity, kInfinity, kInfinity, kInfinity, kInfinity};
-  for (const auto& [state, to_here] : sweep_of(number)) least.take(extended(to_here, trellis_.leave(state, live)));
+  Least least = kNone;
+  const Sweep& sweep = sweep_of(number);
+  for (size_t i = 0; i < sweep.least.size(); ++i)
+    least.take(sweep.least[i].plus(least_of_terms(trellis_.leave(lists_[size_t(sweep.list)][i], live))));
   result = least;
   return *result;
 }

@@ -56,10 +56,26 @@ class SegmentSearch {
     double fill, main, late;  ///< late: main plus reductions less what hides them
     double state, stored;     ///< bytes; stored: per micro-batch
     void take(const Least& other);
+    Least plus(const Least& other) const;
   };
-  using Sweep = std::vector<std::pair<int, Least>>;  // by state
+  static const Least kNone;
+  struct Sweep {
+    int list = 0;              ///< of states
+    std::vector<Least> least;  ///< by place in it
+  };
+  /// All transitions of a layer from a list of states, to be gone through again and again.
+  struct Flow {
+    struct Edge {
+      int from = 0, to = 0;  ///< places in the lists
+      Least adds;
+    };
+    int list = 0;  ///< of the states after
+    std::vector<Edge> edges;
+  };
 
-  Least extended(const Least& least, const StageTerms& terms) const;
+  Least least_of_terms(const StageTerms& terms) const;
+  int list_number(const std::vector<int>& states);
+  const Flow& flow(int step, int list);
   Sweep advance(const Sweep& sweep, int step);
   const Sweep& sweep_of(int segment);
   const Least& least_of(int segment);
@@ -72,6 +88,9 @@ class SegmentSearch {
   const bool folded_;
   bool complete_ = true;
   size_t labels_ = 0;
+  std::vector<std::vector<int>> lists_;         // of states
+  std::map<std::vector<int>, int> list_numbers_;
+  std::map<std::pair<int, int>, Flow> flows_;   // by step and list
   std::vector<std::optional<Sweep>> sweeps_;    // by segment
   std::vector<std::optional<Least>> least_;     // likewise
   std::map<double, std::vector<Known>> known_;  // by micro-batches and segment
