@@ -1,0 +1,196 @@
+// Epochs to the target measured with accumulated batches, and projections to many devices.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "../base/expect_error.h"
+#include "memory_data.h"
+#include "train/measure_epochs.h"
+#include "train/projection.h"
+#include "train/trainer.h"
+
+namespace trireme::testing {
+namespace {
+
+class MeasuredEpochs : public ::testing::Test {
+ protected:
+  MeasuredEpochs() {
+    data.train = std::make_shared<MemoryDataset>(240, 1);
+    data.test = std::make_shared<MemoryDataset>(90, 2);
+    experiment.file = "tiny.toml";
+    experiment.batch = 20;
+    experiment.length = {30, Length::Unit::epochs};
+    experiment.target = 0.7;
+    experiment.precision = Precision::fp64;
+    experiment.model_name = "mlp";
+    experiment.model_options = {{"hidden", 32}};
+    experiment.optimizer.learning_rate = 0.02;
+    experiment.optimizer.momentum = 0.9;
+  }
+
+  std::optional<EpochsMeasurement> measure(int64_t batch, const EpochsRequest& request = {}) {
+    const Model model = build_model(experiment, data);
+    return measure_epochs(experiment, model, data, batch, request, observer, interrupted);
+  }
+
+  TaskData data;
+  Experiment experiment;
+  TrainObserver observer;
+  std::atomic<bool> interrupted{false};
+};
+
+TEST_F(MeasuredEpochs, AreThoseOfTheWholeBatch) {
+  for (int64_t batch : {20, 60, 120}) {
+    const auto measured = measure(batch);
+    ASSERT_TRUE(measured && measured->point.epochs) << batch;
+    EXPECT_EQ(measured->micro_batches, batch / 20);
+    EXPECT_DOUBLE_EQ(measured->learning_rate, 0.02 * double(batch) / 20);
+    // one worker that computes the batch at once, to the end of its length
+    Experiment whole = with_batch(experiment, batch, RateRule::linear);
+    const Model model = build_model(whole, data);
+    const RunResult row = train(whole, model, data, make_plan("single", whole, model, 1), observer, interrupted);
+    ASSERT_TRUE(row.to_target) << batch;
+    EXPECT_EQ(measured->steps, row.to_target->steps);
+    EXPECT_DOUBLE_EQ(*measured->point.epochs, row.to_target->epochs);
+    EXPECT_DOUBLE_EQ(double(measured->steps * batch) / 240, *measured->point.epochs);
+  }
+}
+
+TEST_F(MeasuredEpochs, SayWhatDidNotGetThere) {
+  experiment.length = {1, Length::Unit::epochs};
+  experiment.target = 0.9999;
+  const auto short_run = measure(40);
+  ASSERT_TRUE(short_run);
+  EXPECT_FALSE(short_run->point.epochs);
+  EXPECT_EQ(short_run->trained, 1);
+  EXPECT_EQ(short_run->steps, 6);
+  experiment.optimizer.learning_rate = 1e200;
+  const auto diverged = measure(40);
+  ASSERT_TRUE(diverged);
+  EXPECT_FALSE(diverged->point.epochs);
+  EXPECT_EQ(diverged->remark.substr(0, 8), "diverged");
+  expect_error(Blame::user, {"--batches", "480", "240"}, [&] { measure(480); });
+  experiment.target.reset();
+  expect_error(Blame::user, {"tiny.toml", "target"}, [&] { measure(20); });
+  experiment.target = 0.99;
+  interrupted = true;
+  experiment.length = {1000, Length::Unit::epochs};
+  experiment.optimizer.learning_rate = 1e-9;
+  EXPECT_FALSE(measure(20));
+}
+
+TEST_F(MeasuredEpochs, RatesAndMicroBatchesFollowTheBatch) {
+  experiment.optimizer.learning_rate = 0.05;
+  experiment.schedule.minimum = 0.001;
+  EXPECT_DOUBLE_EQ(with_batch(experiment, 80, RateRule::linear).optimizer.learning_rate, 0.2);
+  EXPECT_DOUBLE_EQ(with_batch(experiment, 80, RateRule::linear).schedule.minimum, 0.004);
+  EXPECT_DOUBLE_EQ(with_batch(experiment, 80, RateRule::square_root).optimizer.learning_rate, 0.1);
+  EXPECT_DOUBLE_EQ(with_batch(experiment, 80, RateRule::fixed).optimizer.learning_rate, 0.05);
+  experiment.schedule.reference_batch = 10;
+  const Experiment scaled = with_batch(experiment, 80, RateRule::linear);
+  EXPECT_DOUBLE_EQ(learning_rate_at(scaled, 0, 10, 10), 0.05 * 8);
+  EXPECT_EQ(scaled.batch, 80);
+  EXPECT_EQ(micro_batches_for(experiment, 20, {}), 1);
+  EXPECT_EQ(micro_batches_for(experiment, 21, {}), 2);
+  EXPECT_EQ(micro_batches_for(experiment, 64, {.micro_batch = 16}), 4);
+  EXPECT_EQ(micro_batches_for(experiment, 64, {.devices = 2, .micro_batch = 16}), 2);
+  expect_error(Blame::user, {"--batches", "2"}, [&] { micro_batches_for(experiment, 2, {.devices = 4}); });
+}
+
+/// Steps in closed form: every sample of a worker takes a second, a worker of M devices is su(M) times as fast, n workers wait for each
+/// other's gradients.
+struct World {
+  std::map<int, double> tensor = {}, pipeline = {};  ///< su by M; none: no such plan
+  double waiting = 0.1;
+
+  double efficiency(int workers) const { return 1 / (1 + waiting * std::log2(double(workers))); }
+  std::optional<double> operator()(const std::string& strategy, int devices, int64_t batch) const {
+    int data = devices, degree = 1;
+    char kind[16] = {};
+    if (std::sscanf(strategy.c_str(), "data=%d,%15[a-z]=%d", &data, kind, &degree) < 1) return std::nullopt;
+    EXPECT_EQ(data * degree, devices) << strategy;
+    double su = 1;
+    if (degree > 1) {
+      const auto& table = std::string(kind) == "tensor" ? tensor : pipeline;
+      if (!table.contains(degree)) return std::nullopt;
+      su = table.at(degree);
+    }
+    return double(batch) / data / su / efficiency(data);
+  }
+};
+
+TEST(Projection, AgreesWithTheRule) {
+  const auto epochs = EpochsToTarget::table({{64, 4.0}, {2048, 4.0}, {4096, 7.0}, {8192, 16.0}, {16384, 23.0}}, "assumed");
+  for (double su : {1.05, 1.2, 1.32, 1.6, 1.9}) {
+    SCOPED_TRACE(su);
+    const World world{.tensor = {{2, su}}, .pipeline = {{2, su * 0.9}}};
+    const ProjectionRequest request{.devices = doubling_devices(1, 256), .batch = 64, .epoch_samples = 1'000'000};
+    const auto rows = project(request, epochs, world);
+    ASSERT_EQ(rows.size(), 9u);
+    EXPECT_FALSE(rows[0].hybrid);
+    int first = 0;
+    for (size_t i = 1; i < rows.size(); ++i) {
+      const int n = rows[i].devices, half = n / 2;
+      ASSERT_TRUE(rows[i].data && rows[i].hybrid);
+      EXPECT_EQ(rows[i].hybrid->strategy, "data=" + std::to_string(half) + ",tensor=2");
+      EXPECT_EQ(rows[i].hybrid->batch, 64 * half);
+      const HybridChoice choice{2, world.efficiency(n) / world.efficiency(half), *epochs.at(64 * half).value / *epochs.at(64 * n).value};
+      EXPECT_NEAR(*rows[i].data->seconds() / *rows[i].hybrid->seconds(), hybrid_gain(su, choice), 1e-9) << n;
+      EXPECT_EQ(*rows[i].hybrid->seconds() < *rows[i].data->seconds(), hybrid_wins(su, choice)) << n;
+      if (first == 0 && hybrid_wins(su, choice)) first = n;
+    }
+    const ProjectedRow* crossover = crossover_of(rows);
+    EXPECT_EQ(crossover ? crossover->devices : 0, first);
+  }
+}
+
+TEST(Projection, WhatDoesNotGetThereLoses) {
+  const auto epochs = EpochsToTarget::table({{128, 1.0}, {4096, 1.0}, {8192, std::nullopt}}, "assumed");
+  const World world{.tensor = {{2, 1.22}}, .pipeline = {}, .waiting = 0};
+  const ProjectionRequest request{.devices = doubling_devices(1, 64), .batch = 128, .epoch_samples = 128 * 64};
+  const auto rows = project(request, epochs, world);
+  EXPECT_EQ(crossover_of(rows)->devices, 64);
+  EXPECT_FALSE(rows.back().data->seconds());
+  EXPECT_EQ(quickest_data(rows)->devices, 32);
+  EXPECT_EQ(quickest_hybrid(rows)->devices, 64);
+  // the gain over the largest data parallelism that gets there is the step's alone
+  EXPECT_NEAR(*quickest_data(rows)->seconds() / *quickest_hybrid(rows)->seconds(), 1.22, 1e-9);
+}
+
+TEST(Projection, OfAFixedGlobalBatch) {
+  const World world{.tensor = {{2, 1.5}, {4, 2.0}}, .pipeline = {{2, 1.7}}};
+  const auto epochs = EpochsToTarget::of({.noise_scale = 100, .least_epochs = 3});
+  const auto rows = project({.devices = {8, 32}, .batch = 16, .per_worker = false, .epoch_samples = 1600}, epochs, world);
+  EXPECT_EQ(rows[0].data->batch, 16);
+  EXPECT_EQ(rows[0].hybrid->batch, 16);
+  EXPECT_DOUBLE_EQ(*rows[0].data->epochs.value, 3 * 1.16);
+  EXPECT_DOUBLE_EQ(*rows[0].data->seconds(), 2 / world.efficiency(8) * 100 * 3 * 1.16);
+  EXPECT_EQ(rows[0].hybrid->strategy, "data=4,pipeline=2,schedule=1f1b");
+  EXPECT_FALSE(rows[1].data) << "16 samples are not enough for 32 workers";
+  EXPECT_EQ(rows[1].hybrid->model_degree, 2);
+}
+
+/// "branches" is known for one worker only.
+TEST(Projection, MultipliesWhatIsForOneWorker) {
+  const World world{.tensor = {}, .pipeline = {}};
+  const auto step = [&](const std::string& strategy, int devices, int64_t batch) {
+    return strategy == "branches" ? std::optional(double(batch) / (devices == 2 ? 1.3 : 1.1)) : world(strategy, devices, batch);
+  };
+  const auto rows = project({.devices = {2, 16}, .batch = 4, .epoch_samples = 400}, EpochsToTarget::of({.noise_scale = 50}), step);
+  EXPECT_EQ(rows[0].hybrid->strategy, "branches");
+  EXPECT_FALSE(rows[0].hybrid->by_product);
+  EXPECT_NEAR(rows[0].hybrid->step_seconds, 4 / 1.3, 1e-12);
+  EXPECT_EQ(rows[1].hybrid->strategy, "branches 2 x data 8");
+  EXPECT_TRUE(rows[1].hybrid->by_product);
+  EXPECT_NEAR(rows[1].hybrid->step_seconds, 4 / 1.3 / world.efficiency(8), 1e-12);
+}
+
+TEST(Projection, DoublesDevices) {
+  EXPECT_EQ(doubling_devices(1, 8), (std::vector<int>{1, 2, 4, 8}));
+  EXPECT_EQ(doubling_devices(3, 10), (std::vector<int>{3, 6, 10}));
+  EXPECT_EQ(doubling_devices(4, 4), (std::vector<int>{4}));
+}
+
+}  // namespace
+}  // namespace trireme::testing
