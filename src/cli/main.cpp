@@ -12,6 +12,8 @@
 #include "cli/commands.h"
 #include "cli/data_command.h"
 #include "cli/doctor.h"
+#include "cli/measure_epochs_command.h"
+#include "cli/plan_accuracy.h"
 #include "cli/profile_command.h"
 #include "plan/strategy.h"
 
@@ -76,6 +78,24 @@ void add_profile(CLI::App& app, trireme::ProfileOptions& o) {
   verb->add_option("--budget", o.budget, "stop when the next measurement would go beyond this")->capture_default_str();
 }
 
+void add_measure_epochs(CLI::App& app, trireme::MeasureEpochsOptions& o) {
+  auto* verb = app.add_subcommand("measure-epochs", "train to the target with several global batches, larger ones added up from micro-batches");
+  o.experiment.add_common(*verb);
+  verb->add_option("--batches", o.batches, "global batches: 32,64,128; those that the file has already are not trained again")
+      ->required()
+      ->delimiter(',')
+      ->check(trireme::whole_number(1));
+  verb->add_option("--rate", o.rate, "how the learning rate follows the batch: linear, sqrt or fixed")
+      ->check(CLI::IsMember({"linear", "sqrt", "fixed"}))
+      ->capture_default_str();
+  verb->add_option("--devices", o.experiment.devices, "number of workers (default: 1)")
+      ->expected(1)
+      ->check(trireme::whole_number(1, trireme::kMaxDevices));
+  verb->add_option("--micro-batch", o.micro_batch, "most samples that a worker computes at once (default: its share of the experiment's batch)")
+      ->check(trireme::whole_number(1));
+  verb->add_option("--out", o.out, "file to write, or to go on with (default: the experiment's name with .epochs.json)");
+}
+
 void add_export(CLI::App& app, trireme::ExportOptions& o) {
   auto* verb = app.add_subcommand("export", "write a model with its weights for other programs");
   o.experiment.add_common(*verb);
@@ -94,18 +114,23 @@ struct PlanVerbs {
   trireme::PlanShowOptions words;
   trireme::PlanGraphOptions graph;
   trireme::PlanBestOptions best;
+  trireme::PlanAccuracyOptions accuracy;
+  std::string devices;  // as written
   bool of_graph = false;
   CLI::App* show = nullptr;
 
   explicit PlanVerbs(CLI::App& app) {
     auto* plan = app.add_subcommand("plan", "print a plan as JSON, to be edited and given back with --plan FILE");
     json.experiment.add_common(*plan);
-    json.experiment.add_devices(*plan, false, trireme::kMaxPlanDevices);
+    plan->add_option("--devices", devices, "number of workers (default: the plan's, or the first of the experiment's); for accuracy several: "
+                                           "2,4,8, or 1..256 for 1, 2, 4, ..., 256");
     plan->add_option("--plan", json.plan, plan_help())->capture_default_str();
-    plan->add_option("--objective", best.objective, "find the best plan: the least time of a step, memory of the fullest device, or cost")
-        ->check(CLI::IsMember({"time", "memory", "cost"}));
+    plan->add_option("--objective", best.objective, "find the best plan: the least time of a step, memory of the fullest device, or cost; accuracy: "
+                                                      "times to the target on more and more devices, by data parallelism and by the best hybrid")
+        ->check(CLI::IsMember({"time", "memory", "cost", "accuracy"}));
     plan->add_flag("--explain", best.explain, "with --objective: what decided, and the runners-up (to the standard error)");
     best.prediction.add(*plan);
+    add_accuracy(*plan);
     show = plan->add_subcommand("show", "print a plan in words, with --program its schedule as a picture, or the layers of a model");
     show->add_option("plan", words.plan, plan_help() + "; or a model, \"own.pt\" or \"resnet18\": what its layers cost, and by what they can be split")
         ->required();
@@ -118,8 +143,11 @@ struct PlanVerbs {
       of_graph = plan->count("--graph") > 0;
       if (show->parsed() && of_graph) throw CLI::ValidationError("--graph", "plans a file and shows the result itself: leave out show");
       if (show->parsed()) return;
+      const bool of_accuracy = best.objective == "accuracy";
       for (const char* flag : kGraphFlags)
         if (!of_graph && plan->count(flag) > 0) throw CLI::ValidationError(flag, "is for graph files: name one with --graph");
+      if (!of_graph && !of_accuracy && plan->count("--json") > 0)
+        throw CLI::ValidationError("--json", "goes with --graph or --objective accuracy; a plan is JSON already");
       for (const char* flag : {"experiment", "--set", "--data-dir", "--seed", "--plan"})
         if (of_graph && plan->count(flag) > 0) throw CLI::ValidationError(flag, "goes with an experiment, not with --graph");
       if (!of_graph && json.experiment.experiment.empty()) throw CLI::RequiredError("experiment");
@@ -127,8 +155,11 @@ struct PlanVerbs {
         if (best.objective.empty() && plan->count(flag) > 0) throw CLI::ValidationError(flag, "is for finding a plan: say what for with --objective");
       if (!best.objective.empty() && (of_graph || plan->count("--plan") > 0))
         throw CLI::ValidationError("--objective", "finds a plan for an experiment: leave out --plan and --graph");
-      graph.devices = json.experiment.devices;
-      best.experiment = json.experiment;
+      for (const char* flag : kAccuracyFlags)
+        if (!of_accuracy && plan->count(flag) > 0) throw CLI::ValidationError(flag, "goes with --objective accuracy");
+      if (of_accuracy && plan->count("--explain") > 0) throw CLI::ValidationError("--explain", "is for time, memory and cost");
+      if (of_accuracy && accuracy.epochs.empty()) throw CLI::RequiredError("--epochs");
+      take_devices(of_accuracy);
     });
     show->add_option("--model", words.model, "a named model with its usual options, or a TorchScript file, where there is no experiment");
     show->add_option("--sample", words.sample, "shape of a sample without the batch, where there is no experiment: 3,224,224")
@@ -141,7 +172,28 @@ struct PlanVerbs {
     show->add_option("--columns", words.columns, "width of the picture (default: the terminal's)")->check(trireme::whole_number(20, 10'000));
   }
 
-  static constexpr const char* kGraphFlags[] = {"--cost", "--bandwidth", "--straight", "--memory", "--limit", "--json"};
+  void take_devices(bool several) {
+    if (!devices.empty()) json.experiment.devices = trireme::parse_device_numbers(devices);
+    if (!several && json.experiment.devices.size() > 1)
+      throw CLI::ValidationError("--devices", devices + ": must be one whole number, except with --objective accuracy");
+    graph.devices = json.experiment.devices;
+    best.experiment = accuracy.experiment = json.experiment;
+    accuracy.prediction = best.prediction;
+    accuracy.json = graph.json;
+  }
+
+  static constexpr const char* kAccuracyFlags[] = {"--epochs", "--batch-per-worker", "--epoch-samples"};
+  void add_accuracy(CLI::App& plan) {
+    plan.add_option("--epochs", accuracy.epochs,
+                    "with --objective accuracy: epochs to the target by batch: a file of measure-epochs, noise=2000[,least=12], or assumed ones, "
+                    "256:4,2048:4.5,8192:16");
+    plan.add_option("--batch-per-worker", accuracy.per_worker, "with --objective accuracy: samples of every data-parallel worker (default: batch)")
+        ->check(trireme::whole_number(1));
+    plan.add_option("--epoch-samples", accuracy.epoch_samples, "with --objective accuracy: samples of an epoch (default: the training set's)")
+        ->check(trireme::whole_number(1));
+  }
+
+  static constexpr const char* kGraphFlags[] = {"--cost", "--bandwidth", "--straight", "--memory", "--limit"};
   void add_graph(CLI::App& plan) {
     plan.add_option("--graph", graph.graph,
                     "plan this graph file in a published cost model (docs/planner.md): PipeDream's profile, or dnn-partitioning's JSON");
@@ -150,10 +202,11 @@ struct PlanVerbs {
     plan.add_flag("--straight", graph.straight, "with --graph: no replicas");
     plan.add_option("--memory", graph.memory, "with --graph: of each device, for example \"16 GiB\" (default: the file's, or no limit)");
     plan.add_option("--limit", graph.limit, "with --graph: end the search then and say how far it may be from the optimum: \"60 s\"");
-    plan.add_option("--json", graph.json, "with --graph: write the plan to this file, or to the standard output with -");
+    plan.add_option("--json", graph.json, "with --graph or --objective accuracy: write the result to this file, or to the standard output with -");
   }
   int run() {
     if (show->parsed()) return run_plan_show(words);
+    if (best.objective == "accuracy") return run_plan_accuracy(accuracy);
     if (!best.objective.empty()) return run_plan_best(best);
     return of_graph ? run_plan_graph(graph) : run_plan(json);
   }
@@ -223,6 +276,13 @@ int report_usage_error(const CLI::App& app, const CLI::ParseError& error) {
   return kUserError;
 }
 
+int end_training(int code) {
+  if (!trireme::interrupted_by_user()) return code;
+  // workers may still be in the middle of a layer: everything is written, nothing of theirs is waited for
+  std::cout.flush();
+  std::_Exit(code);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -235,11 +295,13 @@ int main(int argc, char** argv) {
   trireme::VerifyOptions verify;
   trireme::ExportOptions exported;
   trireme::ProfileOptions profile;
+  trireme::MeasureEpochsOptions epochs;
   add_compare(app, compare);
   add_train(app, train);
   add_simulate(app, simulate);
   add_verify(app, verify);
   add_profile(app, profile);
+  add_measure_epochs(app, epochs);
   add_export(app, exported);
   PlanVerbs plan(app);
   std::filesystem::path run_folder;
@@ -260,13 +322,8 @@ int main(int argc, char** argv) {
   try {
     trireme::set_up_logging();
     if (app.got_subcommand("compare")) return run_compare(compare);
-    if (app.got_subcommand("train")) {
-      const int code = run_train(train);
-      if (!trireme::interrupted_by_user()) return code;
-      // workers may still be in the middle of a layer: everything is written, nothing of theirs is waited for
-      std::cout.flush();
-      std::_Exit(code);
-    }
+    if (app.got_subcommand("train")) return end_training(run_train(train));
+    if (app.got_subcommand("measure-epochs")) return end_training(run_measure_epochs(epochs));
     if (app.got_subcommand("simulate")) return run_simulate(simulate);
     if (app.got_subcommand("verify")) return run_verify(verify);
     if (app.got_subcommand("profile")) return run_profile(profile);

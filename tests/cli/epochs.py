@@ -1,0 +1,113 @@
+"""End-to-end time: `measure-epochs`, `plan --objective accuracy`, and the noise scale of a training."""
+from predictions import CLUSTER
+from support import CliTest
+
+QUICK = ["--set", "target=0.9", "--set", "evaluate_every=0.5 epochs", "--set", "optimizer.schedule=constant"]
+
+
+class Epochs(CliTest):
+    def test_measures_and_goes_on(self):
+        arguments = ["measure-epochs", "e.toml", *QUICK, "--set", "length=8 epochs", "--out", "m.json", "--micro-batch", "32"]
+        out, _ = self.trireme(*arguments, "--batches", "16,64")
+        self.assertIn("reached", out)
+        first = self.json("m.json")
+        self.assertEqual([m["batch"] for m in first["batches"]], [16, 64])
+        self.assertEqual([m["micro_batches"] for m in first["batches"]], [1, 2])
+        for m in first["batches"]:
+            self.assertTrue(m["reached"], m)
+            self.assertAlmostEqual(m["epochs"], m["steps"] * m["batch"] / 256)
+            self.assertAlmostEqual(m["epochs"] % 0.5, 0)  # as often the test set is looked at
+            self.assertAlmostEqual(m["learning_rate"], 0.05 * m["batch"] / 32)
+        self.assertEqual(first["settings"]["rate_rule"], "linear")
+        self.trireme(*arguments, "--batches", "16,64,128")
+        second = self.json("m.json")
+        self.assertEqual(second["batches"][:2], first["batches"])  # times too: nothing was trained again
+        self.assertEqual(second["batches"][2]["micro_batches"], 4)
+        self.refused(*arguments, "--batches", "16", "--rate", "sqrt", says=["m.json", "another way", "rate_rule", "--out"])
+        self.refused(*arguments, "--batches", "512", says=["--batches", "512", "256 training samples"])
+
+    def test_what_is_not_reached_is_said(self):
+        out, _ = self.trireme("measure-epochs", "e.toml", "--set", "target=0.999", "--set", "length=2 steps", "--batches", "32", "--rate", "fixed")
+        self.assertIn("not reached", out)
+        point = self.json("small.epochs.json")["batches"][0]
+        self.assertFalse(point["reached"])
+        self.assertEqual((point["steps"], point["epochs"], point["learning_rate"]), (2, 0.25, 0.05))
+
+    def test_trains_without_a_target_no_epochs(self):
+        with open(self.path("e.toml"), encoding="utf-8") as f:
+            self.write("none.toml", f.read().replace("target = 0.2\n", ""))
+        self.refused("measure-epochs", "none.toml", "--batches", "32", says=["none.toml", "no target"])
+
+    def test_the_noise_scale_of_a_run(self):
+        self.trireme("train", "e.toml", "--plan", "data", "--set", "noise_scale=true", "--out", "o")
+        self.assertGreater(self.json("o/run.json")["rows"][0]["noise_scale"], 0)
+        out, _ = self.trireme("train", "e.toml", "--plan", "tensor", "--set", "noise_scale=true", "--out", "p")
+        self.assertIn("the gradient noise scale is not estimated: the plan divides layers", out)
+        self.assertIsNone(self.json("p/run.json")["rows"][0]["noise_scale"])
+        out, _ = self.trireme("train", "e.toml", "--plan", "single,micro_batches=4", "--set", "noise_scale=true", "--out", "q")
+        self.assertIn("noise scale", out)
+
+
+class Projection(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("c.toml", CLUSTER.replace("MEMORY", "8 GiB"))
+
+    def simulated(self, strategy, batch):
+        self.trireme("simulate", "e.toml", "--cluster", "c.toml", "--strategies", strategy, "--set", f"batch={batch}", "--json", "s.json")
+        return self.json("s.json")["rows"][0]["step_seconds"]["median"]
+
+    def test_times_to_the_target(self):
+        out, _ = self.trireme("plan", "e.toml", "--objective", "accuracy", "--devices", "1..4", "--cluster", "c.toml", "--json", "a.json",
+                              "--epochs", "32:4,64:5,128:20", "--epoch-samples", "12800")
+        for word in ("assumed", "approximation", "made up, 2026-01", "32 samples for every data-parallel worker", "32 samples in every global batch"):
+            self.assertIn(word, out)
+        per_worker, whole = self.json("a.json")["projections"]
+        self.assertEqual([row["devices"] for row in per_worker["rows"]], [1, 2, 4])
+        epochs = {32: 4, 64: 5, 128: 20}
+        for rows, batch_on in ((per_worker["rows"], lambda workers: 32 * workers), (whole["rows"], lambda workers: 32)):
+            for row in rows:
+                for kind, found in (("data", row["data"]), ("hybrid", row["hybrid"])):
+                    if found is None:
+                        self.assertEqual((kind, row["devices"]), ("hybrid", 1))
+                        continue
+                    workers = row["devices"] // found["model_degree"]
+                    self.assertEqual(found["batch"], batch_on(workers))
+                    self.assertEqual(found["epochs"], epochs[found["batch"]])
+                    self.assertAlmostEqual(found["seconds"] / (found["step_seconds"] * 12800 / found["batch"] * found["epochs"]), 1)
+                    nodes = (row["devices"] + 1) // 2
+                    self.assertAlmostEqual(found["price"] / (found["seconds"] * nodes * 0.001), 1)
+        # the steps are the simulator's, and the hybrid is the best of those that there are
+        four = per_worker["rows"][2]
+        self.assertAlmostEqual(four["data"]["step_seconds"] / self.simulated("data=4", 128), 1)
+        seconds = {}
+        for strategy, batch in (("data=2,tensor=2", 64), ("data=2,pipeline=2,schedule=1f1b", 64), ("data=1,tensor=4", 32),
+                                ("data=1,pipeline=4,schedule=1f1b", 32)):
+            try:
+                seconds[strategy] = self.simulated(strategy, batch) * 12800 / batch * epochs[batch]
+            except AssertionError:
+                continue  # not for this model
+        best = min(seconds, key=seconds.get)
+        self.assertEqual(four["hybrid"]["strategy"], best)
+        self.assertAlmostEqual(four["hybrid"]["seconds"] / seconds[best], 1)
+        wins = [row["devices"] for row in per_worker["rows"] if row["hybrid"] and row["hybrid"]["seconds"] < row["data"]["seconds"]]
+        self.assertEqual(per_worker["crossover"], wins[0] if wins else None)
+
+    def test_a_batch_that_does_not_get_there(self):
+        out, _ = self.trireme("plan", "e.toml", "--objective", "accuracy", "--devices", "2,4", "--cluster", "c.toml", "--json", "-",
+                              "--epochs", "64:4,128:-")
+        self.write("a.json", out)
+        rows = self.json("a.json")["projections"][0]["rows"]
+        self.assertIsNone(rows[1]["data"]["seconds"])
+        self.assertEqual(rows[1]["data"]["epochs_basis"], "not reached with batch 128")
+        self.assertGreater(rows[1]["hybrid"]["seconds"], 0)
+
+    def test_refuses(self):
+        accuracy = ["plan", "e.toml", "--objective", "accuracy", "--cluster", "c.toml"]
+        self.refused(*accuracy, says=["--epochs"])
+        self.refused(*accuracy, "--epochs", "sixty-four", says=["--epochs", "sixty-four", "noise=2000"])
+        self.refused(*accuracy, "--epochs", "noise=100", "--devices", "4..2", says=["--devices", "4..2"])
+        self.refused(*accuracy, "--epochs", "noise=100", "--devices", "1..8", says=["4"])
+        self.refused("plan", "e.toml", "--devices", "1..4", says=["--devices", "one whole number"])
+        self.refused("plan", "e.toml", "--epochs", "noise=3", says=["--epochs", "--objective accuracy"])
+        self.refused("plan", "e.toml", "--json", "x.json", says=["--json"])
