@@ -107,6 +107,10 @@ Demand ClusterLinks::giving(double bytes, std::span<const int> ranks, int rank, 
   return own;
 }
 
+std::vector<int> ClusterLinks::pools_of(int rank) const {
+  return {egress_of(rank), network_out(node_of(rank)), network_in(node_of(rank))};
+}
+
 Demand ClusterLinks::message(int from, int to, double bytes, int alike) const {
   if (from == to) return {};
   const int source = node_of(from), target = node_of(to);

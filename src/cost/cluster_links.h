@@ -20,6 +20,7 @@ class ClusterLinks final : public Links {
   Demand collective(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike) const override;
   Demand giving(double bytes, std::span<const int> ranks, int rank, int alike) const override;
   Demand message(int from, int to, double bytes, int alike) const override;
+  std::vector<int> pools_of(int rank) const override;
   bool receiver_moves() const override { return false; }
   int cores_of(int) const override { return -1; }
   bool overlaps() const override { return cluster_.overlaps; }

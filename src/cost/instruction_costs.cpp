@@ -59,6 +59,19 @@ InstructionCosts::InstructionCosts(const Program& program, const Model& model, c
     : program_(program), model_(model), cluster_(cluster), layers_(layers), links_(links), options_(options) {
   for (int k = 0; k < program.micro_batches; ++k)
     micro_batch_samples_.push_back(share_of(options.batch, program.micro_batches, k).size());
+  for (int rank : options.representatives)
+    for (int pool : links.pools_of(rank)) {
+      counted_.resize(links.pools().size(), false);
+      counted_[size_t(pool)] = true;
+    }
+}
+
+size_t InstructionCosts::KeyHash::operator()(const Key& key) const {
+  const auto& [rank, code, index, adjoint, samples] = key;
+  constexpr size_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio: neighbours come to lie far apart
+  size_t hash = 0;
+  for (size_t part : {size_t(rank), size_t(code) * 2 + size_t(adjoint), size_t(index), size_t(samples)}) hash = (hash ^ part) * kOdd;
+  return hash ^ (hash >> 32);
 }
 
 const InstructionCost& InstructionCosts::of(int rank, const Instruction& i) {
@@ -98,6 +111,30 @@ InstructionCost InstructionCosts::compute(int rank, const Instruction& i, int64_
     else cost.demand.fixed += options_.overhead;
   }
   return cost;
+}
+
+/// What a collective over many nodes asks of those that have no representative is what it asks of those that have one, and goes on at the
+/// same time: left out.
+Demand InstructionCosts::seen_by_representatives(Demand demand) const {
+  if (!counted_.empty()) std::erase_if(demand.shares, [&](const Share& share) { return !counted_[size_t(share.pool)]; });
+  return demand;
+}
+
+/// All workers of the layers whose parameters lie there: its holders and those of the other slices. Asked for where ranks stand for others.
+std::vector<int> InstructionCosts::users_of(const Bucket& bucket) const {
+  if (options_.representatives.empty()) return {};
+  std::vector<int> workers;
+  for (const Op& op : program_.ops) {
+    if (std::find(op.parameters.begin(), op.parameters.end(), bucket.shards.front().parameter) == op.parameters.end()) continue;
+    workers.insert(workers.end(), op.mesh.workers.begin(), op.mesh.workers.end());
+  }
+  std::sort(workers.begin(), workers.end());
+  workers.erase(std::unique(workers.begin(), workers.end()), workers.end());
+  return workers;
+}
+
+Demand InstructionCosts::collective(RedistributionKind kind, double bytes, const Bucket& bucket) const {
+  return seen_by_representatives(links_.collective(kind, bytes, bucket.holders, alike(bucket.holders, users_of(bucket))));
 }
 
 /// For how many groups like `group` among `workers`, itself included, a representative's stands that share a node's connection.
@@ -174,7 +211,7 @@ InstructionCost InstructionCosts::move_cost(int rank, const Instruction& i, int6
     const std::vector<int> ranks = line_of(ends, rank);
     const double part = ranks.empty() ? 0 : 1 - 1 / double(ranks.size());
     const double sent = bytes * part * (kind == RedistributionKind::all_reduce ? 2 : 1);
-    return {links_.redistribution(kind, bytes, ranks, alike(ranks, ends.from.mesh.workers)), sent};
+    return {seen_by_representatives(links_.redistribution(kind, bytes, ranks, alike(ranks, ends.from.mesh.workers))), sent};
   }
   const Mesh &from = ends.from.mesh, &to = ends.to.mesh;
   const bool sends = i.code == OpCode::send;
@@ -190,7 +227,7 @@ InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
   if (i.code == OpCode::clip_gradients) {
     std::vector<int> all(program_.list_of_rank.size());
     for (size_t r = 0; r < all.size(); ++r) all[r] = int(r);
-    return {links_.collective(RedistributionKind::all_reduce, kIndexBytes, all), kIndexBytes};
+    return {seen_by_representatives(links_.collective(RedistributionKind::all_reduce, kIndexBytes, all)), kIndexBytes};
   }
   const Bucket& bucket = program_.buckets[size_t(i.index)];
   const auto holders = double(bucket.holders.size());
@@ -212,23 +249,23 @@ InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
     case OpCode::reduce_gradients: {
       if (!program_.private_replicas) return {};
       const auto how = is_divided ? RedistributionKind::reduce_scatter : RedistributionKind::all_reduce;
-      return {links_.collective(how, gradient_bytes, bucket.holders), gradient_bytes * (holders - 1) / holders * (is_divided ? 1 : 2)};
+      return {collective(how, gradient_bytes, bucket), gradient_bytes * (holders - 1) / holders * (is_divided ? 1 : 2)};
     }
     case OpCode::prefetch_weights: {
       if (!early) return {};
       const int own[] = {rank};
-      return {links_.giving(weight_bytes, bucket.holders, rank, alike(own, bucket.holders)), weight_bytes * (holders - 1) / holders};
+      return {links_.giving(weight_bytes, bucket.holders, rank, alike(own, users_of(bucket))), weight_bytes * (holders - 1) / holders};
     }
     case OpCode::gather_weights:
       if (early) return {};
-      return {links_.collective(RedistributionKind::all_gather, weight_bytes, bucket.holders), weight_bytes * (holders - 1) / holders};
+      return {collective(RedistributionKind::all_gather, weight_bytes, bucket), weight_bytes * (holders - 1) / holders};
     case OpCode::optimizer_step: {
       const bool whole = program_.private_replicas && !is_divided;
       const int64_t elements = whole ? bucket.elements : bucket.slice_of(rank).size();
       const int contributors = program_.private_replicas ? 1 : int(bucket.contributors.size());
       InstructionCost cost{computing(rank, layers_.update_seconds(elements, contributors, kind), 1), 0};
       if (sharding == OptimizerSharding::zero1 || sharding == OptimizerSharding::zero2) {
-        const Demand gather = links_.collective(RedistributionKind::all_gather, weight_bytes, bucket.holders);
+        const Demand gather = collective(RedistributionKind::all_gather, weight_bytes, bucket);
         cost.demand.fixed += gather.fixed;
         cost.demand.shares.insert(cost.demand.shares.end(), gather.shares.begin(), gather.shares.end());
         cost.bytes_sent = weight_bytes * (holders - 1) / holders;

@@ -4,6 +4,7 @@
 #include <map>
 #include <span>
 #include <tuple>
+#include <unordered_map>
 
 #include "cost/layer_costs.h"
 #include "cost/links.h"
@@ -52,10 +53,16 @@ class InstructionCosts final : public ProgramCosts {
 
  private:
   using Key = std::tuple<int, OpCode, int, bool, int64_t>;  // rank, code, index, adjoint, samples of the micro-batch
+  struct KeyHash {
+    size_t operator()(const Key& key) const;
+  };
   InstructionCost compute(int rank, const Instruction& instruction, int64_t samples);
   InstructionCost segment_cost(int rank, const Instruction& instruction, int64_t samples);
   InstructionCost move_cost(int rank, const Instruction& instruction, int64_t samples);
   InstructionCost bucket_cost(int rank, const Instruction& instruction);
+  Demand collective(RedistributionKind kind, double bytes, const Bucket& bucket) const;
+  std::vector<int> users_of(const Bucket& bucket) const;
+  Demand seen_by_representatives(Demand demand) const;
   int alike(std::span<const int> group, const std::vector<int>& workers) const;
   Demand computing(int rank, double seconds, double crowding) const;
   double element_size(NodeId node, bool gradient) const;
@@ -69,7 +76,8 @@ class InstructionCosts final : public ProgramCosts {
   const Links& links_;
   const InstructionCostOptions options_;
   std::vector<int64_t> micro_batch_samples_;
-  std::map<Key, InstructionCost> known_;
+  std::vector<bool> counted_;  // pools of representatives; empty: all pools
+  std::unordered_map<Key, InstructionCost, KeyHash> known_;
   std::map<std::pair<MoveId, bool>, RedistributionKind> kinds_;  // by move and direction
   Basis basis_ = Basis::measured;
   double stretch_ = 1;

@@ -46,6 +46,8 @@ class Links {
   /// The part of `rank` in an all_gather that nobody waits for: it gives away what it has, and is through. `alike`: so many ranks of its node do.
   virtual Demand giving(double bytes, std::span<const int> ranks, int rank, int alike = 1) const = 0;
   virtual Demand message(int from, int to, double bytes, int alike = 1) const = 0;
+  /// The pools that this rank's transfers go through: its own link, its node's connection. Empty: not told.
+  virtual std::vector<int> pools_of(int) const { return {}; }
   /// Whether the receiver's own thread moves the bytes, when it takes the message; else the link does, once it is sent.
   virtual bool receiver_moves() const = 0;
   /// The pool of cores that this rank computes with; -1: its device is its own.

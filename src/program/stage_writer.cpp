@@ -136,14 +136,17 @@ void StageWriter::insert_reductions() {
   std::vector<Instruction> steps;
   std::set<std::pair<BucketId, int>> seen;
   std::set<BucketId> seen_buckets;
+  std::set<SegmentId> settled;  // whose buckets have all been seen, where it is once per update
   size_t update = list_.size();
   for (size_t i = list_.size(); i-- > 0;) {
     if (list_[i].code == OpCode::optimizer_step) {
       update = i;
       seen.clear();
       seen_buckets.clear();
+      settled.clear();
     }
     if (update == list_.size() || !gives_gradients(list_[i].code)) continue;
+    if (!per_micro_batch && !settled.insert(list_[i].index).second) continue;
     for (BucketId b : program_.segment_buckets[size_t(list_[i].index)]) {
       const Bucket& bucket = program_.buckets[size_t(b)];
       if (!held_.count(b) || bucket.contributors.empty()) continue;

@@ -32,6 +32,34 @@ bool has_equal_shares(const Mesh& mesh, const Program& program, int64_t batch) {
   return mesh.shares.empty() && batch % (int64_t(program.micro_batches) * mesh.data) == 0;
 }
 
+bool is_of_bucket(OpCode code) {
+  return code == OpCode::prefetch_weights || code == OpCode::gather_weights || code == OpCode::release_weights ||
+         code == OpCode::reduce_gradients || code == OpCode::optimizer_step;
+}
+
+bool alike(const Bucket& a, const Bucket& b) {
+  return a.elements == b.elements && a.holders.size() == b.holders.size() && a.contributors.size() == b.contributors.size() &&
+         a.full_precision == b.full_precision && a.versions == b.versions;
+}
+
+/// Whether two lists differ in nothing but which of two equal buckets they name: those of different places on a tensor axis hold different
+/// slices of the same parameters.
+bool same_work(const Program& program, const std::vector<Instruction>& a, const std::vector<Instruction>& b) {
+  if (a.size() != b.size()) return false;
+  std::map<BucketId, BucketId> partner;
+  for (size_t k = 0; k < a.size(); ++k) {
+    Instruction other = b[k];
+    if (is_of_bucket(a[k].code) && is_of_bucket(other.code)) {
+      const auto [known, fresh] = partner.try_emplace(a[k].index, other.index);
+      if (known->second != other.index) return false;
+      if (fresh && !alike(program.buckets[size_t(a[k].index)], program.buckets[size_t(other.index)])) return false;
+      other.index = a[k].index;
+    }
+    if (!(a[k] == other)) return false;
+  }
+  return true;
+}
+
 /// Whoever takes must take from somebody who is simulated: replicas are read round-robin, so that may be the second of its kind.
 void add_senders(const Program& program, const Model& model, std::vector<int>& chosen) {
   Meetings meetings(program, model);
@@ -41,6 +69,7 @@ void add_senders(const Program& program, const Model& model, std::vector<int>& c
     const int rank = chosen[k];
     std::set<std::tuple<OpCode, int, bool>> seen;
     for (const Instruction& i : program.instructions(rank)) {
+      if (i.code != OpCode::receive && i.code != OpCode::gather_weights && i.code != OpCode::optimizer_step) continue;  // they alone take
       if (!seen.insert({i.code, i.index, i.adjoint}).second) continue;
       const Role role = meetings.role_of(rank, i);
       if (role.part != Part::take) continue;
@@ -68,10 +97,15 @@ std::vector<int> representatives(const Program& program, const Model& model, con
     // an axis that is cut by a node's border lies differently for some
     if (size > per_node && per_node % op.mesh.tensor != 0 && op.mesh.tensor % per_node != 0) return all;
   }
-  std::map<int, int> first_of_list;
-  for (int rank : all) first_of_list.try_emplace(program.list_of_rank[size_t(rank)], rank);
   std::vector<int> chosen;
-  for (const auto& [list, rank] : first_of_list) chosen.push_back(rank);
+  std::set<int> seen;  // lists
+  for (int rank : all) {
+    if (!seen.insert(program.list_of_rank[size_t(rank)]).second) continue;
+    const bool known = std::any_of(chosen.begin(), chosen.end(), [&](int other) {
+      return same_work(program, program.instructions(other), program.instructions(rank));
+    });
+    if (!known) chosen.push_back(rank);
+  }
   add_senders(program, model, chosen);
   std::sort(chosen.begin(), chosen.end());
   return chosen;

@@ -38,8 +38,8 @@ struct Simulation {
 Simulation simulate(const Program& program, const Model& model, ProgramCosts& costs, const Links& links,
                     const SimulationOptions& options = {});
 
-/// One rank of each kind, where the others of its kind have the same instruction list, equal shares of every batch and equal places in
-/// equal nodes, and those that they take from; all ranks where that is not so.
+/// One rank of each kind, where the others of its kind have the same instruction list (but for the names of equal buckets), equal shares of
+/// every batch and equal places in equal nodes, and those that they take from; all ranks where that is not so.
 std::vector<int> representatives(const Program& program, const Model& model, const Cluster& cluster, int64_t batch);
 
 }  // namespace trireme

@@ -83,13 +83,15 @@ int Mesh::index_of(int worker) const {
 
 std::vector<int> Mesh::data_group(int worker) const {
   std::vector<int> group;
-  for (int d = 0; d < data; ++d) group.push_back(workers[d * tensor + tensor_index(worker)]);
+  const int own = tensor_index(worker);
+  for (int d = 0; d < data; ++d) group.push_back(workers[d * tensor + own]);
   return group;
 }
 
 std::vector<int> Mesh::tensor_group(int worker) const {
   std::vector<int> group;
-  for (int t = 0; t < tensor; ++t) group.push_back(workers[data_index(worker) * tensor + t]);
+  const int own = data_index(worker);
+  for (int t = 0; t < tensor; ++t) group.push_back(workers[own * tensor + t]);
   return group;
 }
 
