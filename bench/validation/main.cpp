@@ -1,0 +1,70 @@
+// Published measurements beside predictions: writes docs/validation.md, or checks it.
+//
+// validation [--profiles FOLDER] [--out FILE] [--only NAME] [--check]: prints the page, or writes it to FILE.
+// --profiles: the folder that holds pipedream/*.txt (else TRIREME_PROFILES; without either PipeDream's table is left out).
+// --only: the tables whose names begin so. --check: exit status 1, with a line per row, where one leaves its gate.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "validation/tables.h"
+
+namespace {
+
+using namespace trireme;
+using namespace trireme::validation;
+
+struct Request {
+  std::string profiles, out, only;
+  bool check = false;
+};
+
+std::vector<Table> make_tables(const Request& request) {
+  const std::vector<std::pair<std::string, std::function<Table()>>> makers{
+      {"gpipe-weights", gpipe_weights}, {"gpipe-tpu", gpipe_tpu}, {"gpipe-p100", gpipe_p100}, {"unet-weights", unet_weights},
+      {"unet-speed", unet_speed}, {"resnet101-speed", resnet101_speed}, {"small-images", small_images},
+      {"megatron-parameters", megatron_parameters}, {"megatron-speed", megatron_speed}, {"horovod", horovod_scaling},
+      {"pipedream", [&] { return pipedream_speedups(request.profiles); }}};
+  std::vector<Table> tables;
+  for (const auto& [name, make] : makers) {
+    if (!name.starts_with(request.only) || (name == "pipedream" && request.profiles.empty())) continue;
+    tables.push_back(make());
+    fmt::print(stderr, "{}: {}\n", name, tables.back().holds() ? "holds" : "left its gate");
+  }
+  return tables;
+}
+
+int run(const Request& request) {
+  const std::vector<Table> tables = make_tables(request);
+  if (!request.out.empty()) write_file_atomically(request.out, page(tables));
+  else if (!request.check) fmt::print("{}", page(tables));
+  if (!request.check) return 0;
+  const std::vector<std::string> lines = broken(tables);
+  for (const std::string& line : lines) fmt::print(stderr, "{}\n", line);
+  return lines.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Published measurements beside what the simulator predicts."};
+  const char* set = std::getenv("TRIREME_PROFILES");
+  Request request{.profiles = set ? set : "", .out = {}, .only = {}};
+  app.add_option("--profiles", request.profiles, "folder that holds pipedream/*.txt; default: TRIREME_PROFILES");
+  app.add_option("--out", request.out, "write the page to this file");
+  app.add_option("--only", request.only, "only tables whose names begin so: gpipe, unet, resnet101, small, megatron, horovod, pipedream");
+  app.add_flag("--check", request.check, "exit status 1 where a row leaves its gate");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(request);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "validation: {}\n", first_line(error));
+    return 2;
+  }
+}

@@ -1,0 +1,34 @@
+// The published tables.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "validation/table.h"
+
+namespace trireme::validation {
+
+/// GPipe (Huang et al., 2019): memory of weights, throughput of Transformers on TPUs and on P100.
+Table gpipe_weights();
+Table gpipe_tpu();
+Table gpipe_p100();
+
+/// torchgpipe (Kim et al., 2020): U-Net's weights and throughput, ResNet-101.
+Table unet_weights();
+Table unet_speed();
+Table resnet101_speed();
+
+/// Small images on two desktop GPUs: data parallel and GPipe against one.
+Table small_images();
+
+/// Megatron-LM (Narayanan et al., SC 2021).
+Table megatron_parameters();
+Table megatron_speed();
+
+/// Horovod (Sergeev and Del Balso, 2018).
+Table horovod_scaling();
+
+/// PipeDream (Narayanan et al., SOSP 2019) on its published profiles, below `profiles`.
+Table pipedream_speedups(const std::filesystem::path& profiles);
+
+}  // namespace trireme::validation

@@ -1,0 +1,137 @@
+// torchgpipe: Kim et al., "torchgpipe: On-the-fly Pipeline Parallelism for Training Giant Models", 2020, and the benchmarks beside it.
+#include <fmt/format.h>
+
+#include "validation/resnet101.h"
+#include "validation/simulated.h"
+#include "validation/tables.h"
+#include "validation/unet.h"
+
+namespace trireme::validation {
+namespace {
+
+constexpr const char* kSource = "Kim et al., torchgpipe, 2020, benchmarks on 8 Tesla P40 over PCIe";
+constexpr double kGate = 0.2;
+constexpr double kMillion = 1e6;
+
+/// A pipeline of one worker per partition, which recomputes all micro-batches but the last.
+Plan pipeline_plan(const Setting& setting, int workers, int micro_batches, const std::vector<int>& stages) {
+  Plan plan = balanced_plan(setting, {.micro_batches = micro_batches}, "gpipe");
+  plan.devices = workers;
+  plan.stages.assign(size_t(workers), {});
+  for (int worker = 0; worker < workers; ++worker) plan.stages[size_t(worker)] = {worker};
+  for (size_t id = 0; id < plan.layers.size(); ++id) plan.layers[id].stage = stages[id];
+  recompute_stages(/*last=*/false, plan);
+  return plan;
+}
+
+struct SpeedRow {
+  const char* name;
+  double published;
+  int64_t batch;
+  int chunks;
+  std::vector<int> balance;
+};
+
+double unet_rate(const SequentialModel& net, const Cluster& cluster, const SpeedRow& row) {
+  const Setting setting{.model = net.model, .cluster = cluster, .batch = row.batch};
+  const Plan plan = row.chunks == 0 ? balanced_plan(setting, {}, "gpipe")
+                                    : pipeline_plan(setting, int(row.balance.size()), row.chunks, stages_of(net, row.balance));
+  return double(row.batch) / step_seconds(setting, plan);
+}
+
+}  // namespace
+
+Table unet_weights() {
+  Table table{.title = "torchgpipe: parameters of U-Net", .source = kSource, .quantity = "Millions of parameters of U-Net(B, C)",
+              .setup = "none: parameters of the model that the table below is simulated with.", .calibrated = "nothing.", .decimals = 1,
+              .rows = {}, .claims = {},
+              .remarks = "The published memory of these rows holds activations of a batch that is not given; they are not compared."};
+  struct Published {
+    int convolutions;
+    int64_t channels;
+    double millions, unit;  // the last digit printed
+  };
+  for (const Published& p : {Published{6, 72, 362.2, 0.1}, Published{11, 128, 2210, 10}, Published{24, 128, 4990, 10},
+                             Published{24, 160, 7800, 10}, Published{48, 160, 15820, 10}}) {
+    const double own = double(torchgpipe_unet(p.convolutions, p.channels, 192).model.parameter_count()) / kMillion;
+    table.rows.push_back({.what = fmt::format("U-Net({}, {})", p.convolutions, p.channels), .published = p.millions, .predicted = own,
+                          .gate = p.unit / p.millions, .note = {}});
+  }
+  return table;
+}
+
+Table unet_speed() {
+  Table table{
+      .title = "torchgpipe: U-Net(5, 64) on images of 192 x 192",
+      .source = kSource,
+      .quantity = "Samples per second",
+      .setup =
+          "8xp40.cluster.toml with the published batches, chunks and balances of modules; gpipe schedule, all chunks but the last "
+          "recomputed; skip connections go from stage to stage (portals).",
+      .calibrated = "`greatest_efficiency`, on the baseline.",
+      .decimals = 1,
+      .rows = {},
+      .claims = {},
+      .remarks =
+          "The balances were tuned for the real layers' seconds; where a datasheet has other proportions between convolutions and the "
+          "memory-bound layers between them, the slowest stage comes out too slow. All GPUs are taken to share one PCIe link "
+          "through the host; the real machine has several switches."};
+  const SequentialModel net = torchgpipe_unet(5, 64, 192);
+  const Cluster cluster = example_cluster("8xp40");
+  const std::vector<SpeedRow> rows{{"baseline, batch 40", 28.500, 40, 0, {}},
+                                   {"pipeline-1, batch 80, 2 chunks", 24.456, 80, 2, {241}},
+                                   {"pipeline-2, batch 512, 32 chunks", 35.502, 512, 32, {104, 137}},
+                                   {"pipeline-4, batch 512, 16 chunks", 67.042, 512, 16, {30, 66, 84, 61}},
+                                   {"pipeline-8, batch 640, 40 chunks", 88.497, 640, 40, {16, 27, 31, 44, 22, 57, 27, 17}}};
+  const double share = solve(0.05, 1, rows.front().published,
+                             [&](double s) { return unet_rate(net, with_efficiency(cluster, s), rows.front()); });
+  const Cluster calibrated = with_efficiency(cluster, share);
+  for (const SpeedRow& row : rows) {
+    const bool first = &row == &rows.front();
+    table.rows.push_back({.what = row.name, .published = row.published, .predicted = unet_rate(net, calibrated, row),
+                          .gate = first ? std::nullopt : std::optional(kGate), .is_calibrated = first,
+                          .note = first ? fmt::format("efficiency {:.2f}", share) : ""});
+  }
+  bool grows = true;
+  for (size_t i = 2; i < table.rows.size(); ++i) grows = grows && *table.rows[i].predicted > *table.rows[i - 1].predicted;
+  table.claim("pipeline-1 is slower than the baseline (it recomputes)", *table.rows[1].predicted < *table.rows[0].predicted);
+  table.claim("more GPUs are faster", grows);
+  return table;
+}
+
+Table resnet101_speed() {
+  Table table{
+      .title = "torchgpipe: ResNet-101 on ImageNet, 2 GPUs, batch 256",
+      .source = kSource,
+      .quantity = "Images per second",
+      .setup =
+          "8xp40.cluster.toml; data parallel, and gpipe with 4 chunks and a balance of [140, 230] modules, all chunks but the last "
+          "recomputed.",
+      .calibrated = "`greatest_efficiency`, on the data-parallel row.",
+      .decimals = 1,
+      .rows = {},
+      .claims = {},
+      .remarks = "torch.nn.DataParallel sends weights and gathers outputs through its first GPU; here it is an all-reduce, as in DDP."};
+  constexpr double kData = 180.344, kPipeline = 117.432;
+  constexpr int64_t kBatch = 256;
+  const Model model = resnet101(224, 1000);
+  const Cluster cluster = example_cluster("8xp40");
+  const auto rate = [&](const Cluster& machine, bool data) {
+    const Setting setting{.model = model, .cluster = machine, .batch = kBatch};
+    const Plan plan = data ? balanced_plan(setting, {.data = 2, .micro_batches = 1}, "gpipe") : resnet101_pipeline(setting);
+    return double(kBatch) / step_seconds(setting, plan);
+  };
+  const double share = solve(0.05, 1, kData, [&](double s) { return rate(with_efficiency(cluster, s), true); });
+  const Cluster calibrated = with_efficiency(cluster, share);
+  table.rows.push_back({.what = "dataparallel-256",
+                        .published = kData,
+                        .predicted = rate(calibrated, true),
+                        .gate = {},
+                        .is_calibrated = true,
+                        .note = fmt::format("efficiency {:.2f}", share)});
+  table.rows.push_back({.what = "pipeline-256", .published = kPipeline, .predicted = rate(calibrated, false), .gate = kGate, .note = {}});
+  table.claim("the pipeline is slower than data parallel", *table.rows[1].predicted < *table.rows[0].predicted);
+  return table;
+}
+
+}  // namespace trireme::validation
