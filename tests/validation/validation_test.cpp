@@ -1,0 +1,53 @@
+// The published tables that are quick to simulate; all of them: bench/validation.sh --check.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "validation/simulated.h"
+#include "validation/tables.h"
+#include "validation/unet.h"
+
+namespace trireme::validation {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(Validation, GPipeWithManyMicroBatchesComesOut) { EXPECT_THAT(broken({gpipe_tpu(), gpipe_p100()}), IsEmpty()); }
+
+TEST(Validation, SmallImagesAreFasterInDataParallelAndSlowerInAPipeline) {
+  const Table table = small_images();
+  for (const Claim& claim : table.claims) EXPECT_TRUE(claim.holds) << claim.what;
+  EXPECT_EQ(table.claims.size(), 2u);
+}
+
+TEST(Validation, UNetHasThePublishedModulesAndParameters) {
+  EXPECT_EQ(torchgpipe_unet(5, 64, 192).modules.size(), 241u);
+  EXPECT_NEAR(double(torchgpipe_unet(6, 72, 192).model.parameter_count()), 362.2e6, 0.05e6);
+}
+
+TEST(Validation, ARowThatLeavesItsGateIsNamed) {
+  Table table{.title = "table", .source = {}, .quantity = {}, .setup = {}, .calibrated = {}, .rows = {}, .claims = {}, .remarks = {}};
+  table.rows = {{.what = "inside", .published = 2, .predicted = 2.19, .gate = 0.1, .note = {}},
+                {.what = "above", .published = 2, .predicted = 2.21, .gate = 0.1, .note = {}},
+                {.what = "below", .published = 2, .predicted = 1.79, .gate = 0.1, .note = {}},
+                {.what = "shown", .published = 2, .predicted = 9, .gate = {}, .note = {}},
+                {.what = "missing", .published = 2, .predicted = {}, .gate = 0.1, .note = {}}};
+  table.claims = {{"true", true}, {"false", false}};
+  EXPECT_FALSE(table.holds());
+  const std::vector<std::string> lines = broken({table});
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_THAT(lines[0], HasSubstr("above"));
+  EXPECT_THAT(lines[1], HasSubstr("below"));
+  EXPECT_THAT(lines[2], HasSubstr("missing"));
+  EXPECT_THAT(lines[3], HasSubstr("does not hold: false"));
+  EXPECT_THAT(page({table}), HasSubstr("| above | 2.00 | 2.21 | +10.5 % | 10 % **left** |"));
+}
+
+TEST(Validation, SolveFindsWhereAFunctionComesToATarget) {
+  EXPECT_NEAR(solve(0, 10, 9, [](double x) { return x * x; }), 3, 1e-9);
+  EXPECT_NEAR(solve(1, 10, 0.25, [](double x) { return 1 / x; }), 4, 1e-9);
+  EXPECT_NEAR(solve(0, 10, 200, [](double x) { return x * x; }), 10, 1e-9);  // out of reach: the nearer end
+}
+
+}  // namespace
+}  // namespace trireme::validation
