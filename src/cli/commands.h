@@ -14,6 +14,7 @@ namespace trireme {
 
 struct TrainOptions {
   ExperimentOptions experiment;
+  CostSourceOptions prediction;  ///< of a planner's plan
   std::string plan = "data";
   std::string json;       ///< where to write run.json's content too; empty: nowhere
   bool messages = false;  ///< write JSON lines for a parent process instead of a progress bar
@@ -46,6 +47,7 @@ int run_verify(const VerifyOptions& options);
 
 struct PlanOptions {
   ExperimentOptions experiment;
+  CostSourceOptions prediction;  ///< of a planner's plan
   std::string plan = "data";
 };
 /// Prints the plan as JSON, to be edited and given back with --plan FILE.

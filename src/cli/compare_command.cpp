@@ -13,6 +13,8 @@
 #include "cli/commands.h"
 #include "cli/experiment_header.h"
 #include "cli/jobs.h"
+#include "cli/plan_choice.h"
+#include "plan/strategy.h"
 #include "report/progress.h"
 #include "report/run_folder.h"
 #include "report/run_json.h"
@@ -56,8 +58,10 @@ class Comparison {
                                }
                                if (message.value("type", "") == "result") reported = row_from_json(message.at("row"), job.label);
                              });
-    if (reported) row = *reported;
-    else {
+    if (reported) {
+      row = *reported;
+      if (!job.plan_file.empty()) name_row(job, row);
+    } else {
       describe(end, row);
       row.curve = seen;  // the points that it told of: at most ten a second
     }
@@ -70,8 +74,9 @@ class Comparison {
     std::vector<std::string> list{"train"};
     auto forwarded = options_.experiment.forwarded();
     list.insert(list.end(), forwarded.begin(), forwarded.end());
-    list.insert(list.end(), {"--plan", job.strategy, "--devices", std::to_string(job.devices), "--messages", "--out",
-                             (folder_.path() / job.folder).string()});
+    list.insert(list.end(), {"--messages", "--out", (folder_.path() / job.folder).string()});
+    if (job.plan_file.empty()) list.insert(list.end(), {"--plan", job.strategy, "--devices", std::to_string(job.devices)});
+    else list.insert(list.end(), {"--plan", job.plan_file.string()});
     return list;
   }
 
@@ -108,36 +113,47 @@ void say_what_runs(const Experiment& experiment, const ExperimentResult& result,
   for (const std::string& note : experiment.model_notes) progress.say(fmt::format("{}: {}", experiment.model_name, note));
 }
 
-/// What a simulation says of each job, before any runs: the machine has nothing else to do then. Nothing where it cannot say.
-std::vector<std::optional<SimulatedStep>> predict_jobs(const std::vector<Job>& jobs, const std::vector<std::optional<RunResult>>& known,
-                                                    const Experiment& experiment, const Model& model, Predictions& predictions,
-                                                    Progress& progress) {
-  std::vector<std::optional<SimulatedStep>> predicted(jobs.size());
+/// What is known of a job before any runs.
+struct Known {
+  std::optional<RunResult> row;            ///< of one that cannot run
+  std::optional<SimulatedStep> predicted;
+};
+
+/// Finds the planners' plans and says what a simulation does of each job, before any runs: the machine has nothing else to do then. Nothing
+/// where it cannot say.
+void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const Experiment& experiment, const Model& model, Predictions& predictions,
+                      const CompareOptions& options, Progress& progress, const RunFolder& folder) {
   for (size_t j = 0; j < jobs.size(); ++j) {
-    if (known[j] || interrupted_by_user()) continue;
+    Job& job = jobs[j];
+    const bool planned = is_planned(job.strategy);
+    if (known[j].row || interrupted_by_user() || !(planned || options.predict)) continue;
     try {
-      const CostSource& source = predictions.source(jobs[j].devices);
-      const Plan plan = make_plan(jobs[j].strategy, experiment, model, source);
-      predicted[j] = predict(experiment, model, plan, source, {.timeline = false}).predicted;
+      const Plan plan = predictions.plan(job.strategy, job.devices);
+      if (planned) {
+        job.plan_file = folder.path() / "planned" / (job.folder + ".json");
+        std::filesystem::create_directories(job.plan_file.parent_path());
+        write_file_atomically(job.plan_file, plan_text(plan, model));
+      }
+      if (options.predict)
+        known[j].predicted = predict(experiment, model, plan, predictions.source(plan.devices), {.timeline = false}).predicted;
     } catch (const Error& error) {
-      progress.say(fmt::format("{}: no prediction: {}", jobs[j].label, first_line(error)));
+      if (planned && job.plan_file.empty()) known[j].row = row_without_run(job, RunStatus::skipped, first_line(error));
+      else progress.say(fmt::format("{}: no prediction: {}", job.label, first_line(error)));
     }
   }
   predictions.keep();
-  return predicted;
 }
 
 /// Runs what is not known before, adding to `result` row by row.
-void run_jobs(const std::vector<Job>& jobs, const std::vector<std::optional<RunResult>>& known,
-              const std::vector<std::optional<SimulatedStep>>& predicted, const CompareOptions& options, const Experiment& experiment,
+void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, const CompareOptions& options, const Experiment& experiment,
               Progress& progress, RunFolder& folder, ExperimentResult& result) {
   Comparison comparison(options, experiment, progress, folder);
   for (size_t j = 0; j < jobs.size(); ++j) {
     const bool stopped = interrupted_by_user();
     if (stopped) result.rows.push_back(row_without_run(jobs[j], RunStatus::interrupted, "stopped by the user before it began"));
-    else result.rows.push_back(known[j] ? *known[j] : comparison.run(jobs[j]));
-    result.rows.back().predicted = predicted[j];
-    if (stopped || known[j]) progress.end(jobs[j].label, result.rows.back());
+    else result.rows.push_back(known[j].row ? *known[j].row : comparison.run(jobs[j]));
+    result.rows.back().predicted = known[j].predicted;
+    if (stopped || known[j].row) progress.end(jobs[j].label, result.rows.back());
     complete_comparison(result);
     folder.update(result);
   }
@@ -151,9 +167,9 @@ int run_compare(const CompareOptions& options) {
   check_json_target(options.json);
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
-  const std::vector<Job> jobs = list_jobs(experiment, model, /*to_run=*/true);
-  std::vector<std::optional<RunResult>> known;
-  for (const Job& job : jobs) known.push_back(ruled_out(job, experiment, model, data, cluster_of(experiment, job.devices)));
+  std::vector<Job> jobs = list_jobs(experiment, model, /*to_run=*/true);
+  std::vector<Known> known;
+  for (const Job& job : jobs) known.push_back({ruled_out(job, experiment, model, data, cluster_of(experiment, job.devices)), {}});
 
   // read here for its errors and its report; every row's process reads its own
   ExperimentResult result = experiment_header(experiment, data, with_initial_weights(experiment, model));
@@ -161,14 +177,13 @@ int run_compare(const CompareOptions& options) {
                    options.experiment.out ? IfExists::refuse : IfExists::pick_another);
   Progress progress;
   say_what_runs(experiment, result, progress);
-  std::vector<std::optional<SimulatedStep>> predicted(jobs.size());
   std::optional<Predictions> predictions;
-  if (options.predict) {
+  if (options.predict || std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return is_planned(job.strategy); })) {
     progress.say("predicting: layers and links are measured");
     predictions.emplace(experiment, model, data, options.prediction);
-    predicted = predict_jobs(jobs, known, experiment, model, *predictions, progress);
+    plan_and_predict(jobs, known, experiment, model, *predictions, options, progress, folder);
   }
-  run_jobs(jobs, known, predicted, options, experiment, progress, folder, result);
+  run_jobs(jobs, known, options, experiment, progress, folder, result);
   if (predictions)
     if (const std::string line = predictions->refit(result.rows); !line.empty()) progress.say("refit: " + line);
   folder.finish(result);

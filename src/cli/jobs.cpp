@@ -54,12 +54,18 @@ std::vector<Job> jobs_of(const std::string& written, const Experiment& experimen
 
 }  // namespace
 
-RunResult row_without_run(const Job& job, RunStatus status, std::string reason) {
-  RunResult row;
+void name_row(const Job& job, RunResult& row) {
   row.strategy = row_strategy(job);
   row.name = is_plan_file(job.strategy) ? row.strategy : job.strategy;
+  if (is_planned(job.strategy) && row.devices < job.devices)
+    row.warnings.push_back(fmt::format("uses {} of {} devices: no plan for more that was found is quicker", row.devices, job.devices));
+}
+
+RunResult row_without_run(const Job& job, RunStatus status, std::string reason) {
+  RunResult row;
   row.plan = job.label;
   row.devices = job.devices;
+  name_row(job, row);
   row.status = status;
   row.reason = std::move(reason);
   return row;
@@ -81,7 +87,7 @@ std::vector<Job> list_jobs(const Experiment& experiment, const Model& model, boo
 
 std::optional<RunResult> ruled_out(const Job& job, const Experiment& experiment, const Model& model, const TaskData& data,
                                    const Cluster& cluster) {
-  if (is_plan_file(job.strategy)) return std::nullopt;  // validated already
+  if (is_plan_file(job.strategy) || is_planned(job.strategy)) return std::nullopt;  // validated already; its planner will say
   try {
     const Plan plan = named_plan(job.strategy, model, cluster, experiment.batch, {}, experiment.micro_batches);
     check_compiles(plan, experiment, model, fmt::format("strategy {}", job.strategy));

@@ -53,6 +53,7 @@ void add_train(CLI::App& app, trireme::TrainOptions& o) {
   o.experiment.add_run(*verb);
   o.experiment.add_devices(*verb, false);
   verb->add_option("--plan", o.plan, plan_help())->capture_default_str();
+  o.prediction.add_profile(*verb);
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   verb->add_flag("--messages", o.messages, "write JSON lines instead of a progress bar");
 }
@@ -151,8 +152,11 @@ struct PlanVerbs {
       for (const char* flag : {"experiment", "--set", "--data-dir", "--seed", "--plan"})
         if (of_graph && plan->count(flag) > 0) throw CLI::ValidationError(flag, "goes with an experiment, not with --graph");
       if (!of_graph && json.experiment.experiment.empty()) throw CLI::RequiredError("experiment");
-      for (const char* flag : {"--explain", "--cluster", "--profile"})
-        if (best.objective.empty() && plan->count(flag) > 0) throw CLI::ValidationError(flag, "is for finding a plan: say what for with --objective");
+      const bool finds = !best.objective.empty() || trireme::is_planned(json.plan);
+      for (const char* flag : {"--cluster", "--profile"})
+        if (!finds && plan->count(flag) > 0) throw CLI::ValidationError(flag, "is for finding a plan: say what for with --objective");
+      if (best.objective.empty() && best.explain)
+        throw CLI::ValidationError("--explain", "is for finding a plan: say what for with --objective");
       if (!best.objective.empty() && (of_graph || plan->count("--plan") > 0))
         throw CLI::ValidationError("--objective", "finds a plan for an experiment: leave out --plan and --graph");
       for (const char* flag : kAccuracyFlags)
@@ -160,6 +164,7 @@ struct PlanVerbs {
       if (of_accuracy && plan->count("--explain") > 0) throw CLI::ValidationError("--explain", "is for time, memory and cost");
       if (of_accuracy && accuracy.epochs.empty()) throw CLI::RequiredError("--epochs");
       take_devices(of_accuracy);
+      json.prediction = best.prediction;
     });
     show->add_option("--model", words.model, "a named model with its usual options, or a TorchScript file, where there is no experiment");
     show->add_option("--sample", words.sample, "shape of a sample without the batch, where there is no experiment: 3,224,224")

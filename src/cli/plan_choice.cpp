@@ -38,7 +38,8 @@ void check_plan_name(const std::string& name, const std::string& where) {
     fail_user({where, name, "a file says all about its plan: no keys may follow", "edit the file"});
   if (first == "hybrid")
     fail_user({where, "hybrid", "stands for two plans", "choose hybrid:tensor or hybrid:pipeline"});
-  const auto known = known_strategies();
+  auto known = known_strategies();
+  known.insert(known.end(), planned_strategies().begin(), planned_strategies().end());
   if (first.find('=') != first.npos || std::find(known.begin(), known.end(), first) != known.end()) {
     parse_strategy(name, where);
     return;
@@ -93,6 +94,18 @@ Plan choose_plan(const std::string& name, const std::vector<int>& devices, const
   const int count = !devices.empty() ? devices.front() : devices_of_degrees(name).value_or(experiment.devices.front());
   if (to_run) check_runs_here(count, fmt::format("--plan {}", name));
   Plan plan = make_plan(name, experiment, model, count);
+  check_compiles(plan, experiment, model, fmt::format("plan {}", name));
+  return plan;
+}
+
+Plan choose_or_find_plan(const std::string& name, const std::vector<int>& devices, const Experiment& experiment, const Model& model,
+                         const TaskData& data, const CostSourceOptions& costs, bool to_run) {
+  if (!is_planned(name)) return choose_plan(name, devices, experiment, model, to_run);
+  const int count = devices.empty() ? experiment.devices.front() : devices.front();
+  if (to_run) check_runs_here(count, fmt::format("--plan {}", name));
+  Predictions predictions(experiment, model, data, costs);
+  Plan plan = predictions.plan(name, count);
+  predictions.keep();
   check_compiles(plan, experiment, model, fmt::format("plan {}", name));
   return plan;
 }

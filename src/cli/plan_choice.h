@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/prediction.h"
 #include "plan/plan.h"
 #include "train/experiment.h"
 
@@ -32,6 +33,10 @@ Plan load_plan_file(const std::string& file, const Experiment& experiment, const
 /// on the first number of the experiment's. `to_run`: errors (user) also for more devices than a process can have.
 Plan choose_plan(const std::string& name, const std::vector<int>& devices, const Experiment& experiment, const Model& model,
                  bool to_run = true);
+
+/// Likewise, and a planner's plan (plan/strategy.h) by what layers cost on this machine or a described one.
+Plan choose_or_find_plan(const std::string& name, const std::vector<int>& devices, const Experiment& experiment, const Model& model,
+                         const TaskData& data, const CostSourceOptions& costs, bool to_run);
 
 /// The plan's JSON laid out for people who edit it: what it is first, one layer a line.
 std::string plan_text(const Plan& plan, const Model& model);

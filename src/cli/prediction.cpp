@@ -10,6 +10,7 @@
 #include "cost/profiled_costs.h"
 #include "data/open.h"
 #include "plan/cluster_file.h"
+#include "plan/strategy.h"
 #include "profile/measure_profile.h"
 
 namespace trireme {
@@ -71,6 +72,10 @@ const CostSource& Predictions::source(int devices) {
   source.loading = loading_;
   if (!cluster_ && !sources_.empty()) source.layers = sources_.begin()->second.layers;  // what was measured for one number holds for all
   return sources_.emplace(devices, std::move(source)).first->second;
+}
+
+Plan Predictions::plan(const std::string& name, int devices) {
+  return is_planned(name) ? planned_plan(name, experiment_, model_, devices, sources()) : make_plan(name, experiment_, model_, source(devices));
 }
 
 std::string Predictions::in_words() const {

@@ -10,7 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "profile/profile.h"
-#include "train/predict.h"
+#include "train/best_plan.h"
 
 namespace trireme {
 
@@ -31,6 +31,12 @@ class Predictions {
 
   /// Errors (user): more devices than the cluster has.
   const CostSource& source(int devices);
+  SourceOfDevices sources() {
+    return [this](int devices) -> const CostSource& { return source(devices); };
+  }
+  /// The plan of a strategy's name, a planner's included, or of a file, on so many devices.
+  Plan plan(const std::string& name, int devices);
+  bool is_described() const { return cluster_.has_value(); }  ///< not this machine
   /// "this machine, as measured", "8xV100 (dgx1-v100.cluster.toml), by datasheets: an approximation".
   std::string in_words() const;
   /// Currency and origin of the cluster's prices, where it has any.

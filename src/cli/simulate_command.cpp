@@ -11,6 +11,7 @@
 #include "cli/experiment_header.h"
 #include "cli/jobs.h"
 #include "cli/prediction.h"
+#include "plan/strategy.h"
 #include "report/run_folder.h"
 #include "report/run_json.h"
 #include "report/table.h"
@@ -22,18 +23,17 @@ namespace {
 
 RunResult simulated_row(const Job& job, const Experiment& experiment, const Model& model, const TaskData& data, Predictions& predictions) {
   try {
-    const CostSource& source = predictions.source(job.devices);
-    if (std::optional<RunResult> row = ruled_out(job, experiment, model, data, source.cluster)) return *row;
-    const Plan plan = make_plan(job.strategy, experiment, model, source);
+    if (std::optional<RunResult> row = ruled_out(job, experiment, model, data, predictions.source(job.devices).cluster)) return *row;
+    const Plan plan = predictions.plan(job.strategy, job.devices);
     PredictionOptions options;
     options.epoch_samples = data.train->size();
-    RunResult row = predict(experiment, model, plan, source, options);
-    const RunResult named = row_without_run(job, RunStatus::ok, "");
-    row.strategy = named.strategy;
-    row.name = named.name;
+    RunResult row = predict(experiment, model, plan, predictions.source(plan.devices), options);
+    if (predictions.is_described()) row.predicted->peak_memory = memory_by_formula(experiment, model, plan, predictions.source(plan.devices));
+    name_row(job, row);
     return row;
   } catch (const Error& error) {
-    return row_without_run(job, RunStatus::failed, first_line(error));
+    const bool no_plan = is_planned(job.strategy) && error.blame() == Blame::user;
+    return row_without_run(job, no_plan ? RunStatus::skipped : RunStatus::failed, first_line(error));
   }
 }
 

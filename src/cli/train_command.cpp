@@ -99,7 +99,7 @@ int run_train(const TrainOptions& options) {
   check_json_target(options.json);
   const TaskData data = open_data(experiment.data);
   const Model model = with_initial_weights(experiment, build_model(experiment, data));
-  const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, model);
+  const Plan plan = choose_or_find_plan(options.plan, options.experiment.devices, experiment, model, data, options.prediction, /*to_run=*/true);
   check_shapes(experiment, model, data, plan);
 
   ExperimentResult result = experiment_header(experiment, data, model);

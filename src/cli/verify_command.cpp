@@ -41,7 +41,7 @@ int run_plan(const PlanOptions& options) {
   Experiment experiment = options.experiment.read();
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
-  const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, model, /*to_run=*/false);
+  const Plan plan = choose_or_find_plan(options.plan, options.experiment.devices, experiment, model, data, options.prediction, /*to_run=*/false);
   check_shapes(experiment, model, data, plan);
   std::cout << plan_text(plan, model);
   return 0;

@@ -229,6 +229,9 @@ Plan named_plan(std::string_view name, const Model& model, const Cluster& cluste
                 int micro_batches) {
   const std::string where = fmt::format("strategy {}", name);
   const Strategy strategy = parse_strategy(name, where);
+  if (is_planned(strategy.name))
+    fail_user({where, std::string(name), "is found by a planner from what layers cost, not made by a rule",
+               fmt::format("let it be written to a file first: trireme plan EXPERIMENT --plan {} > FILE", name)});
   const auto& names = named_strategies();
   const auto found = std::find_if(names.begin(), names.end(), [&](const NamedStrategy& n) { return n.name == strategy.name; });
   const NamedStrategy* named = found == names.end() ? nullptr : &*found;

@@ -126,7 +126,8 @@ void set(const Item& item, Strategy& s) {
 }
 
 [[noreturn]] void fail_name(std::string_view name, const std::string& where) {
-  const auto known = known_strategies();
+  auto known = known_strategies();
+  known.insert(known.end(), planned_strategies().begin(), planned_strategies().end());
   const std::string near = closest_match(name, known);
   fail_user({where, fmt::format("\"{}\"", name), "is neither a known plan nor a degree",
              near.empty() ? fmt::format("known: {}", strategy_syntax()) : fmt::format("did you mean \"{}\"?", near)});
@@ -165,6 +166,13 @@ const std::vector<NamedStrategy>& named_strategies() {
   return names;
 }
 
+const std::vector<std::string>& planned_strategies() {
+  static const std::vector<std::string> names{"hybrid-static", "asa", "exact"};
+  return names;
+}
+
+bool is_planned(std::string_view name) { return contains(planned_strategies(), name); }
+
 const std::vector<std::string>& schedule_names() {
   static const std::vector<std::string> names{"gpipe", "1f1b", "interleaved", "zero-bubble", "pipedream", "2bw"};
   return names;
@@ -182,6 +190,11 @@ Strategy parse_strategy(std::string_view text, const std::string& where) {
   std::set<std::string_view> seen;
   for (std::string_view part : cut(text, ',')) {
     const Item item(part, where);
+    if (is_planned(strategy.name)) item.fail(fmt::format("{} is found by a planner, which decides that", strategy.name), "leave it out");
+    if (part.data() == text.data() && is_planned(part)) {
+      strategy.name = part;
+      continue;
+    }
     if (part.find('=') == part.npos && part.data() == text.data()) {
       const auto& names = named_strategies();
       const auto found = std::find_if(names.begin(), names.end(), [&](const NamedStrategy& n) { return n.name == part; });
@@ -229,9 +242,11 @@ std::vector<std::string> join_strategies(const std::vector<std::string>& items) 
 }
 
 std::string strategy_syntax() {
-  return fmt::format("{}, or degrees such as \"data=2,tensor=2,pipeline=1\"; either may be followed by {}", join(known_strategies()),
+  return fmt::format("{}, or degrees such as \"data=2,tensor=2,pipeline=1\"; either may be followed by {}; or, found by a planner, {}",
+                     join(known_strategies()),
                      "\",schedule=1f1b,chunks=2,micro_batches=4,sharding=zero1,recompute=all|except_last,"
-                     "compression=bf16|powersgd:2,vertical_sync=1,speeds=2:1,split=height|sequence\"");
+                     "compression=bf16|powersgd:2,vertical_sync=1,speeds=2:1,split=height|sequence\"",
+                     join(planned_strategies()));
 }
 
 }  // namespace trireme

@@ -235,6 +235,9 @@ json row_json(const RunResult& row) {
   j["strategy"] = row.strategy;
   j["name"] = row.name;
   j["plan"] = row.plan;
+  j["blocks"] = json::array();
+  for (const BlockStrategy& b : row.blocks)
+    j["blocks"].push_back({{"block", b.block}, {"layers", b.layers}, {"stage", b.stage}, {"strategy", b.strategy}});
   j["status"] = name_of(row.status);
   j["reason"] = row.reason.empty() ? json(nullptr) : json(row.reason);
   j["warnings"] = warnings_of(row);
@@ -290,6 +293,9 @@ RunResult read_row(const json& j) {
   RunResult row;
   row.strategy = j.at("strategy").get<std::string>();
   row.plan = j.value("plan", "");
+  if (has(j, "blocks"))
+    for (const json& b : j.at("blocks"))
+      row.blocks.push_back({b.at("block").get<std::string>(), b.at("layers").get<int>(), b.at("stage").get<int>(), b.at("strategy").get<std::string>()});
   row.status = enum_of(kStatuses, j.at("status").get<std::string>(), "status of a run");
   if (has(j, "reason")) row.reason = j.at("reason").get<std::string>();
   row.warnings = j.value("warnings", std::vector<std::string>{});

@@ -155,6 +155,7 @@ RunResult predict(const Experiment& experiment, const Model& model, const Plan& 
   RunResult row;
   row.plan = plan.in_short(model);
   row.devices = plan.devices;
+  row.blocks = block_strategies(plan, model);
   const bool many = plan.devices > kMostRanks;
   const Program program = compile(model, plan, compile_for(experiment, source, !many));
   InstructionCostOptions cost_options{.batch = experiment.batch, .precision = experiment.precision, .loading = source.loading};

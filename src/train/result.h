@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "plan/blocks.h"
 #include "runtime/timeline.h"
 #include "train/metrics.h"
 
@@ -56,6 +57,7 @@ struct RunResult {
   std::string strategy;    ///< "single", "data", "tensor", "pipeline", "hybrid"
   std::string name;        ///< of the plan, tells variants of a strategy apart: "hybrid:tensor"
   std::string plan;        ///< in short: "data 2 x tensor 2"
+  std::vector<BlockStrategy> blocks;  ///< what each block got
   RunStatus status = RunStatus::ok;
   std::string reason;      ///< why not ok; one line
   std::vector<std::string> warnings;  ///< "4 workers share 2 cores: times mean nothing, curves do"

@@ -323,6 +323,7 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   result.name = plan.name;
   result.plan = plan.in_short(model);
   result.devices = plan.devices;
+  result.blocks = block_strategies(plan, model);
   add_warnings(plan, model, experiment, result);
 
   auto run = std::make_shared<Run>(experiment, model, data, plan);
@@ -361,6 +362,7 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
 }
 
 bool is_plan_file(const std::string& name) {
+  if (is_planned(name)) return false;
   const auto known = known_strategies();
   std::error_code ignored;
   return std::find(known.begin(), known.end(), name) == known.end() && std::filesystem::is_regular_file(name, ignored);

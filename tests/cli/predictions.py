@@ -99,7 +99,7 @@ class Predictions(CliTest):
         out, err = self.trireme("plan", "e.toml", "--objective", "time", "--cluster", "c.toml", "--devices", "2", "--explain")
         plan = json.loads(out)
         self.assertEqual(plan["devices"], 2)
-        for word in ("optimal under the step model", "simulated", "by formula"):
+        for word in ("optimal under the step model", "simulated", "by formula", "if links were twice as fast: ", "if devices had half the memory: "):
             self.assertIn(word, err)
         self.write("best.json", out)
         self.trireme("simulate", "e.toml", "--cluster", "c.toml", "--devices", "2", "--strategies", "data,tensor,pipeline,best.json",
@@ -107,6 +107,47 @@ class Predictions(CliTest):
         seconds = {row["name"]: row["step_seconds"]["median"] for row in self.json("s.json")["rows"]}
         self.assertLessEqual(seconds["best"], min(seconds.values()) * (1 + 1e-9))
         self.trireme("train", "e.toml", "--plan", "best.json", "--out", "o")  # what is planned runs
+
+    def test_fewer_devices_than_there_are(self):
+        self.write("slow.toml", CLUSTER.replace("MEMORY", "8 GiB").replace("10 GB/s", "1 MB/s").replace("10 Gbit/s", "1 Mbit/s"))
+        out, err = self.trireme("plan", "e.toml", "--objective", "time", "--cluster", "slow.toml", "--devices", "4")
+        self.assertEqual(json.loads(out)["devices"], 1)
+        self.assertIn("uses 1 of 4 devices", err)
+
+    def test_strategies_that_planners_find(self):
+        strategies = "single,data,tensor,hybrid-static,asa,exact"
+        self.trireme("simulate", "e.toml", "--cluster", "c.toml", "--devices", "2,4", "--strategies", strategies, "--json", "s.json",
+                     "--set", "model.options.depth=4")
+        rows = self.json("s.json")["rows"]
+        self.assertEqual([row["name"] for row in rows], ["single"] + [n for n in strategies.split(",")[1:] for _ in (2, 4)])
+        for row in rows:
+            self.assertEqual(row["status"], "ok", row["name"])
+            self.assertGreater(row["predicted"]["peak_memory_bytes"], 0)
+            self.assertTrue(row["blocks"][0]["strategy"], row["name"])
+        seconds = [row["step_seconds"]["median"] for row in rows]
+        self.assertLessEqual(seconds[9], min(seconds[1::2] + seconds[0:1]) * (1 + 1e-9))    # on 2 devices
+        self.assertLessEqual(seconds[10], min(seconds[2::2] + seconds[0:1]) * (1 + 1e-9))   # on 4
+        self.trireme("simulate", "e.toml", "--cluster", "small.toml", "--devices", "2", "--strategies", "single,asa", "--json", "s.json",
+                     "--set", "model.options.hidden=4096")
+        asa = self.json("s.json")["rows"][1]
+        self.assertEqual(asa["status"], "skipped")
+        self.assertIn("fits", asa["reason"])
+
+    def test_plans_that_planners_find_run(self):
+        self.trireme("compare", "e.toml", "--strategies", "single,asa,exact", "--profile", "p.json", "--out", "o")
+        rows = {row["name"]: row for row in self.json("o/run.json")["rows"]}
+        self.assertEqual(list(rows), ["single", "asa", "exact"])
+        for name, row in rows.items():
+            self.assertEqual((row["status"], row["strategy"]), ("ok", name))
+            self.assertGreater(row["predicted"]["step_seconds"], 0)
+        self.assertEqual(self.json("o/planned/asa-x2.json")["name"], "asa")
+        self.trireme("train", "e.toml", "--plan", "hybrid-static", "--devices", "2", "--profile", "p.json", "--out", "t")
+        self.assertEqual(self.json("t/plan.json")["name"], "hybrid-static")
+        out, _ = self.trireme("plan", "e.toml", "--plan", "asa", "--devices", "4", "--cluster", "c.toml")
+        self.assertEqual(json.loads(out)["devices"], 4)
+        self.refused("verify", "e.toml", "--plan", "exact", says=["exact", "found by a planner", "trireme plan"])
+        self.refused("plan", "e.toml", "--plan", "data", "--cluster", "c.toml", says=["--cluster", "--objective"])
+        self.refused("simulate", "e.toml", "--strategies", "exakt", says=["exakt", 'did you mean "exact"'])
 
     def test_a_plan_of_least_memory_and_none_that_fits(self):
         def fullest(objective):

@@ -33,6 +33,13 @@ TEST(ParseStrategy, DegreesInAnyOrder) {
 
 TEST(ParseStrategy, EveryNameIsKnown) {
   for (const NamedStrategy& named : named_strategies()) EXPECT_EQ(parse_strategy(named.name, "test").name, named.name);
+  for (const std::string& name : planned_strategies()) {
+    EXPECT_EQ(parse_strategy(name, "test").name, name);
+    EXPECT_EQ(parse_strategy(name, "test").devices(), std::nullopt);
+    EXPECT_EQ(family_of(name), name);
+    EXPECT_TRUE(is_planned(name));
+  }
+  EXPECT_FALSE(is_planned("data"));
 }
 
 void refuse(const std::string& text, std::vector<std::string> parts) {
@@ -68,6 +75,9 @@ TEST(ParseStrategy, Refused) {
   refuse("data,tensor=2", {"\"tensor=2\"", "data already says how many devices each axis has", "spell out all degrees"});
   refuse("1f1b,schedule=gpipe", {"1f1b already says the schedule"});
   refuse("zero1,sharding=zero2", {"zero1 already says the sharding"});
+  refuse("exakt", {"did you mean \"exact\"?"});
+  refuse("exact,recompute=all", {"\"recompute=all\"", "found by a planner"});
+  refuse("data,exact", {"\"exact\"", "neither a degree"});
   refuse("my.json,recompute=all", {"\"my.json\"", "neither a known plan"});
 }
 

@@ -78,6 +78,7 @@ TEST(RunJson, RowsComeBackWhole) {
     EXPECT_EQ(back.target, 0.98);
     EXPECT_EQ(back.test->metrics, row.test->metrics);
     EXPECT_EQ(back.loading_share, row.loading_share);
+    EXPECT_EQ(back.blocks, row.blocks);
   }
 }
 

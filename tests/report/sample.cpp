@@ -36,6 +36,7 @@ RunResult ok_row(const char* strategy, const char* plan, int devices, double ste
   RunResult row;
   row.strategy = strategy;
   row.plan = plan;
+  row.blocks = {{"layer1.0", 7, 0, "data 2"}, {"layer1.1", 5, 1, "data 1 x tensor 2"}};
   row.devices = devices;
   row.step_seconds = StepSeconds{step, 0.95 * step, 1.2 * step};
   row.epoch_seconds = 469 * step;

@@ -1,0 +1,51 @@
+// Plans that planners find for an experiment by what its layers cost: the best of all, and those that it is compared with.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/exact/find_plan.h"
+#include "train/predict.h"
+
+namespace trireme {
+
+/// Costs for the first `devices` devices; the reference stays valid.
+using SourceOfDevices = std::function<const CostSource&(int devices)>;
+
+/// What a planner is asked for an experiment. Model and source outlive the result.
+PlanRequest plan_request(const Experiment& experiment, const Model& model, const CostSource& source);
+
+/// A plan, what the planner's formulas say of it, and the simulator.
+struct Finalist {
+  RatedPlan rated;
+  double simulated = 0;  ///< seconds of a step
+};
+
+struct BestPlan {
+  PlanAnswer answer;                ///< of the planner
+  std::vector<Finalist> finalists;  ///< best first, by the simulator's clock where time is asked for; empty where nothing fits
+};
+
+struct BestPlanOptions {
+  Objective objective = Objective::time;
+  std::optional<double> limit = 60;  ///< seconds of searching
+};
+
+/// The exact planner's answer, its runners-up and the usual plans (named, hybrid-static, asa) on the simulator's clock: the best never
+/// simulates slower than any of those that fits. It may use fewer devices than there are.
+BestPlan find_best_plan(const Experiment& experiment, const Model& model, int devices, const SourceOfDevices& source_of,
+                        const BestPlanOptions& options = {});
+
+/// The plan of one of planned_strategies() (plan/strategy.h) on at most so many devices. Errors (user): none fits their memory, or the batch has
+/// fewer samples than a plan needs.
+Plan planned_plan(const std::string& name, const Experiment& experiment, const Model& model, int devices, const SourceOfDevices& source_of);
+
+/// Bytes of the plan's fullest device by the planner's formula; nullopt where it has none for the plan.
+std::optional<int64_t> memory_by_formula(const Experiment& experiment, const Model& model, const Plan& plan, const CostSource& source);
+
+/// "no plan fits ..." with the bytes missing, where, what holds them, and what would help.
+[[noreturn]] void fail_nothing_fits(const std::string& where, const Shortfall& shortfall, const Model& model);
+
+}  // namespace trireme
