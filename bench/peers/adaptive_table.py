@@ -1,0 +1,194 @@
+"""docs/adaptive.md for bench/adaptive.sh: simulates every row and lays the numbers out as the figures of Baligodugula and Amsaad (2025) have
+them. Usage: adaptive_table.py TRIREME CLUSTER FOLDER"""
+import contextlib
+import io
+import json
+import os
+import struct
+import subprocess
+import sys
+
+TRIREME, CLUSTER, FOLDER = sys.argv[1:4]
+DEVICES = (1, 2, 4, 8)
+EPOCH = 50_000  # training images of CIFAR-100
+BATCH = int(os.environ.get("ADAPTIVE_BATCH", "128"))
+MODELS = {
+    "ResNet-50": ('name = "resnet50"', 'kind = "sgd"\nlearning_rate = 0.1\nmomentum = 0.9'),
+    "ViT-B/16": ('name = "vit-b16"', 'kind = "adamw"\nlearning_rate = 1e-3'),
+}
+ROWS = {  # the paper's bars first
+    "single": "one device",
+    "data": "data parallel",
+    "tensor": "model parallel: layers divided",
+    "1f1b": "model parallel: a pipeline",
+    "hybrid:tensor": "hybrid: data n/2 x tensor 2",
+    "hybrid:pipeline": "hybrid: data n/2 x pipeline 2",
+    "hybrid-static": "best uniform data x tensor",
+    "asa": "adaptive, RECONSTRUCTION of ASA",
+    "exact": "adaptive, this project's",
+}
+
+
+def write_zeros(path, shape, kind, size):
+    """A .npy of zeros that takes no room: simulating reads shapes only."""
+    header = repr({"descr": kind, "fortran_order": False, "shape": tuple(shape)}).encode()
+    header += b" " * (63 - (10 + len(header)) % 64) + b"\n"
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+        count = size
+        for n in shape:
+            count *= n
+        f.truncate(f.tell() + count)
+
+
+def write_experiment(model, optimizer):
+    for split in ("train", "test"):
+        write_zeros(os.path.join(FOLDER, f"{split}-x.npy"), (BATCH, 3, 224, 224), "<f4", 4)
+        write_zeros(os.path.join(FOLDER, f"{split}-y.npy"), (BATCH,), "<i8", 8)
+    path = os.path.join(FOLDER, "experiment.toml")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(f"""name = "adaptive"
+batch = {BATCH}
+length = "1 epochs"
+precision = "fp32"
+devices = [8]
+strategies = ["single"]
+
+[model]
+{model}
+
+[data]
+name = "tensors"
+train = ["train-x.npy", "train-y.npy"]
+test = ["test-x.npy", "test-y.npy"]
+task = "classification"
+classes = 100
+
+[optimizer]
+{optimizer}
+""")
+    return path
+
+
+def simulate(experiment, devices):
+    """Rows by name."""
+    out = os.path.join(FOLDER, "result.json")
+    names = [n for n in ROWS if (devices == 1) == (n == "single") and (devices >= 4 or not n.startswith("hybrid:"))]
+    run = subprocess.run([TRIREME, "simulate", experiment, "--cluster", CLUSTER, "--devices", str(devices), "--strategies", ",".join(names),
+                          "--json", out], capture_output=True, text=True)
+    if run.returncode not in (0, 1):
+        sys.exit(run.stderr)
+    with open(out, encoding="utf-8") as f:
+        result = json.load(f)
+    return result["simulated"], {row["name"]: row for row in result["rows"]}
+
+
+def seconds(row):
+    return row["step_seconds"]["median"] if row and row["status"] == "ok" else None
+
+
+def table(head, rows, left=1):
+    print("\n| " + " | ".join(head) + " |\n|" + "---|" * left + "---:|" * (len(head) - left))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    print()
+
+
+def number(value, text):
+    return "-" if value is None else text.format(value)
+
+
+def strategies_of(row):
+    """Blocks that follow each other and got the same, in one line."""
+    runs = []
+    for block in row["blocks"]:
+        same = (block["stage"], block["strategy"])
+        if runs and runs[-1][0] == same:
+            runs[-1][2] = block["block"]
+        else:
+            runs.append([same, block["block"], block["block"]])
+    return runs
+
+
+def figures(name, all_rows):
+    single = seconds(all_rows[1].get("single"))
+    rows = {(n, d): all_rows[d].get(n) for d in DEVICES for n in ROWS}
+    rows.update({(n, 1): all_rows[1]["single"] for n in ROWS if n != "single"})
+    parallel = [n for n in ROWS if n != "single"]
+    print(f"## {name}\n\n### Training time: hours for 100 epochs of {EPOCH:,} images, and the speedup over one device")
+    cells = []
+    for n in parallel:
+        line = [f"`{n}`", ROWS[n]]
+        for d in DEVICES[1:]:
+            s = seconds(rows[n, d])
+            line.append("-" if s is None else f"{s * EPOCH / BATCH * 100 / 3600:.2f} ({single / s:.2f} x)")
+        cells.append(line)
+    print(f"\nOne device: {single * EPOCH / BATCH * 100 / 3600:.2f} hours, {1000 * single:.1f} ms a step.")
+    table(["strategy", "what it is"] + [f"{d} devices" for d in DEVICES[1:]], cells, 2)
+    print("### Where a step's time goes, on 8 devices")
+    cells = []
+    for n in ["single"] + parallel:
+        row = rows[n, 1 if n == "single" else 8]
+        if seconds(row) is None:
+            cells.append([f"`{n}`", row["reason"] if row else "-", "", "", "", ""])
+            continue
+        busy = sum(row["busy_share"]) / len(row["busy_share"])
+        moved = row["communication"]["exposed_share"] or 0
+        memory = row["predicted"]["peak_memory_bytes"]
+        cells.append([f"`{n}`", f"{1000 * seconds(row):.1f}", f"{100 * busy:.0f}", f"{100 * moved:.0f}", f"{max(0, 100 * (1 - busy - moved)):.0f}",
+                      "-" if memory is None else f"{memory / 2**30:.2f}"])
+    table(["strategy", "ms a step", "computing, %", "exposed communication, %", "waiting, %", "fullest device, GiB"], cells)
+    print("### What each block got")
+    for n in ("hybrid-static", "asa", "exact"):
+        for d in (2, 4, 8):
+            row = rows[n, d]
+            if seconds(row) is None:
+                continue
+            runs = strategies_of(row)
+            stages = len({stage for (stage, _), _, _ in runs})
+            parts = [f"{'stage ' + str(stage) + ': ' if stages > 1 else ''}{first if first == last else first + ' to ' + last}: {strategy}"
+                     for (stage, strategy), first, last in runs]
+            print(f"- `{n}`, {d} devices ({row['plan']}): " + "; ".join(parts))
+    print()
+    return {(n, d): seconds(rows[n, d]) for n in ROWS for d in DEVICES}
+
+
+def verdict(name, times):
+    lines = []
+    for d in (2, 4, 8):
+        exact, asa, static = times["exact", d], times["asa", d], times["hybrid-static", d]
+        fixed = [times[n, d] for n in ("hybrid:tensor", "hybrid:pipeline") if times[n, d] is not None]
+        worst = min(fixed) if fixed else None
+        lines.append([name, str(d), number(asa and asa / exact, "{:.3f}"), number(static and static / exact, "{:.3f}"),
+                      number(static and asa and static / asa, "{:.3f}"), number(worst and worst / exact, "{:.2f}"),
+                      number(times["single", 1] and worst and times["single", 1] / worst, "{:.2f}"), f"{times['single', 1] / exact / d:.1%}"])
+    return lines
+
+
+def main():
+    print(HEAD)
+    summary, body = [], []
+    machine = ""
+    for name, (model, optimizer) in MODELS.items():
+        experiment = write_experiment(model, optimizer)
+        rows = {}
+        for d in DEVICES:
+            machine, rows[d] = simulate(experiment, d)
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            times = figures(name, rows)
+        body.append(text.getvalue())
+        summary += verdict(name, times)
+    print(f"Simulated on {machine}. Batch {BATCH} on all devices together, float32, images of 224 pixels, 100 classes.\n\n## What came out")
+    table(["model", "devices", "exact over asa", "exact over hybrid-static", "asa over hybrid-static", "exact over the best fixed hybrid",
+           "that hybrid over one device", "exact: efficiency"], summary, 1)
+    print(SEEN)
+    print("\n".join(body).rstrip())
+
+
+HEAD = """# Adaptive plans
+
+Written by `bench/adaptive.sh > docs/adaptive.md`; do not edit by hand."""
+SEEN = ""
+if __name__ == "__main__":
+    main()
