@@ -28,7 +28,6 @@ RunResult simulated_row(const Job& job, const Experiment& experiment, const Mode
     PredictionOptions options;
     options.epoch_samples = data.train->size();
     RunResult row = predict(experiment, model, plan, predictions.source(plan.devices), options);
-    if (predictions.is_described()) row.predicted->peak_memory = memory_by_formula(experiment, model, plan, predictions.source(plan.devices));
     name_row(job, row);
     return row;
   } catch (const Error& error) {

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <optional>
 
+#include "base/units.h"
+
 namespace trireme {
 namespace {
 
@@ -355,6 +357,10 @@ std::vector<std::string> footnotes(const ExperimentResult& result) {
   std::vector<std::string> notes;
   for (const std::string& warning : distinct_warnings(result))
     notes.push_back(fmt::format("[{}] {}", notes.size() + 1, warning));
+  for (const RunResult& row : result.rows)
+    for (const PlanChange& c : row.changes)
+      notes.push_back(fmt::format("{}: after step {} from {} to {} in {}: {}", row_name(row), c.step, c.from, c.to, format_seconds(c.seconds),
+                                  c.reason));
   if (!result.prices.empty()) notes.push_back("prices: " + result.prices);
   return notes;
 }

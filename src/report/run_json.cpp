@@ -244,6 +244,9 @@ json row_json(const RunResult& row) {
   j["devices"] = row.devices;
   j["oversubscribed"] = row.oversubscribed;
   j["schedule"] = row.schedule;
+  j["changes"] = json::array();
+  for (const PlanChange& c : row.changes)
+    j["changes"].push_back({{"step", c.step}, {"from", c.from}, {"to", c.to}, {"reason", c.reason}, {"seconds", json_number(c.seconds)}});
   j["curve"] = json::array();
   for (const CurvePoint& p : row.curve)
     j["curve"].push_back({{"step", p.step},
@@ -310,6 +313,13 @@ RunResult read_row(const json& j) {
                          .loss = number(p, "loss")});
   if (has(j, "evaluations"))
     for (const json& e : j.at("evaluations")) row.evaluations.push_back(read_evaluation(e));
+  if (has(j, "changes"))
+    for (const json& c : j.at("changes"))
+      row.changes.push_back({.step = c.at("step").get<int64_t>(),
+                             .from = c.at("from").get<std::string>(),
+                             .to = c.at("to").get<std::string>(),
+                             .reason = c.at("reason").get<std::string>(),
+                             .seconds = number(c, "seconds")});
   if (has(j, "schedule")) row.schedule = read_schedule(j.at("schedule"));
   if (has(j, "timeline")) row.timeline = read_timeline(j.at("timeline"));
   return row;

@@ -59,6 +59,34 @@ void read_devices(const ConfigTable& file, Experiment& e) {
   e.private_replicas = file.get_choice("replicas", "shared", {"shared", "private"}) == "private";
 }
 
+/// What the table leaves out stays as it is in `speed`.
+LinkSpeed read_speed(const ConfigTable& table, const LinkSpeed& speed) {
+  const LinkSpeed read{table.get_bandwidth("bandwidth", speed.bandwidth), table.get_seconds("latency", speed.latency)};
+  if (table.has("bandwidth") && !(read.bandwidth > 0)) table.fail("bandwidth", "nothing would ever arrive", "leave it out for no limit");
+  return read;
+}
+
+/// Links that are emulated between the workers.
+void read_links(const ConfigTable& file, Experiment& e) {
+  const ConfigTable link = file.table("cluster").table("link");
+  if (link.keys().empty()) return;
+  LinkSchedule schedule{read_speed(link, {}), {}};
+  int64_t last = 0;
+  for (const ConfigTable& change : link.tables("change")) {
+    const int64_t step = change.require_int("at_step", 1);
+    if (step <= last)
+      change.fail("at_step", fmt::format("the change before it is at step {}", last), "list changes in the order of their steps");
+    last = step;
+    const LinkSpeed& before = schedule.changes.empty() ? schedule.at_first : schedule.changes.back().speed;
+    schedule.changes.push_back({step, read_speed(change, before)});
+  }
+  if (file.has("replicas") && !e.private_replicas)
+    file.fail("replicas", "workers that share one copy of the weights send no gradients over [cluster.link]",
+              "write replicas = \"private\", or leave it out: links imply it");
+  e.private_replicas = true;
+  e.links = schedule;
+}
+
 void read_training(const ConfigTable& file, Experiment& e) {
   e.name = file.get_string("name", e.file.stem().string());
   e.seed = uint64_t(file.get_int("seed", 1, 0));
@@ -180,6 +208,8 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   e.file = path;
   read_training(file, e);
   read_devices(file, e);
+  read_links(file, e);
+  e.adapt = file.get_bool("adapt", false);
   read_model(file, e);
   e.data = read_data(file.table("data"), path.parent_path());
   read_loading(file.table("data"), e);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "comm/local/emulated_links.h"
 #include "data/open.h"
 #include "model/weights/match.h"
 #include "plan/cluster.h"
@@ -47,6 +48,8 @@ struct Experiment {
   std::vector<int> device_threads;             ///< intra-op threads by worker
   std::vector<double> device_speeds;           ///< relative, by worker; empty: in proportion to the threads
   bool private_replicas = false;               ///< replicas = "private": a copy of the weights per worker, as separate devices have
+  std::optional<LinkSchedule> links;           ///< [cluster.link]: workers talk as over links of this speed; replicas are private then
+  bool adapt = false;                          ///< `train` measures itself against predictions and changes its plan
   std::vector<std::string> frozen;             ///< parameters that are not trained: "conv1.weight", or "layer1.*" for all that begin so
   int micro_batches = 0;                       ///< 0: chosen by the plan
   double price_per_hour = 0;                   ///< of this machine, in `currency`; 0: not known

@@ -37,13 +37,21 @@ void Ledger::post(int rank, int64_t step, bool evaluation, StepOutcome outcome, 
   if (fresh) {
     it->second.entry.evaluation = evaluation;
     it->second.entry.step = step;
+    it->second.entry.plan = plan_;
     it->second.entry.outcomes.resize(size_t(ranks_));
     it->second.entry.load_seconds.resize(size_t(ranks_));
     order_.push_back({step, evaluation});
   }
   it->second.entry.outcomes[size_t(rank)] = std::move(outcome);
   it->second.entry.load_seconds[size_t(rank)] = load_seconds;
-  if (++it->second.posted == ranks_) changed_.notify_all();
+  ++it->second.posted;
+  if (it->second.is_complete()) changed_.notify_all();
+}
+
+void Ledger::change_plan(int ranks) {
+  std::lock_guard lock(mutex_);
+  ranks_ = ranks;
+  ++plan_;
 }
 
 void Ledger::close() {
@@ -54,7 +62,7 @@ void Ledger::close() {
 
 std::optional<LedgerEntry> Ledger::next(double seconds, bool& timed_out) {
   std::unique_lock lock(mutex_);
-  auto complete = [&] { return next_ < order_.size() && drafts_[order_[next_]].posted == ranks_; };
+  auto complete = [&] { return next_ < order_.size() && drafts_[order_[next_]].is_complete(); };
   timed_out = !changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return closed_ || complete(); });
   if (!complete()) return std::nullopt;
   auto it = drafts_.find(order_[next_++]);
@@ -73,6 +81,28 @@ bool StepGate::enter(int64_t step) {
 void StepGate::stop() {
   std::lock_guard lock(mutex_);
   end_ = std::min(end_, newest_ + 1);
+  stopped_ = true;
+}
+
+void StepGate::pause() {
+  std::lock_guard lock(mutex_);
+  end_ = std::min(end_, newest_ + 1);
+}
+
+bool StepGate::reopen() {
+  std::lock_guard lock(mutex_);
+  if (!stopped_) end_ = INT64_MAX;
+  return !stopped_;
+}
+
+void StepGate::request_probe() {
+  std::lock_guard lock(mutex_);
+  probe_ = newest_ + 1;
+}
+
+bool StepGate::probes_before(int64_t step) {
+  std::lock_guard lock(mutex_);
+  return step == probe_;
 }
 
 }  // namespace trireme

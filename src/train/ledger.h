@@ -17,17 +17,21 @@ struct LedgerEntry {
   int64_t step = 0;                    ///< steps done
   std::vector<StepOutcome> outcomes;   ///< by rank
   std::vector<double> load_seconds = {};  ///< by rank: loading samples or waiting for them (part of compute_seconds)
+  int plan = 0;                        ///< how often the run had changed its plan
   double loss_sum() const;             ///< added in rank order: reproducible
   std::map<std::string, double> metrics() const;  ///< likewise
   double begin() const;                ///< earliest
   double end() const;                  ///< latest
 };
 
-/// Thread-safe. Entries come out complete (all ranks) and in order; a step's evaluation follows the step.
+/// Thread-safe. Entries come out complete (all ranks) and in order; a step's evaluation follows the step. A change of plan may change the
+/// number of ranks.
 class Ledger {
  public:
   explicit Ledger(int ranks) : ranks_(ranks) {}
   void post(int rank, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds = 0);
+  /// What is posted from now on is under the run's next plan, of so many ranks. While no worker is in a step.
+  void change_plan(int ranks);
   /// No more posts: readers get what is complete, then nothing.
   void close();
   /// The next complete entry; nullopt at the end. Waits at most `seconds`, then `timed_out` is set.
@@ -37,9 +41,11 @@ class Ledger {
   struct Draft {
     int posted = 0;
     LedgerEntry entry;
+    bool is_complete() const { return posted == int(entry.outcomes.size()); }
   };
-  const int ranks_;
   std::mutex mutex_;
+  int ranks_;     // guarded by mutex_
+  int plan_ = 0;  // guarded by mutex_
   std::condition_variable changed_;
   std::map<std::pair<int64_t, bool>, Draft> drafts_;  // guarded by mutex_
   std::vector<std::pair<int64_t, bool>> order_;       // as first posted; guarded by mutex_
@@ -55,10 +61,21 @@ class StepGate {
   /// Ends after the newest step that any worker has begun.
   void stop();
 
+  /// As stop, until reopened.
+  void pause();
+  /// Once all workers have been refused a step. False: it has been stopped.
+  bool reopen();
+
+  /// The links are to be measured before the first step that no worker has begun.
+  void request_probe();
+  bool probes_before(int64_t step);
+
  private:
   std::mutex mutex_;
   int64_t newest_ = -1;      // guarded by mutex_
   int64_t end_ = INT64_MAX;  // guarded by mutex_
+  bool stopped_ = false;     // guarded by mutex_
+  int64_t probe_ = -1;       // guarded by mutex_: before this step
 };
 
 }  // namespace trireme

@@ -45,6 +45,14 @@ struct ToTarget {
   double seconds = 0;
 };
 
+/// A run that went on under another plan.
+struct PlanChange {
+  int64_t step = 0;      ///< done before it
+  std::string from, to;  ///< plans in short
+  std::string reason;
+  double seconds = 0;    ///< from the last worker's end of the old plan to the first step: part of the run's time
+};
+
 /// What a simulation said of a row.
 struct SimulatedStep {
   double step_seconds = 0;
@@ -56,8 +64,8 @@ struct SimulatedStep {
 struct RunResult {
   std::string strategy;    ///< "single", "data", "tensor", "pipeline", "hybrid"
   std::string name;        ///< of the plan, tells variants of a strategy apart: "hybrid:tensor"
-  std::string plan;        ///< in short: "data 2 x tensor 2"
-  std::vector<BlockStrategy> blocks;  ///< what each block got
+  std::string plan;        ///< in short: "data 2 x tensor 2"; "data 2 -> pipeline 2" where the run changed it
+  std::vector<BlockStrategy> blocks;  ///< what each block got, of the first plan
   RunStatus status = RunStatus::ok;
   std::string reason;      ///< why not ok; one line
   std::vector<std::string> warnings;  ///< "4 workers share 2 cores: times mean nothing, curves do"
@@ -85,7 +93,8 @@ struct RunResult {
   std::optional<double> noise_scale;               ///< samples: the gradient noise scale of the last steps (cost/noise_scale.h)
   std::vector<CurvePoint> curve;
   std::vector<EvaluationPoint> evaluations;
-  std::optional<Timeline> timeline;                ///< one step, after warm-up; in trace.json, not in run.json
+  std::vector<PlanChange> changes;                 ///< of the plan during the run, in order
+  std::optional<Timeline> timeline;                ///< one step, after warm-up, of the last plan; in trace.json, not in run.json
   /// The plan's schedule with nominal times (train/picture.h); null where there is one stage and one micro-batch.
   nlohmann::json schedule;
 };

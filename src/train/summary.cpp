@@ -38,6 +38,10 @@ Summary::Summary(const Experiment& experiment, const Goal& goal, int devices, in
       total_steps_(total_steps), compute_(size_t(devices)), load_(size_t(devices)), exposed_(size_t(devices)), hidden_(size_t(devices)) {}
 
 CurvePoint Summary::add_step(const LedgerEntry& entry, int64_t samples) {
+  if (entry.outcomes.size() > size_t(devices_)) {
+    devices_ = int(entry.outcomes.size());
+    for (std::vector<double>* sums : {&compute_, &load_, &exposed_, &hidden_}) sums->resize(size_t(devices_));
+  }
   const double begin = last_end_ < 0 ? entry.begin() : last_end_;
   const double step_seconds = entry.end() - begin;
   last_end_ = entry.end();
@@ -47,7 +51,7 @@ CurvePoint Summary::add_step(const LedgerEntry& entry, int64_t samples) {
   if (int64_t(steps_.size()) > warmup_steps(total_steps_)) {
     measured_seconds_ += step_seconds;
     measured_samples_ += samples;
-    for (size_t d = 0; d < size_t(devices_); ++d) {
+    for (size_t d = 0; d < entry.outcomes.size(); ++d) {
       const double load = d < entry.load_seconds.size() ? entry.load_seconds[d] : 0;
       compute_[d] += std::max(0.0, entry.outcomes[d].compute_seconds - load);
       load_[d] += load;
@@ -58,7 +62,7 @@ CurvePoint Summary::add_step(const LedgerEntry& entry, int64_t samples) {
   }
   noise_scale_.add(norms_of(entry), samples);
   if (!entry.outcomes[0].events.empty()) {
-    timeline_.emplace(Timeline{entry.step, devices_, {}});
+    timeline_.emplace(Timeline{entry.step, int(entry.outcomes.size()), {}});
     for (const StepOutcome& outcome : entry.outcomes)
       for (Event event : outcome.events) {
         event.begin -= entry.begin();

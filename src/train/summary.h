@@ -19,7 +19,7 @@ class Summary {
 
   Summary(const Experiment& experiment, const Goal& goal, int devices, int64_t train_samples, int64_t test_samples, int64_t total_steps);
 
-  /// The curve point of a training step of `samples`.
+  /// The curve point of a training step of `samples`. What happens between two steps, a change of plan for one, belongs to the later one.
   CurvePoint add_step(const LedgerEntry& entry, int64_t samples);
   EvaluationPoint add_evaluation(const LedgerEntry& entry);
   double training_seconds() const { return seconds_; }
@@ -31,7 +31,7 @@ class Summary {
  private:
   const Experiment& experiment_;
   Goal goal_;
-  int devices_;
+  int devices_;                 // the most that any plan of the run has had
   int64_t train_samples_, test_samples_, total_steps_;
   int64_t samples_ = 0;
   double seconds_ = 0;          // training only

@@ -16,17 +16,13 @@
 #include "plan/named.h"
 #include "plan/strategy.h"
 #include "profile/layer_times.h"
-#include "program/compile.h"
 #include "program/schedules/schedule.h"
-#include "runtime/crew.h"
 #include "runtime/gradient_pieces.h"
 #include "train/batches.h"
 #include "train/final_metrics.h"
-#include "train/ledger.h"
-#include "train/loader.h"
 #include "train/picture.h"
+#include "train/run.h"
 #include "train/summary.h"
-#include "train/trained_weights.h"
 #include "train/verify.h"
 
 namespace trireme {
@@ -36,105 +32,8 @@ constexpr double kPollSeconds = 0.05;
 constexpr double kCleanSeconds = 0.5;    // after an interrupt, for workers to finish their step and hand out the weights
 constexpr double kPatienceSeconds = 1;   // after that, for workers to finish the layer they are in
 constexpr double kFinalSeconds = 10;     // for final metrics beyond the time limit: a comparison waits little longer
-constexpr int64_t kTracedStep = 10;  // or the last one of a shorter run
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-/// Everything that the workers of a run share. Owns what it needs: workers in the middle of a long layer may outlive train()
-/// after an interrupt.
-struct Run {
-  const Experiment experiment;
-  const Model model;
-  const TaskData data;
-  const Plan plan;
-  Program training, evaluation;
-  const Batches batches;
-  int64_t steps, evaluate_every;
-  Ledger ledger;
-  StepGate gate;
-  LocalWorld world;
-  std::vector<MemoryUse> memory;  ///< by rank, when the rank was through
-  std::exception_ptr error;       ///< of the first worker that failed; read after the ledger is closed
-  TrainedWeights weights;         ///< gathered where a file or final metrics need them
-  int64_t next_step = 0;          ///< of next_batch
-  int64_t next_test;              ///< of next_batch
-  Loader loader;                  ///< last: its threads end first
-
-  Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& p)
-      : experiment(e), model(m), data(d), plan(p), training(compile(model, plan, compile_options(experiment, true))),
-        evaluation(compile(model, plan, compile_options(experiment, false))),
-        batches(experiment, data), steps(steps_of(e.length, sampler().steps_per_epoch())),
-        evaluate_every(steps_of(e.evaluate_every, sampler().steps_per_epoch())), ledger(p.devices), world(p.devices),
-        memory(size_t(p.devices)), weights(training, model), next_test(batches.evaluations()),
-        loader([this] { return next_batch(); }, {.threads = loading_threads_of(experiment, *data.train), .readers = p.devices},
-               [this] { return world.abort_reason(); }) {}
-
-  const BatchSampler& sampler() const { return batches.sampler(); }
-  int64_t samples_in(int64_t step) const { return sampler().batch_size_at(step % sampler().steps_per_epoch()); }
-  bool evaluates_after(int64_t step) const { return (step + 1) % evaluate_every == 0 || step + 1 == steps; }
-
-  /// The batches of the run in the order in which every worker takes them: each step's, and after steps with an evaluation the test
-  /// set's.
-  std::optional<PlannedBatch> next_batch() {
-    if (next_test < batches.evaluations()) return batches.evaluation(next_test++);
-    if (next_step == steps) return std::nullopt;
-    if (evaluates_after(next_step)) next_test = 0;
-    return batches.training(next_step++);
-  }
-
-  StepInput training_input(int rank, int64_t step) {
-    return {.step = step,
-            .batch = loader.take(rank),
-            .learning_rate = learning_rate_at(experiment, step, steps, sampler().steps_per_epoch()),
-            .clip_norm = experiment.clip_norm,
-            .trace = step == std::min(kTracedStep, steps - 1),
-            .starts_stream = sampler().starts_anew(step % sampler().steps_per_epoch())};
-  }
-
-  bool saves_weights() const {
-    return experiment.save_weights.value_or(bytes_of_weights(model, experiment.precision) <= kLargestSavedUnasked);
-  }
-
-  StepOutcome evaluate(int rank, Worker& worker) {
-    StepOutcome sum;
-    for (int64_t k = 0; k < batches.evaluations(); ++k) {
-      const bool anew = k == 0 || !data.test->is_stream();
-      StepOutcome part = worker.evaluate({.batch = loader.take(rank), .starts_stream = anew});
-      // nothing else holds a first stage back: its activations would pile up in front of the second
-      if (plan.stages.size() > 1) worker.barrier();
-      sum.loss_sum += part.loss_sum;
-      for (const auto& [name, value] : part.metrics) sum.metrics[name] += value;
-    }
-    return sum;
-  }
-
-  void work(int rank, ParameterStore& store) {
-    Worker worker(rank, model, &training, &evaluation, store, world,
-                  {.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer,
-                   .gradient_norms = experiment.noise_scale && obstacle_to_gradient_norms(training).empty()});
-    for (int64_t step = 0; step < steps && gate.enter(step); ++step) {
-      StepOutcome outcome = worker.train(training_input(rank, step));
-      ledger.post(rank, step + 1, false, std::move(outcome), loader.take_load_seconds(rank));
-      if (!evaluates_after(step)) continue;
-      worker.drain();
-      ledger.post(rank, step + 1, true, evaluate(rank, worker));
-      loader.take_load_seconds(rank);  // an evaluation is no part of training time
-    }
-    worker.drain();
-    if (saves_weights() || has_final_metrics(data)) weights.gather(rank, worker, store);
-    memory[size_t(rank)] = memory_use(rank);
-  }
-
-  void work_all() {
-    try {
-      ParameterStore store(training, experiment.precision);
-      run_crew(world, [&](int rank) { work(rank, store); }, threads_of(experiment, plan.devices));
-    } catch (...) {
-      error = std::current_exception();
-    }
-    ledger.close();
-  }
-};
 
 /// Why a run ended before its length.
 struct Ending {
@@ -155,10 +54,34 @@ StepReport step_report(const CurvePoint& point, const Summary& summary, const Ru
   return report;
 }
 
+/// Asks the adapter after each step under which plan to go on.
+class Adaptation {
+ public:
+  Adaptation(Run& run, Adapter* adapter) : run_(run), adapter_(adapter) {}
+
+  void after_step(const LedgerEntry& entry, double seconds) {
+    if (!adapter_ || entry.plan < plan_) return;  // the change that was wished for is still to come
+    const Adapter::Wish wish = adapter_->after_step({.step = entry.step, .steps_left = run_.steps - entry.step,
+                                                     .seconds = seconds, .plan = entry.plan,
+                                                     .links = run_.take_links()});
+    if (wish.links) run_.gate.request_probe();
+    if (!wish.change) return;
+    plan_ = entry.plan + 1;
+    run_.change_plan(*wish.change);
+  }
+
+ private:
+  Run& run_;
+  Adapter* const adapter_;
+  int plan_ = 0;  ///< that the run has, or is about to have
+};
+
 /// Reads the ledger until the workers are through, telling the observer, and ends them when time is up, the loss is no number any
 /// more, or the user asks.
-void coordinate(Run& run, Summary& summary, TrainObserver& observer, const std::atomic<bool>& interrupted, Ending& ending) {
+void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adapter* adapter, const std::atomic<bool>& interrupted,
+                Ending& ending) {
   const double started = now();
+  Adaptation adaptation(run, adapter);
   double interrupted_at = 0;
   bool aborted = false;
   while (true) {
@@ -170,6 +93,7 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, const std::
     } else if (entry) {
       CurvePoint point = summary.add_step(*entry, run.samples_in(entry->step - 1));
       observer.on_step(step_report(point, summary, run, started));
+      adaptation.after_step(*entry, summary.last_step_seconds());
       if (!std::isfinite(point.loss) && ending.diverged_step == 0) {
         ending.diverged_step = point.step;
         run.gate.stop();
@@ -184,7 +108,7 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, const std::
     }
     if (ending.interrupted && !aborted && now() - interrupted_at > kCleanSeconds) {
       aborted = true;
-      run.world.abort("interrupted");
+      run.abort("interrupted");
     }
     if (ending.interrupted && now() - interrupted_at > kCleanSeconds + kPatienceSeconds) {
       ending.abandoned = true;
@@ -233,8 +157,10 @@ std::string obstacle_to_saving(const Run& run, const Ending& ending) {
   if (!run.saves_weights())
     return fmt::format("they take {}; save_weights = true saves more than {}",
                        format_bytes(bytes_of_weights(run.model, run.experiment.precision)), format_bytes(kLargestSavedUnasked));
-  if (!ending.abandoned && !run.weights.tensors().empty()) return "";
-  return ending.abandoned || run.weights.failure().empty() ? "the run was stopped in the middle of a step" : run.weights.failure();
+  if (ending.abandoned) return "the run was stopped in the middle of a step";
+  const TrainedWeights& weights = run.last_phase().weights;
+  if (!weights.tensors().empty()) return "";
+  return weights.failure().empty() ? "the run was stopped in the middle of a step" : weights.failure();
 }
 
 /// Gives the observer the trained weights, or the row the reason why there are none: a full disk takes nothing else from a run.
@@ -243,7 +169,7 @@ void hand_out_weights(const Run& run, const Ending& ending, TrainObserver& obser
   if (unwanted || result.curve.empty()) return;
   std::string obstacle = obstacle_to_saving(run, ending);
   try {
-    if (obstacle.empty()) observer.on_weights(weights_for_file(zoo_spec(run.experiment, run.data), run.model, run.weights.tensors()));
+    if (obstacle.empty()) observer.on_weights(weights_for_file(zoo_spec(run.experiment, run.data), run.model, run.last_phase().weights.tensors()));
   } catch (const std::exception& error) {
     obstacle = first_line(error);
   }
@@ -252,7 +178,8 @@ void hand_out_weights(const Run& run, const Ending& ending, TrainObserver& obser
 
 /// What is measured of the trained weights after training, within a few seconds of the time limit where there is one.
 void add_final_metrics(const Run& run, double started, const std::atomic<bool>& interrupted, RunResult& result) {
-  if (run.weights.tensors().empty()) return;
+  const TensorMap& weights = run.last_phase().weights.tensors();
+  if (weights.empty()) return;
   const double limit = run.experiment.time_limit;
   bool too_late = false;
   const auto stop = [&] {
@@ -260,7 +187,7 @@ void add_final_metrics(const Run& run, double started, const std::atomic<bool>& 
     return too_late || interrupted;
   };
   try {
-    result.final_metrics = final_metrics(run.experiment, run.model, run.data, run.weights.tensors(), stop);
+    result.final_metrics = final_metrics(run.experiment, run.model, run.data, weights, stop);
   } catch (const std::exception& error) {
     result.warnings.push_back("metrics that are taken after training are missing: " + first_line(error));
   }
@@ -268,7 +195,6 @@ void add_final_metrics(const Run& run, double started, const std::atomic<bool>& 
 }
 
 void add_warnings(const Plan& plan, const Model& model, const Experiment& experiment, RunResult& result) {
-  result.warnings = experiment.model_notes;
   const int cores = inspect_machine(false).cores;
   const auto threads = threads_of(experiment, plan.devices);
   const int busy = std::accumulate(threads.begin(), threads.end(), 0);
@@ -295,6 +221,29 @@ void add_warnings(const Plan& plan, const Model& model, const Experiment& experi
         fmt::format("batch_norm = \"{}\" takes statistics per data shard: the curve differs from a single device's", name_of(experiment.batch_norm)));
 }
 
+/// Under which plans the run went on, and what is to be said of them.
+void add_changes(const Run& run, const Ending& ending, RunResult& result) {
+  result.changes = run.changes();
+  result.devices = run.devices();
+  for (const PlanChange& change : result.changes) result.plan += " -> " + change.to;
+  if (ending.abandoned) return;  // the plans are the crew's still
+  for (size_t p = 1; p < run.plans().size(); ++p) {
+    RunResult other;
+    add_warnings(run.plans()[p], run.model, run.experiment, other);
+    result.oversubscribed |= other.oversubscribed;
+    for (const std::string& warning : other.warnings)
+      if (std::find(result.warnings.begin(), result.warnings.end(), warning) == result.warnings.end()) result.warnings.push_back(warning);
+  }
+}
+
+void add_memory(const Run& run, const Ending& ending, RunResult& result) {
+  for (int d = 0; d < run.devices(); ++d) {
+    result.memory.push_back(memory_use(d));
+    if (!ending.abandoned) result.memory.back().current = run.memory()[size_t(d)].current;
+    set_memory_limit(d, 0);
+  }
+}
+
 /// Settings that do less than they say.
 void add_length_warnings(const Run& run, RunResult& result) {
   const int64_t samples = run.data.train->size();
@@ -307,14 +256,14 @@ void add_length_warnings(const Run& run, RunResult& result) {
     result.warnings.emplace_back(fmt::format("the warm-up of {} steps is longer than the run of {}: learning_rate is never reached",
                                              rising, run.steps));
   if (!run.experiment.noise_scale) return;
-  if (const std::string obstacle = obstacle_to_gradient_norms(run.training); !obstacle.empty())
+  if (const std::string obstacle = obstacle_to_gradient_norms(run.last_phase().training); !obstacle.empty())
     result.warnings.push_back("the gradient noise scale is not estimated: " + obstacle);
 }
 
 }  // namespace
 
 RunResult train(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
-                const std::atomic<bool>& interrupted) {
+                const std::atomic<bool>& interrupted, Adapter* adapter) {
   validate(plan, model, experiment.batch, fmt::format("plan {}", plan.name));
   check_shapes(experiment, model, data, plan);
   install_memory_accounting();
@@ -328,33 +277,26 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
 
   auto run = std::make_shared<Run>(experiment, model, data, plan);
   add_length_warnings(*run, result);
-  if (plan.stages.size() > 1 || plan.micro_batches > 1) result.schedule = short_picture(run->training, model);
-  for (int d = 0; d < plan.devices; ++d) {
-    set_memory_limit(d, experiment.device_memory);
-    reset_memory_peak(d);
-  }
+  if (plan.stages.size() > 1 || plan.micro_batches > 1) result.schedule = short_picture(run->last_phase().training, model);
   Summary summary(run->experiment, {data.train->task(), data.train->classes()}, plan.devices, run->sampler().samples_per_epoch(),
                   run->batches.test_samples(), run->steps);
   Ending ending;
   const double started = now();
   std::thread crew([run] { run->work_all(); });
   try {
-    coordinate(*run, summary, observer, interrupted, ending);
+    coordinate(*run, summary, observer, adapter, interrupted, ending);
   } catch (...) {  // an observer that cannot go on (disk full) ends the run
-    run->world.abort("the run's observer failed");
+    run->abort("the run's observer failed");
     crew.join();
     throw;
   }
-  run->loader.stop();
+  run->stop_loading();
   if (ending.abandoned) crew.detach();
   else crew.join();
-  for (int d = 0; d < plan.devices; ++d) {
-    result.memory.push_back(memory_use(d));
-    if (!ending.abandoned) result.memory.back().current = run->memory[size_t(d)].current;
-    set_memory_limit(d, 0);
-  }
+  add_changes(*run, ending, result);
+  add_memory(*run, ending, result);
   summary.write(result);
-  describe_ending(ending, ending.abandoned ? nullptr : run->error, experiment, run->steps, result);
+  describe_ending(ending, ending.abandoned ? nullptr : run->error(), experiment, run->steps, result);
   const bool ended_well = result.status == RunStatus::ok || result.status == RunStatus::timed_out;
   if (ended_well || result.status == RunStatus::interrupted) hand_out_weights(*run, ending, observer, result);
   if (ended_well) add_final_metrics(*run, started, interrupted, result);

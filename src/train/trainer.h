@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "plan/plan.h"
+#include "train/adapter.h"
 #include "train/experiment.h"
 #include "train/observer.h"
 
@@ -13,8 +14,9 @@ namespace trireme {
 /// goes wrong during the run: the result's status and reason say it, with what was measured until then. Bad plans throw user
 /// errors before anything starts. When `interrupted` becomes true the run ends its step, if that takes half a second, or else without it
 /// within a second or two, whatever it is doing. The observer is given the trained weights where the run ended between two steps.
+/// `adapter`: may have the run go on under other plans, valid for the model and the batch; null: nobody does.
 RunResult train(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
-                const std::atomic<bool>& interrupted);
+                const std::atomic<bool>& interrupted, Adapter* adapter = nullptr);
 
 /// Whether `name` is a file and not a named strategy: a file called "data" does not hide the strategy.
 bool is_plan_file(const std::string& name);

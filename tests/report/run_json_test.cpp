@@ -105,6 +105,21 @@ TEST(RunJson, MetricsKeepTheirOrderAndMayBeUndefined) {
   EXPECT_EQ(back.final_metrics, row.final_metrics);
 }
 
+TEST(RunJson, ChangesOfPlan) {
+  RunResult row = sample_result().rows[0];
+  row.changes = {{213, "data 2", "single", "a step took 0.5 s", 0.25}, {300, "single", "tensor 2", "why not", 0.5}};
+  const RunResult back = row_from_json(json::parse(json_text(row_to_json(row))));
+  ASSERT_EQ(back.changes.size(), 2u);
+  EXPECT_EQ(back.changes[0].step, 213);
+  EXPECT_EQ(back.changes[0].from, "data 2");
+  EXPECT_EQ(back.changes[1].to, "tensor 2");
+  EXPECT_EQ(back.changes[1].reason, "why not");
+  EXPECT_EQ(back.changes[0].seconds, 0.25);
+  json old = row_to_json(row);
+  old.erase("changes");
+  EXPECT_TRUE(row_from_json(old).changes.empty());
+}
+
 /// Schema 1 had one metric and a target of its own name.
 TEST(RunJson, ReadsTheSchemaBefore) {
   json j = to_json(sample_result());

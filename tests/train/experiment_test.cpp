@@ -27,6 +27,34 @@ class ExperimentFile : public ::testing::Test {
   std::filesystem::path file_;
 };
 
+TEST_F(ExperimentFile, Links) {
+  EXPECT_FALSE(read("").links);
+  const Experiment e = read(R"(adapt = true
+[cluster.link]
+bandwidth = "1 Gbit/s"
+latency = "100 us"
+[[cluster.link.change]]
+at_step = 200
+bandwidth = "50 Mbit/s"
+[[cluster.link.change]]
+at_step = 300
+latency = "1 ms")");
+  EXPECT_TRUE(e.adapt);
+  EXPECT_TRUE(e.private_replicas) << "one copy of the weights would hide the links";
+  ASSERT_TRUE(e.links);
+  EXPECT_EQ(e.links->at_first.bandwidth, 125e6);
+  EXPECT_DOUBLE_EQ(e.links->at_first.latency, 1e-4);
+  ASSERT_EQ(e.links->changes.size(), 2u);
+  EXPECT_EQ(e.links->changes[0].at_step, 200);
+  EXPECT_DOUBLE_EQ(e.links->changes[0].speed.bandwidth, 6.25e6);
+  EXPECT_DOUBLE_EQ(e.links->changes[0].speed.latency, 1e-4) << "as before";
+  EXPECT_DOUBLE_EQ(e.links->changes[1].speed.bandwidth, 6.25e6);
+  refuse({"replicas", "share one copy"}, "replicas = \"shared\"\n[cluster.link]\nlatency = \"1 ms\"");
+  refuse({"bandwidth", "nothing would ever arrive"}, "[cluster.link]\nbandwidth = \"0 Gbit/s\"");
+  refuse({"at_step", "step 5"}, "[[cluster.link.change]]\nat_step = 5\n[[cluster.link.change]]\nat_step = 5");
+  refuse({"bandwith", "bandwidth"}, "[cluster.link]\nbandwith = \"1 Gbit/s\"");
+}
+
 TEST_F(ExperimentFile, Everything) {
   const Experiment e = read(R"(
 name = "all"

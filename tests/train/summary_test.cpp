@@ -102,6 +102,40 @@ TEST(StepGate, EndsAfterTheNewestStepThatAnyoneBegan) {
   EXPECT_FALSE(gate.enter(2));
 }
 
+TEST(StepGate, GoesOnAfterAPauseButNotAfterAStop) {
+  StepGate gate;
+  EXPECT_TRUE(gate.enter(0));
+  gate.request_probe();
+  gate.pause();
+  EXPECT_FALSE(gate.enter(1));
+  EXPECT_TRUE(gate.reopen());
+  EXPECT_TRUE(gate.enter(1));
+  EXPECT_TRUE(gate.probes_before(1)) << "the first step that nobody had begun";
+  EXPECT_FALSE(gate.probes_before(0));
+  EXPECT_FALSE(gate.probes_before(2));
+  gate.pause();
+  gate.stop();
+  EXPECT_FALSE(gate.reopen());
+  EXPECT_FALSE(gate.enter(2));
+}
+
+TEST(Ledger, ThePlanMayChangeTheNumberOfRanks) {
+  Ledger ledger(2);
+  ledger.post(0, 1, false, outcome(0, 1));
+  ledger.post(1, 1, false, outcome(0, 1));
+  ledger.change_plan(1);
+  ledger.post(0, 2, false, outcome(1, 2));
+  ledger.change_plan(3);
+  for (int rank = 0; rank < 3; ++rank) ledger.post(rank, 3, false, outcome(2, 3, 1));
+  bool timed_out = false;
+  for (const auto& [plan, ranks] : std::vector<std::pair<int, size_t>>{{0, 2}, {1, 1}, {2, 3}}) {
+    const auto entry = ledger.next(1, timed_out);
+    ASSERT_TRUE(entry);
+    EXPECT_EQ(entry->plan, plan);
+    EXPECT_EQ(entry->outcomes.size(), ranks);
+  }
+}
+
 TEST(StepGate, AllWorkersAgree) {
   for (int round = 0; round < 20; ++round) {
     StepGate gate;

@@ -1,0 +1,70 @@
+#include "profile/probe_link.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kTag = -1;                        // programs count theirs from 0
+constexpr int kEchoes = 3;                          // of each size; the quickest counts
+constexpr int64_t kFirstBytes = int64_t{16} << 10;  // 3 ms at 50 Mbit/s
+constexpr int64_t kMostBytes = int64_t{4} << 20;
+constexpr int64_t kGrowth = 8;
+constexpr double kLongEnough = 2e-3;  // seconds: far more than what reading the clock and waking up cost
+
+/// Seconds of one way.
+double echo(Communicator& world, int other, int64_t bytes) {
+  const at::Tensor message = at::zeros({bytes}, at::kByte);
+  double least = std::numeric_limits<double>::infinity();
+  for (int k = 0; k < kEchoes; ++k) {
+    const auto begin = std::chrono::steady_clock::now();
+    world.send(message, other, kTag);
+    world.receive(other, kTag);
+    least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 2);
+  }
+  return least;
+}
+
+LinkEstimate measure(Communicator& world, int other) {
+  LinkEstimate link;
+  link.latency = echo(world, other, 1);
+  for (int64_t bytes = kFirstBytes;; bytes *= kGrowth) {
+    const double seconds = echo(world, other, bytes) - link.latency;
+    link.bandwidth = double(bytes) / std::max(seconds, 1e-9);
+    if (seconds > kLongEnough || bytes * kGrowth > kMostBytes) break;
+  }
+  world.send(at::empty({0}, at::kByte), other, kTag);  // enough
+  return link;
+}
+
+void answer(Communicator& world, int other) {
+  while (true) {
+    const at::Tensor message = world.receive(other, kTag);
+    if (message.numel() == 0) return;
+    world.send(message, other, kTag);
+  }
+}
+
+}  // namespace
+
+LinkEstimate probe_links(Communicator& world) {
+  if (world.size() < 2) return {};
+  const bool asks = world.rank() % 2 == 0;
+  const int other = world.rank() + (asks ? 1 : -1);
+  at::Tensor worst = at::zeros({2}, at::kDouble);  // latency, seconds per byte
+  if (asks && other < world.size()) {
+    const LinkEstimate link = measure(world, other);
+    worst.data_ptr<double>()[0] = link.latency;
+    worst.data_ptr<double>()[1] = 1 / link.bandwidth;
+  } else if (!asks) {
+    answer(world, other);
+  }
+  world.all_reduce(worst, ReduceOp::max);
+  return {worst.data_ptr<double>()[0], 1 / worst.data_ptr<double>()[1]};
+}
+
+}  // namespace trireme

@@ -1,0 +1,217 @@
+#include "train/run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "runtime/crew.h"
+#include "runtime/gradient_pieces.h"
+#include "train/final_metrics.h"
+
+namespace trireme {
+namespace {
+
+constexpr auto kPoll = std::chrono::milliseconds(1);
+constexpr int64_t kTracedStep = 10;  // of a plan, or the last one of a shorter run
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
+Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& plan)
+    : experiment(e), model(m), data(d), batches(experiment, data), steps(steps_of(e.length, sampler().steps_per_epoch())),
+      evaluate_every(steps_of(e.evaluate_every, sampler().steps_per_epoch())), ledger(plan.devices),
+      links_(e.links ? std::make_shared<EmulatedLinks>(kMaxDevices, *e.links) : nullptr) {
+  begin_phase(std::make_unique<Phase>(experiment, model, plan, links_));
+}
+
+bool Run::saves_weights() const {
+  return experiment.save_weights.value_or(bytes_of_weights(model, experiment.precision) <= kLargestSavedUnasked);
+}
+
+void Run::begin_phase(std::unique_ptr<Phase> phase) {
+  Phase& p = *phase;
+  p.next_step = p.first_step;
+  p.next_test = batches.evaluations();
+  p.loader = std::make_unique<Loader>(
+      [this, &p] { return next_batch(p); },
+      LoaderOptions{.threads = loading_threads_of(experiment, *data.train), .readers = p.plan.devices},
+      [&p] { return p.world.abort_reason(); });
+  plans_.push_back(p.plan);
+  memory_.resize(std::max(memory_.size(), size_t(p.plan.devices)));
+  std::shared_ptr<Phase> last = std::move(phase);  // its threads end outside the lock
+  std::lock_guard lock(mutex_);
+  for (; devices_ < p.plan.devices; ++devices_) {
+    set_memory_limit(devices_, experiment.device_memory);
+    reset_memory_peak(devices_);
+  }
+  std::swap(phase_, last);
+  if (!abort_reason_.empty()) p.world.abort(abort_reason_);
+}
+
+/// The batches of the run in the order in which every worker takes them: each step's, and after steps with an evaluation the test
+/// set's.
+std::optional<PlannedBatch> Run::next_batch(Phase& phase) const {
+  if (phase.next_test < batches.evaluations()) return batches.evaluation(phase.next_test++);
+  if (phase.next_step == steps) return std::nullopt;
+  if (evaluates_after(phase.next_step)) phase.next_test = 0;
+  return batches.training(phase.next_step++);
+}
+
+StepInput Run::training_input(Phase& phase, int rank, int64_t step) const {
+  return {.step = step,
+          .batch = phase.loader->take(rank),
+          .learning_rate = learning_rate_at(experiment, step, steps, sampler().steps_per_epoch()),
+          .clip_norm = experiment.clip_norm,
+          .trace = step == std::min(phase.first_step + kTracedStep, steps - 1),
+          .starts_stream = sampler().starts_anew(step % sampler().steps_per_epoch())};
+}
+
+StepOutcome Run::evaluate(Phase& phase, int rank, Worker& worker) const {
+  StepOutcome sum;
+  for (int64_t k = 0; k < batches.evaluations(); ++k) {
+    const bool anew = k == 0 || !data.test->is_stream();
+    StepOutcome part = worker.evaluate({.batch = phase.loader->take(rank), .starts_stream = anew});
+    // nothing else holds a first stage back: its activations would pile up in front of the second
+    if (phase.plan.stages.size() > 1) worker.barrier();
+    sum.loss_sum += part.loss_sum;
+    for (const auto& [name, value] : part.metrics) sum.metrics[name] += value;
+  }
+  return sum;
+}
+
+void Run::work(Phase& phase, int rank, ParameterStore& store) {
+  Worker worker(rank, model, &phase.training, &phase.evaluation, store, phase.world,
+                {.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer,
+                 .gradient_norms = experiment.noise_scale && obstacle_to_gradient_norms(phase.training).empty(),
+                 .resumed = state_ ? &*state_ : nullptr});
+  if (rank == 0 && state_) note_change();  // all have taken their part
+  int64_t step = phase.first_step;
+  for (; step < steps && gate.enter(step); ++step) {
+    if (links_) links_->begin_step(step);
+    if (gate.probes_before(step)) {
+      const LinkEstimate links = probe_links(worker.world());
+      std::lock_guard lock(mutex_);
+      measured_links_ = links;
+    }
+    StepOutcome outcome = worker.train(training_input(phase, rank, step));
+    ledger.post(rank, step + 1, false, std::move(outcome), phase.loader->take_load_seconds(rank));
+    if (!evaluates_after(step)) continue;
+    worker.drain();
+    ledger.post(rank, step + 1, true, evaluate(phase, rank, worker));
+    phase.loader->take_load_seconds(rank);  // an evaluation is no part of training time
+  }
+  worker.drain();
+  if (changes_plan(phase, rank, worker, step)) return phase.gatherer.gather(rank, worker, store);
+  if (saves_weights() || has_final_metrics(data)) phase.weights.gather(rank, worker, store);
+  memory_[size_t(rank)] = memory_use(rank);
+}
+
+/// Once the workers have been refused `step`: whether they give way to those of another plan. The same answer for all.
+bool Run::changes_plan(Phase& phase, int rank, Worker& worker, int64_t step) {
+  if (step == steps) return false;
+  worker.barrier();  // all of them have been refused
+  if (rank == 0) {
+    std::lock_guard lock(mutex_);
+    phase.ends_in_change = wanted_.has_value() && gate.reopen();
+    if (phase.ends_in_change) {
+      change_ = {.step = step, .from = phase.plan.in_short(model), .to = wanted_->plan.in_short(model), .reason = wanted_->reason};
+      change_began_ = now();
+    }
+  }
+  worker.barrier();
+  return phase.ends_in_change;
+}
+
+void Run::note_change() {
+  state_.reset();
+  change_.seconds = now() - change_began_;
+  std::lock_guard lock(mutex_);
+  changes_.push_back(change_);
+}
+
+/// What moves within this process would have gone over the links.
+void Run::carry_state(const Program& from, const Program& to) {
+  const int64_t bytes = bytes_to_move(from, to, optimizer_state_count(experiment.optimizer),
+                                      int64_t(c10::elementSize(master_type(experiment.precision))));
+  if (bytes == 0) return;
+  const EmulatedLinks::Time there = links_->message(0, 1, bytes);
+  while (std::chrono::steady_clock::now() < there && last_phase().world.abort_reason().empty()) std::this_thread::sleep_for(kPoll);
+}
+
+void Run::work_all() {
+  try {
+    while (true) {
+      {
+        Phase& phase = *phase_;
+        ParameterStore store(phase.training, experiment.precision);
+        run_crew(phase.world, [&](int rank) { work(phase, rank, store); }, threads_of(experiment, phase.plan.devices));
+        if (!phase.ends_in_change) break;
+        state_ = phase.gatherer.take();
+      }
+      std::optional<PlanSwitch> wanted;
+      {
+        std::lock_guard lock(mutex_);
+        wanted.swap(wanted_);
+      }
+      validate(wanted->plan, model, experiment.batch, "plan " + wanted->plan.name);
+      check_shapes(experiment, model, data, wanted->plan);
+      auto next = std::make_unique<Phase>(experiment, model, std::move(wanted->plan), links_);
+      if (links_) carry_state(phase_->training, next->training);
+      next->first_step = change_.step;
+      ledger.change_plan(next->plan.devices);
+      begin_phase(std::move(next));
+    }
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+  ledger.close();
+}
+
+void Run::change_plan(PlanSwitch wanted) {
+  {
+    std::lock_guard lock(mutex_);
+    wanted_ = std::move(wanted);
+  }
+  gate.pause();
+}
+
+std::optional<LinkEstimate> Run::take_links() {
+  std::lock_guard lock(mutex_);
+  std::optional<LinkEstimate> taken;
+  taken.swap(measured_links_);
+  return taken;
+}
+
+void Run::abort(const std::string& reason) {
+  std::shared_ptr<Phase> phase;
+  {
+    std::lock_guard lock(mutex_);
+    if (abort_reason_.empty()) abort_reason_ = reason;
+    phase = phase_;
+  }
+  phase->world.abort(reason);
+}
+
+void Run::stop_loading() {
+  std::shared_ptr<Phase> phase;
+  {
+    std::lock_guard lock(mutex_);
+    phase = phase_;
+  }
+  phase->loader->stop();
+}
+
+int Run::devices() const {
+  std::lock_guard lock(mutex_);
+  return devices_;
+}
+
+std::vector<PlanChange> Run::changes() const {
+  std::lock_guard lock(mutex_);
+  return changes_;
+}
+
+}  // namespace trireme

@@ -1,0 +1,110 @@
+// A run's workers: what they share, and what each of them does, under one plan after another.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "plan/plan.h"
+#include "program/compile.h"
+#include "runtime/migrate.h"
+#include "train/adapter.h"
+#include "train/batches.h"
+#include "train/experiment.h"
+#include "train/ledger.h"
+#include "train/loader.h"
+#include "train/result.h"
+#include "train/trained_weights.h"
+
+namespace trireme {
+
+/// The workers under one plan, from one change of plan to the next.
+struct Phase {
+  Phase(const Experiment& experiment, const Model& model, Plan p, std::shared_ptr<EmulatedLinks> links)
+      : plan(std::move(p)), training(compile(model, plan, compile_options(experiment, true))),
+        evaluation(compile(model, plan, compile_options(experiment, false))), world(plan.devices, std::move(links)),
+        weights(training, model), gatherer(training) {}
+
+  const Plan plan;
+  const Program training, evaluation;
+  LocalWorld world;
+  TrainedWeights weights;    ///< gathered at the end of the run, where a file or final metrics need them
+  StateGatherer gatherer;    ///< of what the next plan's workers go on with
+  int64_t first_step = 0;
+  bool ends_in_change = false;  ///< written by rank 0 between two barriers
+  int64_t next_step = 0;     ///< of next_batch
+  int64_t next_test = 0;     ///< of next_batch
+  std::unique_ptr<Loader> loader;  ///< last: its threads end first
+};
+
+/// Owns what the workers need: in the middle of a long layer they may outlive train() after an interrupt. work_all belongs to one thread,
+/// all else is safe from any thread unless it says otherwise.
+class Run {
+ public:
+  Run(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan);
+
+  const Experiment experiment;
+  const Model model;
+  const TaskData data;
+  const Batches batches;
+  const int64_t steps, evaluate_every;
+  Ledger ledger;
+  StepGate gate;
+
+  const BatchSampler& sampler() const { return batches.sampler(); }
+  int64_t samples_in(int64_t step) const { return sampler().batch_size_at(step % sampler().steps_per_epoch()); }
+  bool saves_weights() const;
+
+  /// Trains to the end, plan after plan, and closes the ledger. Never throws: see error().
+  void work_all();
+
+  /// The run is to go on under another plan after the step that its workers are in, unless that is its last.
+  void change_plan(PlanSwitch wanted);
+  /// What the workers measured of the links since the last call.
+  std::optional<LinkEstimate> take_links();
+
+  /// Ends all workers, in whatever they are.
+  void abort(const std::string& reason);
+  void stop_loading();
+  /// The most that any plan of the run has had.
+  int devices() const;
+  std::vector<PlanChange> changes() const;
+
+  // -- once work_all has returned
+  std::exception_ptr error() const { return error_; }        ///< of the first worker that failed
+  const Phase& last_phase() const { return *phase_; }
+  const std::vector<Plan>& plans() const { return plans_; }  ///< in order
+  const std::vector<MemoryUse>& memory() const { return memory_; }  ///< by rank, when the rank was through
+
+ private:
+  bool evaluates_after(int64_t step) const { return (step + 1) % evaluate_every == 0 || step + 1 == steps; }
+  void begin_phase(std::unique_ptr<Phase> phase);
+  std::optional<PlannedBatch> next_batch(Phase& phase) const;
+  StepInput training_input(Phase& phase, int rank, int64_t step) const;
+  StepOutcome evaluate(Phase& phase, int rank, Worker& worker) const;
+  void work(Phase& phase, int rank, ParameterStore& store);
+  bool changes_plan(Phase& phase, int rank, Worker& worker, int64_t step);
+  void note_change();
+  void carry_state(const Program& from, const Program& to);
+
+  const std::shared_ptr<EmulatedLinks> links_;  ///< null: there are none
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<Phase> phase_;        // guarded by mutex_ while work_all runs; replaced by its thread only
+  std::string abort_reason_;            // guarded by mutex_
+  std::optional<PlanSwitch> wanted_;    // guarded by mutex_
+  std::optional<LinkEstimate> measured_links_;  // guarded by mutex_
+  std::vector<PlanChange> changes_;     // guarded by mutex_
+  int devices_ = 0;                     // guarded by mutex_
+
+  std::exception_ptr error_;
+  std::vector<Plan> plans_;
+  std::vector<MemoryUse> memory_;
+  std::optional<TrainingState> state_;  ///< between two phases
+  PlanChange change_;                   ///< that is going on
+  double change_began_ = 0;
+};
+
+}  // namespace trireme
