@@ -19,6 +19,7 @@
 #include "train/batches.h"
 #include "train/compare.h"
 #include "train/initial_weights.h"
+#include "train/link_forecaster.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -70,6 +71,14 @@ class MessageObserver : public TrainObserver {
   std::chrono::steady_clock::time_point last_{};
 };
 
+/// Trains, and where the experiment says `adapt` as what it measures suggests. The rows of a comparison stay as they are.
+RunResult train_or_adapt(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer) {
+  if (!experiment.adapt) return train(experiment, model, data, plan, observer, interrupted_by_user());
+  LinkForecaster forecaster(experiment, model, plan);
+  PlanAdapter adapter(forecaster, plan.name, forecaster.first_links());
+  return train(experiment, model, data, plan, observer, interrupted_by_user(), &adapter);
+}
+
 /// Trains with reports to the run folder and to the parent process or the screen; the row is ended on the screen too.
 RunResult train_and_show(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, bool messages,
                          RunFolder& folder) {
@@ -86,7 +95,7 @@ RunResult train_and_show(const Experiment& experiment, const Model& model, const
   progress.begin(plan.name, 0);
   BarObserver bar(progress, plan.name);
   Fanout fanout({&folder, &bar});
-  RunResult row = train(experiment, model, data, plan, fanout, interrupted_by_user());
+  RunResult row = train_or_adapt(experiment, model, data, plan, fanout);
   progress.end(plan.name, row);
   return row;
 }
