@@ -98,7 +98,7 @@ class Predictions(CliTest):
     def test_the_best_plan(self):
         out, err = self.trireme("plan", "e.toml", "--objective", "time", "--cluster", "c.toml", "--devices", "2", "--explain")
         plan = json.loads(out)
-        self.assertEqual(plan["devices"], 2)
+        self.assertLessEqual(plan["devices"], 2)
         for word in ("optimal under the step model", "simulated", "by formula", "if links were twice as fast: ", "if devices had half the memory: "):
             self.assertIn(word, err)
         self.write("best.json", out)
