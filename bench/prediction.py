@@ -59,6 +59,17 @@ HYBRIDS = {2: [], 4: ["data=2,tensor=2", "data=2,pipeline=2,schedule=1f1b,micro_
 BASIC = ["data", "tensor", "gpipe", "1f1b"]
 
 
+def forget_refits(profile):
+    """Predictions are to be of what was measured layer by layer, without what earlier runs taught."""
+    if not os.path.exists(profile):
+        return
+    with open(profile, encoding="utf-8") as file:
+        content = json.load(file)
+    content["refits"] = {}
+    with open(profile, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+
+
 def compare(args, name, workers, folder, number):
     """Rows of one round."""
     strategies = (["single"] if workers == 2 else []) + BASIC + HYBRIDS[workers]
@@ -66,9 +77,10 @@ def compare(args, name, workers, folder, number):
     with open(stem + ".toml", "w", encoding="utf-8") as file:
         file.write(COMMON.format(name=name, strategies=json.dumps(strategies)) + MODELS[name][0])
     out = f"{stem}-{number}.json"
+    profile = os.path.join(args.profiles or folder, name + ".profile.json")
+    forget_refits(profile)
     command = [args.trireme, "compare", stem + ".toml", "--devices", str(workers), "--steps", str(args.steps or MODELS[name][1]),
-               "--profile", os.path.join(args.profiles or folder, name + ".profile.json"), "--json", out,
-               "--out", f"{stem}-run-{number}"]
+               "--profile", profile, "--json", out, "--out", f"{stem}-run-{number}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not os.path.exists(out):
         sys.exit(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")

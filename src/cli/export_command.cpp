@@ -36,10 +36,10 @@ const std::vector<std::pair<std::string, std::string>> kExtensions{{kSafetensors
 /// What is to be written: a model with all its weights, or weights whose model nobody knows.
 struct Exported {
   std::string name;
-  std::optional<ModelSpec> spec;
-  fs::path script;      ///< that the model was imported from; empty: it was not
-  std::optional<Model> model;
-  TensorMap weights;  ///< with a model in its shapes
+  std::optional<ModelSpec> spec = {};
+  fs::path script = {};      ///< that the model was imported from; empty: it was not
+  std::optional<Model> model = {};
+  TensorMap weights = {};  ///< with a model in its shapes
 };
 
 /// The model's initial values, drawn where it has none.

@@ -82,14 +82,6 @@ BestPlan find_best_plan(const Experiment& experiment, const Model& model, int de
   return result;
 }
 
-std::optional<int64_t> memory_by_formula(const Experiment& experiment, const Model& model, const Plan& plan, const CostSource& source) {
-  const PlanRequest request = plan_request(experiment, model, source);
-  const ModelFacts facts(request);
-  const StepModel formula(facts);
-  if (formula.unknown(plan)) return {};
-  return int64_t(formula.predict(plan).fullest());
-}
-
 void fail_nothing_fits(const std::string& where, const Shortfall& shortfall, const Model& model) {
   const RatedPlan& nearest = shortfall.nearest;
   const DeviceMemory& m = nearest.prediction.memory[size_t(shortfall.stage)];

@@ -42,9 +42,6 @@ BestPlan find_best_plan(const Experiment& experiment, const Model& model, int de
 /// fewer samples than a plan needs.
 Plan planned_plan(const std::string& name, const Experiment& experiment, const Model& model, int devices, const SourceOfDevices& source_of);
 
-/// Bytes of the plan's fullest device by the planner's formula; nullopt where it has none for the plan.
-std::optional<int64_t> memory_by_formula(const Experiment& experiment, const Model& model, const Plan& plan, const CostSource& source);
-
 /// "no plan fits ..." with the bytes missing, where, what holds them, and what would help.
 [[noreturn]] void fail_nothing_fits(const std::string& where, const Shortfall& shortfall, const Model& model);
 

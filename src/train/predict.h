@@ -34,7 +34,7 @@ Plan make_plan(const std::string& name, const Experiment& experiment, const Mode
 struct PredictionOptions {
   int steps = 3;
   bool timeline = true;
-  std::optional<int64_t> epoch_samples;  ///< for the seconds of an epoch
+  std::optional<int64_t> epoch_samples = {};  ///< for the seconds of an epoch
 };
 
 /// The row that a run of this plan would give, but for what training alone can tell; memory of every device, or with more than 64 of one for
