@@ -63,7 +63,9 @@ int run_simulate(const SimulateOptions& options) {
     std::cout << "run folder: " << folder.path().string() << "\nreport: " << (folder.path() / "report.html").string() << "\n";
   }
   if (!options.json.empty()) write_json_file(options.json, to_json(result));
-  const bool any = std::any_of(result.rows.begin(), result.rows.end(), [](const RunResult& r) { return r.status == RunStatus::ok; });
+  const bool any = std::any_of(result.rows.begin(), result.rows.end(), [](const RunResult& r) {
+    return r.status == RunStatus::ok || r.status == RunStatus::does_not_fit;
+  });
   if (!any) fail_user({"strategies", "none of them can be simulated", result.rows.empty() ? "" : result.rows.front().reason, ""});
   return std::any_of(result.rows.begin(), result.rows.end(), [](const RunResult& r) { return r.status == RunStatus::failed; }) ? 1 : 0;
 }

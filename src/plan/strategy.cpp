@@ -242,7 +242,7 @@ std::vector<std::string> join_strategies(const std::vector<std::string>& items) 
 }
 
 std::string strategy_syntax() {
-  return fmt::format("{}, or degrees such as \"data=2,tensor=2,pipeline=1\"; either may be followed by {}; or, found by a planner, {}",
+  return fmt::format("{}, or degrees, \"data=2,tensor=2,pipeline=1\"; both with {}; or planned: {}",
                      join(known_strategies()),
                      "\",schedule=1f1b,chunks=2,micro_batches=4,sharding=zero1,recompute=all|except_last,"
                      "compression=bf16|powersgd:2,vertical_sync=1,speeds=2:1,split=height|sequence\"",

@@ -273,6 +273,7 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   result.plan = plan.in_short(model);
   result.devices = plan.devices;
   result.blocks = block_strategies(plan, model);
+  result.warnings = experiment.model_notes;
   add_warnings(plan, model, experiment, result);
 
   auto run = std::make_shared<Run>(experiment, model, data, plan);

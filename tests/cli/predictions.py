@@ -129,7 +129,9 @@ class Predictions(CliTest):
         self.assertLessEqual(seconds[10], min(seconds[2::2] + seconds[0:1]) * (1 + 1e-9))   # on 4
         self.trireme("simulate", "e.toml", "--cluster", "small.toml", "--devices", "2", "--strategies", "single,asa", "--json", "s.json",
                      "--set", "model.options.hidden=4096")
-        asa = self.json("s.json")["rows"][1]
+        single, asa = self.json("s.json")["rows"]
+        self.assertEqual(single["status"], "does not fit")
+        self.assertIn("it has 300 KiB", single["reason"])
         self.assertEqual(asa["status"], "skipped")
         self.assertIn("fits", asa["reason"])
 

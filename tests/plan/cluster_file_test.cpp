@@ -256,7 +256,8 @@ TEST_F(ClusterFile, ReadsPrices) {
 TEST(ClusterExamples, AllRead) {
   const std::vector<std::pair<std::string, int>> sizes{
       {"dgx1-v100", 8}, {"8xa100", 8}, {"2xrtx3070", 2}, {"azure-4x4-v100", 16}, {"aws-2x8-v100", 16}, {"8xp40", 8}, {"8xp100-pcie", 8},
-      {"16x4-v100-10g", 64}, {"16x4-v100-25g", 64}, {"64xcpu-1g", 64}, {"mixed-gpu-cpu", 14}, {"selene", 3072}, {"32xdgx1-v100", 256}};
+      {"16x4-v100-10g", 64}, {"16x4-v100-25g", 64}, {"64xcpu-1g", 64}, {"mixed-gpu-cpu", 14}, {"selene", 3072}, {"32xdgx1-v100", 256},
+      {"tpu-v3-8", 8}};
   size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(TRIREME_CLUSTERS))
     files += entry.path().string().ends_with(".cluster.toml");
