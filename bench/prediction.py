@@ -40,7 +40,7 @@ data = { name = "cifar10", train_limit = 2048, test_limit = 64 }
     "lstm": ("""
 batch = 32
 model = { name = "lstm-lm", options = { layers = 2, width = 256, probability = 0.0 } }
-data = { name = "ptb" }
+data = { name = "ptb", test_limit = 64 }
 """, 10),
 }
 
