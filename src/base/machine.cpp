@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -20,6 +19,7 @@
 #include <torch/version.h>
 
 #include "base/cgroup.h"
+#include "base/seconds.h"
 #include "base/units.h"
 
 namespace trireme {
@@ -111,10 +111,9 @@ double time_product_gflops() {
   const at::Tensor a = at::ones({n, n}), b = at::ones({n, n});
   double best = INFINITY;
   for (int i = 0; i < kTries; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
+    const double begin = steady_seconds();
     at::mm(a, b);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    best = std::min(best, seconds.count());
+    best = std::min(best, steady_seconds() - begin);
     // the first product also starts threads and loads code: it is not a measure unless there is no time for another
     if (i > 0 && best > kSlowSeconds) break;
   }

@@ -9,20 +9,18 @@
 
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/seconds.h"
 
 namespace trireme {
 namespace {
 
 constexpr int kPollMilliseconds = 50;
 constexpr double kSecondsToEnd = 3;  // after Ctrl-C, before the child is killed
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// The reading end of a pipe, cut into lines.
 class LineReader {
@@ -86,7 +84,7 @@ ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit,
   ::close(err[1]);
   LineReader output(out[0]), errors(err[0]);
   ChildEnd end;
-  const double started = now();
+  const double started = steady_seconds();
   double interrupted_at = 0;
   bool output_open = true, errors_open = true, killed = false;
   while (output_open || errors_open) {
@@ -99,11 +97,11 @@ ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit,
       });
     if (fds[1].revents) errors_open = errors.read([&](const std::string& line) { end.last_words = line; });
     if (interrupted && interrupted_at == 0) {
-      interrupted_at = now();
+      interrupted_at = steady_seconds();
       ::kill(pid, SIGINT);
     }
-    end.killed_for_time = end.killed_for_time || (hard_limit > 0 && now() - started > hard_limit);
-    const bool late = interrupted_at > 0 && now() - interrupted_at > kSecondsToEnd;
+    end.killed_for_time = end.killed_for_time || (hard_limit > 0 && steady_seconds() - started > hard_limit);
+    const bool late = interrupted_at > 0 && steady_seconds() - interrupted_at > kSecondsToEnd;
     if (!killed && (late || end.killed_for_time)) {
       killed = true;
       ::kill(pid, SIGKILL);

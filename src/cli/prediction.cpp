@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <limits>
 
 #include "base/error.h"
+#include "base/seconds.h"
 #include "cost/money.h"
 #include "cost/profiled_costs.h"
 #include "data/open.h"
@@ -26,9 +26,9 @@ double loading_seconds(const Experiment& experiment, const TaskData& data) {
   for (int64_t i = 0; i < samples; ++i) indices[size_t(i)] = i;
   double least = std::numeric_limits<double>::infinity();
   for (int run = 0; run < 5; ++run) {
-    const auto begin = std::chrono::steady_clock::now();
+    const double begin = steady_seconds();
     data.train->get(indices, Draw{});
-    least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    least = std::min(least, steady_seconds() - begin);
   }
   return least / double(samples);
 }

@@ -5,12 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/seconds.h"
+
 namespace trireme {
-namespace {
-
-constexpr double kSecondsPerHour = 3600;
-
-}  // namespace
 
 std::optional<Money> price_per_hour(const Cluster& cluster) {
   if (cluster.nodes.empty()) return std::nullopt;

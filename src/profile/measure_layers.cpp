@@ -4,21 +4,19 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <set>
 
 #include "base/machine.h"
 #include "base/memory.h"
+#include "base/seconds.h"
 #include "runtime/crew.h"
 
 namespace trireme {
 namespace {
 
 constexpr double kMemoryShare = 0.4;  // of what this process may use, for layers that wait for their backward
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// One layer's calls on one thread.
 class Probe {
@@ -33,37 +31,37 @@ class Probe {
     call_.begin();
     call_.defer_parameters = false;
     std::vector<at::Tensor> inputs = call_.make_inputs();
-    const double begin = now();
+    const double begin = steady_seconds();
     at::Tensor output = site().layer->forward(call_, inputs);
     inputs.clear();
-    const double end = now();
+    const double end = steady_seconds();
     if (!site().differentiated) call_.begin();
     return end - begin;
   }
 
   double backward() {
     at::Tensor gradient = call_.make_output_gradient();
-    const double begin = now();
+    const double begin = steady_seconds();
     const std::vector<at::Tensor> inputs = site().layer->backward(call_, gradient);
     gradient.reset();
     call_.saved.clear();
-    return now() - begin;
+    return steady_seconds() - begin;
   }
 
   /// Of the gradients of the inputs; then of the parameters.
   double backward_input() {
     call_.defer_parameters = true;
     at::Tensor gradient = call_.make_output_gradient();
-    const double begin = now();
+    const double begin = steady_seconds();
     const std::vector<at::Tensor> inputs = site().layer->backward(call_, gradient);
     gradient.reset();
-    return now() - begin;
+    return steady_seconds() - begin;
   }
   double backward_weight() {
-    const double begin = now();
+    const double begin = steady_seconds();
     site().layer->backward_parameters(call_);
     call_.saved.clear();
-    return now() - begin;
+    return steady_seconds() - begin;
   }
 
  private:
@@ -151,10 +149,10 @@ class Turn {
     std::vector<Times>& times = alone_[pass];
     times.resize(settings_.size());
     if (int(pass) < repetitions_.split) run_split_round(probes, times);
-    const double begin = now();
+    const double begin = steady_seconds();
     run_round(probes, times, [] {});
     if (pass == 0) {
-      const double wanted = repetitions_.seconds_per_layer * double(settings_.size()) / std::max(now() - begin, 1e-9);
+      const double wanted = repetitions_.seconds_per_layer * double(settings_.size()) / std::max(steady_seconds() - begin, 1e-9);
       rounds_ = std::clamp(int(std::min(wanted, 1e6)), 1, repetitions_.most);
     }
     for (int r = 1; r < rounds_; ++r) run_round(probes, times, [] {});

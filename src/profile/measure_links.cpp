@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/machine.h"
+#include "base/seconds.h"
 #include "profile/noise.h"
 #include "runtime/crew.h"
 
@@ -25,8 +26,6 @@ constexpr int64_t kBytesPerRun = 1 << 22;                               // so sm
 constexpr int kMostCalls = 20, kRuns = 7, kHandOvers = 200, kWakeUps = 15;
 constexpr double kSleepSeconds = 2e-3;  // longer than a waiting worker spins
 constexpr double kTogetherSeconds = 0.02;
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 at::Tensor floats(int64_t bytes) {
   at::Tensor values = at::empty({std::max<int64_t>(bytes / kFloat, 1)}, at::kFloat);
@@ -75,9 +74,9 @@ double time_calls(Communicator& group, Tensors& tensors, const Operation& operat
   operation(group, tensors);
   for (int run = 0; run < kRuns; ++run) {
     group.barrier();
-    const double begin = now();
+    const double begin = steady_seconds();
     for (int c = 0; c < calls; ++c) operation(group, tensors);
-    seconds.push_back((now() - begin) / calls);
+    seconds.push_back((steady_seconds() - begin) / calls);
   }
   const Spread spread = spread_of(seconds);
   return own_cores ? spread.p10 : spread.median;
@@ -119,19 +118,19 @@ void measure_hand_over(LinkMeasurement& links) {
     Tensors nothing(0, 2);
     for (int run = 0; run < kHandOvers; ++run) {
       group->barrier();
-      const double begin = now();
+      const double begin = steady_seconds();
       exchange(*group, nothing);
-      if (rank == 0) hand_overs.push_back((now() - begin) / 2);
+      if (rank == 0) hand_overs.push_back((steady_seconds() - begin) / 2);
     }
     for (size_t run = 0; run < size_t(kWakeUps); ++run) {
       group->barrier();
       if (rank == 1) {
         group->receive(0, 1);
-        wake_ups[run] = now() - sent[run];  // the message carries the time to this thread
+        wake_ups[run] = steady_seconds() - sent[run];  // the message carries the time to this thread
         continue;
       }
       std::this_thread::sleep_for(std::chrono::duration<double>(kSleepSeconds));
-      sent[run] = now();
+      sent[run] = steady_seconds();
       group->send(nothing.whole, 1, 1);
     }
   });
@@ -150,13 +149,13 @@ std::vector<double> rates_of(const std::vector<std::function<void()>>& bodies) {
     group->barrier();
     std::vector<double> seconds;  // of a call
     for (int stretch = 0; stretch < kRuns; ++stretch) {
-      const double begin = now();
+      const double begin = steady_seconds();
       int calls = 0;
       do {
         bodies[size_t(rank)]();
         ++calls;
-      } while (now() - begin < kTogetherSeconds);
-      seconds.push_back((now() - begin) / calls);
+      } while (steady_seconds() - begin < kTogetherSeconds);
+      seconds.push_back((steady_seconds() - begin) / calls);
     }
     rates[size_t(rank)] = 1 / spread_of(seconds).median;
   });

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 
 #include "base/machine.h"
+#include "base/seconds.h"
 #include "profile/measure_layers.h"
 #include "profile/measure_links.h"
 #include "profile/measure_updates.h"
@@ -19,8 +19,6 @@ constexpr double kFirstGuess = 0.3;
 /// Calls of a layer that the least of measuring takes: bytes, warm-up, split, alone and crowded rounds, in forwards and backwards.
 constexpr double kLeastCalls = 9;
 constexpr double kWholeFirst = 0.25;
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// What is measured together.
 struct Unit {
@@ -106,17 +104,17 @@ std::vector<int64_t> usual_samples(int64_t batch) {
 ProfileReport extend_profile(Profile& profile, const LayerSites& sites, const ProfileRequest& request,
                              const std::function<void(const std::string&)>& progress) {
   ProfileReport report;
-  const double begin = now();
+  const double begin = steady_seconds();
   measure_machine(profile, request, sites.options().precision, progress);
   double rate = profile.device.flops * kFirstGuess;  // FLOP/s of the model's layers
   for (const Unit& unit : units_of(profile, sites, request, report.known)) {
-    const double left = request.seconds - (now() - begin), least = kLeastCalls * unit.flops / rate;
+    const double left = request.seconds - (steady_seconds() - begin), least = kLeastCalls * unit.flops / rate;
     if (least > left) {
       report.skipped.push_back(name_of(unit));
       continue;
     }
     progress(name_of(unit));
-    const double started = now();
+    const double started = steady_seconds();
     const auto measured = measure_layers(sites, unit.requests, {.split = 1}, request.threads);
     double call_seconds = 0;
     for (size_t i = 0; i < measured.size(); ++i) {
@@ -126,10 +124,10 @@ ProfileReport extend_profile(Profile& profile, const LayerSites& sites, const Pr
     }
     report.measured += int(measured.size());
     // what is around the calls takes time too
-    call_seconds = std::max(call_seconds, std::min(1.5 * call_seconds, (now() - started) / kLeastCalls));
+    call_seconds = std::max(call_seconds, std::min(1.5 * call_seconds, (steady_seconds() - started) / kLeastCalls));
     rate = unit.flops / std::max(call_seconds, 1e-9);
   }
-  report.seconds = now() - begin;
+  report.seconds = steady_seconds() - begin;
   return report;
 }
 

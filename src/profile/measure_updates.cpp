@@ -4,9 +4,9 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/machine.h"
+#include "base/seconds.h"
 #include "profile/noise.h"
 #include "runtime/crew.h"
 
@@ -15,8 +15,6 @@ namespace {
 
 constexpr int64_t kSmall = 1 << 12, kLarge = 1 << 22;  // elements; large: found in no cache, as after a backward
 constexpr int kRuns = 7;
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// A worker's slice and what it reads.
 class Pass {
@@ -40,10 +38,10 @@ class Pass {
     update.state = state_;
     update.learning_rate = 1e-6;
     update.step = ++step_;
-    const double begin = now();
+    const double begin = steady_seconds();
     if (optimizer_.is_layerwise()) measure_slice(optimizer_, update);
     update_slice(optimizer_, update);
-    return now() - begin;
+    return steady_seconds() - begin;
   }
 
  private:
@@ -117,9 +115,9 @@ DeviceMeasurement measure_device(int threads) {
     fill_with_noise(images);
     fill_with_noise(filters, 0.1);
     for (int r = 0; r <= kRuns; ++r) {
-      const double begin = now();
+      const double begin = steady_seconds();
       at::conv2d(images, filters, {}, 1, 1);
-      if (r > 0) seconds.push_back(now() - begin);
+      if (r > 0) seconds.push_back(steady_seconds() - begin);
     }
   }, {threads});
   return {machine.memory_bytes / std::max(machine.cores, 1), flops / spread_of(seconds).median};

@@ -3,8 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
+
+#include "base/seconds.h"
 
 namespace trireme {
 namespace {
@@ -21,10 +22,10 @@ double echo(Communicator& world, int other, int64_t bytes) {
   const at::Tensor message = at::zeros({bytes}, at::kByte);
   double least = std::numeric_limits<double>::infinity();
   for (int k = 0; k < kEchoes; ++k) {
-    const auto begin = std::chrono::steady_clock::now();
+    const double begin = steady_seconds();
     world.send(message, other, kTag);
     world.receive(other, kTag);
-    least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 2);
+    least = std::min(least, (steady_seconds() - begin) / 2);
   }
   return least;
 }

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 
+#include "base/seconds.h"
 #include "base/units.h"
 #include "report/width.h"
 
@@ -25,10 +25,6 @@ void write_standard_output(std::string_view text) {
     if (n <= 0) return;  // nobody listens any more: progress is no reason to stop training
     text.remove_prefix(static_cast<size_t>(n));
   }
-}
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 std::string draw_bar(double share, int columns) {

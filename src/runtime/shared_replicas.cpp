@@ -2,10 +2,10 @@
 // all contributors, updates and writes it in one pass over memory.
 #include <ATen/ATen.h>
 
-#include <chrono>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/seconds.h"
 #include "runtime/layerwise.h"
 #include "runtime/parameter_store.h"
 
@@ -99,7 +99,7 @@ class SharedReplicas final : public Replicas {
 
   void update(BucketId b, double learning_rate, double scale, std::span<const double> trust) override {
     await_gradients(b);
-    const auto begin = std::chrono::steady_clock::now();
+    const double begin = steady_seconds();
     BucketStore& shared = store_.bucket(b);
     const int64_t version = ++own(b).version;
     SliceUpdate work = work_on(b, version, scale);
@@ -113,7 +113,7 @@ class SharedReplicas final : public Replicas {
     work.learning_rate = learning_rate;
     update_part(optimizer_, program_, bucket(b), work.slice.begin, work, trust);
     world_.advance(shared.done);
-    count(b, work, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    count(b, work, steady_seconds() - begin);
   }
 
   void settle() override {

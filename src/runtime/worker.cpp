@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/error.h"
+#include "base/seconds.h"
 #include "runtime/event_kind.h"
 #include "runtime/gradient_pieces.h"
 #include "runtime/worker_state.h"
@@ -16,8 +16,6 @@ namespace trireme {
 namespace {
 
 constexpr double kShownWaitSeconds = 5e-6;  // shorter waits get no event of their own
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// Private replicas move tensors where shared ones only add in place.
 bool computes(EventKind kind, const Program& program) {
@@ -98,7 +96,7 @@ StepOutcome Worker::State::run_list(Prepared& prepared, int64_t number, bool tra
   const int64_t bytes_before = bytes();
   const double hidden_before = replicas->counts().hidden_seconds;
   outcome = {};
-  outcome.begin = now();
+  outcome.begin = steady_seconds();
   double clock = outcome.begin;
   for (const Instruction& i : program.instructions(rank)) {
     const int64_t batch = number - i.lag;
@@ -109,7 +107,7 @@ StepOutcome Worker::State::run_list(Prepared& prepared, int64_t number, bool tra
     BatchInFlight& entry = in_flight[size_t(batch - first)];
     current = &entry;
     execute(prepared, i, entry);
-    const double end = now(), waited = waits() - waits_before, exchanged = replicas->counts().exchange_seconds - exchange_before;
+    const double end = steady_seconds(), waited = waits() - waits_before, exchanged = replicas->counts().exchange_seconds - exchange_before;
     const EventKind kind = event_kind(i.code);
     const double busy = end - clock - waited - exchanged;
     (computes(kind, program) ? outcome.compute_seconds : outcome.exposed_seconds) += busy;

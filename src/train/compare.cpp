@@ -5,6 +5,8 @@
 #include <functional>
 #include <limits>
 
+#include "base/seconds.h"
+
 namespace trireme {
 namespace {
 
@@ -19,7 +21,6 @@ std::optional<EvaluationPoint> last_within(const RunResult& row, const std::func
 
 void add_prices(ExperimentResult& result) {
   if (!result.price_per_hour) return;
-  constexpr double kSecondsPerHour = 3600;
   const double per_second = *result.price_per_hour / kSecondsPerHour;
   for (RunResult& row : result.rows) {
     if (row.epoch_seconds) row.price_per_epoch = *row.epoch_seconds * per_second;

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/seconds.h"
 
 namespace trireme {
 namespace {
@@ -15,8 +16,6 @@ namespace {
 constexpr int64_t kChunkSamples = 16;     // that a thread loads at a time: a batch is there sooner when several work on it
 constexpr int64_t kMostAhead = 64;        // batches that no reader has taken, however small
 constexpr auto kPoll = std::chrono::milliseconds(50);
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 std::span<const int64_t> part_of(const std::vector<int64_t>& indices, Range range) {
   return std::span(indices).subspan(size_t(range.begin), size_t(range.size()));
@@ -107,9 +106,9 @@ Batch Loader::take(int reader) {
   const int64_t samples = batch->samples();
   std::shared_ptr<const Model> model = batch->plan.model;
   auto load = [this, reader, batch = std::move(batch)](Range range) {
-    const double begin = now();
+    const double begin = steady_seconds();
     std::vector<at::Tensor> tensors = collect(*batch, range);
-    load_seconds_[size_t(reader)] += now() - begin;
+    load_seconds_[size_t(reader)] += steady_seconds() - begin;
     return tensors;
   };
   return {samples, load, std::move(model)};

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/seconds.h"
 #include "runtime/crew.h"
 #include "runtime/gradient_pieces.h"
 #include "train/final_metrics.h"
@@ -15,8 +16,6 @@ namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(1);
 constexpr int64_t kTracedStep = 10;  // of a plan, or the last one of a shorter run
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 
@@ -118,7 +117,7 @@ bool Run::changes_plan(Phase& phase, int rank, Worker& worker, int64_t step) {
     phase.ends_in_change = wanted_.has_value() && gate.reopen();
     if (phase.ends_in_change) {
       change_ = {.step = step, .from = phase.plan.in_short(model), .to = wanted_->plan.in_short(model), .reason = wanted_->reason};
-      change_began_ = now();
+      change_began_ = steady_seconds();
     }
   }
   worker.barrier();
@@ -127,7 +126,7 @@ bool Run::changes_plan(Phase& phase, int rank, Worker& worker, int64_t step) {
 
 void Run::note_change() {
   state_.reset();
-  change_.seconds = now() - change_began_;
+  change_.seconds = steady_seconds() - change_began_;
   std::lock_guard lock(mutex_);
   changes_.push_back(change_);
 }

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cmath>
 #include <algorithm>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "base/seconds.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
 #include "profile/layer_times.h"
@@ -33,8 +33,6 @@ constexpr double kCleanSeconds = 0.5;    // after an interrupt, for workers to f
 constexpr double kPatienceSeconds = 1;   // after that, for workers to finish the layer they are in
 constexpr double kFinalSeconds = 10;     // for final metrics beyond the time limit: a comparison waits little longer
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
 /// Why a run ended before its length.
 struct Ending {
   bool timed_out = false, interrupted = false;
@@ -50,7 +48,7 @@ StepReport step_report(const CurvePoint& point, const Summary& summary, const Ru
   report.step_seconds = summary.last_step_seconds();
   report.samples_per_second = double(point.samples) / point.seconds;
   // evaluation so far is spread over the steps so far
-  report.seconds_left = (now() - started) / double(point.step) * double(run.steps - point.step);
+  report.seconds_left = (steady_seconds() - started) / double(point.step) * double(run.steps - point.step);
   return report;
 }
 
@@ -80,7 +78,7 @@ class Adaptation {
 /// more, or the user asks.
 void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adapter* adapter, const std::atomic<bool>& interrupted,
                 Ending& ending) {
-  const double started = now();
+  const double started = steady_seconds();
   Adaptation adaptation(run, adapter);
   double interrupted_at = 0;
   bool aborted = false;
@@ -103,18 +101,18 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adapter* ad
     }
     if (interrupted && !ending.interrupted) {
       ending.interrupted = true;
-      interrupted_at = now();
+      interrupted_at = steady_seconds();
       run.gate.stop();
     }
-    if (ending.interrupted && !aborted && now() - interrupted_at > kCleanSeconds) {
+    if (ending.interrupted && !aborted && steady_seconds() - interrupted_at > kCleanSeconds) {
       aborted = true;
       run.abort("interrupted");
     }
-    if (ending.interrupted && now() - interrupted_at > kCleanSeconds + kPatienceSeconds) {
+    if (ending.interrupted && steady_seconds() - interrupted_at > kCleanSeconds + kPatienceSeconds) {
       ending.abandoned = true;
       return;
     }
-    if (!ending.timed_out && run.experiment.time_limit > 0 && now() - started > run.experiment.time_limit) {
+    if (!ending.timed_out && run.experiment.time_limit > 0 && steady_seconds() - started > run.experiment.time_limit) {
       ending.timed_out = true;
       run.gate.stop();
     }
@@ -183,7 +181,7 @@ void add_final_metrics(const Run& run, double started, const std::atomic<bool>& 
   const double limit = run.experiment.time_limit;
   bool too_late = false;
   const auto stop = [&] {
-    too_late = too_late || (limit > 0 && now() - started > limit + kFinalSeconds);
+    too_late = too_late || (limit > 0 && steady_seconds() - started > limit + kFinalSeconds);
     return too_late || interrupted;
   };
   try {
@@ -282,7 +280,7 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   Summary summary(run->experiment, {data.train->task(), data.train->classes()}, plan.devices, run->sampler().samples_per_epoch(),
                   run->batches.test_samples(), run->steps);
   Ending ending;
-  const double started = now();
+  const double started = steady_seconds();
   std::thread crew([run] { run->work_all(); });
   try {
     coordinate(*run, summary, observer, adapter, interrupted, ending);

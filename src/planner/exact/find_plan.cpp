@@ -9,6 +9,7 @@
 #include <queue>
 
 #include "base/error.h"
+#include "base/seconds.h"
 #include "planner/exact/least_memory.h"
 #include "planner/exact/questions.h"
 #include "planner/graph_plan.h"
@@ -201,7 +202,6 @@ class Finder {
 
 /// The least money: for every number of nodes, the fastest plan on them.
 PlanAnswer find_cheapest(const PlanRequest& request) {
-  constexpr double kSecondsPerHour = 3600;
   PlanAnswer best;
   double lower = kInfinity;
   for (int devices = 1; devices <= request.cluster.size(); ++devices) {

@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/seconds.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kSecondsPerHour = 3600;
 
 /// All of a stage.
 struct StageSum {
