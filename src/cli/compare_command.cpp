@@ -164,7 +164,7 @@ void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, con
 int run_compare(const CompareOptions& options) {
   interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
   Experiment experiment = options.experiment.read();
-  check_json_target(options.json);
+  check_target("--json", options.json);
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
   std::vector<Job> jobs = list_jobs(experiment, model, /*to_run=*/true);

@@ -1,7 +1,6 @@
 #include "cli/measure_epochs_command.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
@@ -19,20 +18,9 @@ namespace trireme {
 namespace {
 
 RateRule rate_rule(const std::string& name) {
-  for (RateRule rule : {RateRule::linear, RateRule::square_root})
+  for (RateRule rule : {RateRule::linear, RateRule::square_root, RateRule::fixed})
     if (name == name_of(rule)) return rule;
-  return RateRule::fixed;
-}
-
-std::filesystem::path target_of(const MeasureEpochsOptions& options, const Experiment& experiment) {
-  const std::filesystem::path file = options.out.empty() ? std::filesystem::path(experiment.name + ".epochs.json") : options.out;
-  std::error_code ignored;
-  const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-  if (std::filesystem::is_directory(file, ignored)) fail_user({"--out", file.string(), "is a folder", "name a file"});
-  if (!std::filesystem::is_directory(folder, ignored) || ::access(folder.c_str(), W_OK) != 0)
-    fail_user({"--out", file.string(), fmt::format("there is no folder {} that you may write to", folder.string()),
-               "create it or choose another path"});
-  return file;
+  fail_user({"--rate", name, "there is no such rule", "use linear, sqrt or fixed"});
 }
 
 /// What is known already. Errors (user): it was measured in another way.
@@ -103,7 +91,8 @@ bool measure(const Experiment& experiment, const Model& model, const TaskData& d
 int run_measure_epochs(const MeasureEpochsOptions& options) {
   interrupted_by_user();
   Experiment experiment = options.experiment.read();
-  const std::filesystem::path path = target_of(options, experiment);
+  const std::filesystem::path path = options.out.empty() ? std::filesystem::path(experiment.name + ".epochs.json") : options.out;
+  check_target("--out", path);
   const TaskData data = open_data(experiment.data);
   const Model model = with_initial_weights(experiment, build_model(experiment, data));
   EpochsRequest request;

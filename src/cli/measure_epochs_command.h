@@ -17,6 +17,7 @@ struct MeasureEpochsOptions {
   int64_t micro_batch = 0;       ///< most samples that a worker computes at once; 0: the experiment's batch
   std::filesystem::path out;     ///< empty: the experiment's name in the working folder
 };
+
 /// Trains with each batch that the file does not have yet, adds it to the file, and prints them all.
 int run_measure_epochs(const MeasureEpochsOptions& options);
 

@@ -5,8 +5,6 @@
 
 #include <cerrno>
 #include <charconv>
-#include <unistd.h>
-
 #include <csignal>
 #include <system_error>
 
@@ -77,16 +75,15 @@ CLI::Validator whole_number(int64_t least, int64_t most) {
   return CLI::Validator(check, "");
 }
 
-void check_json_target(const std::string& json_file) {
-  if (json_file.empty()) return;
-  const std::filesystem::path path(json_file), folder = path.has_parent_path() ? path.parent_path() : ".";
+void check_target(const std::string& flag, const std::filesystem::path& file) {
+  if (file.empty()) return;
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    fail_user({"--json", json_file, "is a folder", "name a file"});
+  if (std::filesystem::is_directory(file, ignored)) fail_user({flag, file.string(), "is a folder", "name a file"});
   if (!std::filesystem::is_directory(folder, ignored))
-    fail_user({"--json", json_file, fmt::format("there is no folder {}", folder.string()), "create it or choose another path"});
+    fail_user({flag, file.string(), fmt::format("there is no folder {}", folder.string()), "create it or choose another path"});
   if (::access(folder.c_str(), W_OK) != 0)  // the file is replaced as a whole, so the folder decides
-    fail_user({"--json", json_file, std::generic_category().message(errno), "choose a path that you may write to"});
+    fail_user({flag, file.string(), std::generic_category().message(errno), "choose a path that you may write to"});
 }
 
 const std::atomic<bool>& interrupted_by_user() {

@@ -41,9 +41,9 @@ struct ExperimentOptions {
 /// A check for flags: a whole number from `least` to `most`, and an error that says so.
 CLI::Validator whole_number(int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
 
-/// Throws a user error where the file given to --json could not be written: now, and not after an hour of training. An empty
-/// name is none.
-void check_json_target(const std::string& json_file);
+/// Throws a user error where the file given to a flag could not be written: now, and not after an hour of training. An empty name is
+/// none.
+void check_target(const std::string& flag, const std::filesystem::path& file);
 
 /// True once the user has pressed Ctrl-C (or sent SIGTERM). Installs the handlers on first call.
 const std::atomic<bool>& interrupted_by_user();

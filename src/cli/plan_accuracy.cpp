@@ -173,7 +173,7 @@ std::vector<int> parse_device_numbers(const std::string& text) {
 
 int run_plan_accuracy(const PlanAccuracyOptions& options) {
   Experiment experiment = options.experiment.read();
-  if (options.json != "-") check_json_target(options.json);
+  if (options.json != "-") check_target("--json", options.json);
   const EpochsToTarget epochs = parse_epochs(options.epochs);
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);

@@ -176,7 +176,7 @@ std::string in_words(const NamedPlan& named, const PlanGraphOptions& options, do
 
 int run_plan_graph(const PlanGraphOptions& options) {
   check_cost(options);
-  if (options.json != "-") check_json_target(options.json);
+  if (options.json != "-") check_target("--json", options.json);
   const auto start = Deadline::Clock::now();
   const std::string text = read_file(options.graph);
   const NamedPlan named = is_json(text) ? plan_placement(options) : plan_profile(options, text);

@@ -21,17 +21,6 @@ namespace {
 
 constexpr int kUsualDegrees = 4;  // without --devices
 
-std::filesystem::path target_of(const ProfileOptions& options, const Experiment& experiment) {
-  const std::filesystem::path file = options.out.empty() ? std::filesystem::path(experiment.name + ".profile.json") : options.out;
-  std::error_code ignored;
-  const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-  if (std::filesystem::is_directory(file, ignored)) fail_user({"--out", file.string(), "is a folder", "name a file"});
-  if (!std::filesystem::is_directory(folder, ignored) || ::access(folder.c_str(), W_OK) != 0)
-    fail_user({"--out", file.string(), fmt::format("there is no folder {} that you may write to", folder.string()),
-               "create it or choose another path"});
-  return file;
-}
-
 /// What a kind of layers takes in one step of one device.
 struct KindRow {
   int layers = 0;
@@ -152,7 +141,8 @@ std::vector<int> degrees_of(const ProfileOptions& options) {
 
 int run_profile(const ProfileOptions& options) {
   Experiment experiment = options.experiment.read();
-  const std::filesystem::path file = target_of(options, experiment);
+  const std::filesystem::path file = options.out.empty() ? std::filesystem::path(experiment.name + ".profile.json") : options.out;
+  check_target("--out", file);
   const double budget = parse_seconds(options.budget, "--budget");
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);

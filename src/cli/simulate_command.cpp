@@ -41,7 +41,7 @@ RunResult simulated_row(const Job& job, const Experiment& experiment, const Mode
 int run_simulate(const SimulateOptions& options) {
   interrupted_by_user();
   Experiment experiment = options.experiment.read();
-  check_json_target(options.json);
+  check_target("--json", options.json);
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
   Predictions predictions(experiment, model, data, options.prediction);

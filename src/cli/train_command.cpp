@@ -105,7 +105,7 @@ RunResult train_and_show(const Experiment& experiment, const Model& model, const
 int run_train(const TrainOptions& options) {
   interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
   Experiment experiment = options.experiment.read();
-  check_json_target(options.json);
+  check_target("--json", options.json);
   const TaskData data = open_data(experiment.data);
   const Model model = with_initial_weights(experiment, build_model(experiment, data));
   const Plan plan = choose_or_find_plan(options.plan, options.experiment.devices, experiment, model, data, options.prediction, /*to_run=*/true);
