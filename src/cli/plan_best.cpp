@@ -29,7 +29,7 @@ std::string explanation(const std::vector<Finalist>& finalists, const PlanAnswer
     const Prediction& p = c.rated.prediction;
     rows.push_back({c.rated.plan.in_short(model), format_seconds(c.simulated), format_seconds(p.seconds), share(p.compute, p.seconds),
                     share(p.bubble, p.seconds), share(p.communication, p.seconds), share(p.reduction, p.seconds), share(p.update, p.seconds),
-                    format_bytes(int64_t(p.fullest()))});
+                    format_bytes(int64_t(p.fullest())) + (c.fits_simulated ? "" : ", too full when simulated")});
   }
   std::string text = text_table({"plan", "simulated", "by formula", "computing", "bubble", "exposed comm.", "reducing", "update", "fullest device"},
                                 rows, {1, 2, 3, 4, 5, 6, 7, 8});

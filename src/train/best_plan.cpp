@@ -74,11 +74,15 @@ BestPlan find_best_plan(const Experiment& experiment, const Model& model, int de
   result.finalists = finalists_of(result.answer, request);
   for (Finalist& finalist : result.finalists) {
     const Plan& plan = finalist.rated.plan;
-    finalist.simulated = predict(experiment, model, plan, source_of(plan.devices), {.timeline = false}).step_seconds->median;
+    const RunResult row = predict(experiment, model, plan, source_of(plan.devices), {.timeline = false});
+    finalist.simulated = row.step_seconds->median;
+    finalist.fits_simulated = row.status != RunStatus::does_not_fit;
   }
   if (options.objective == Objective::time)
     std::stable_sort(result.finalists.begin(), result.finalists.end(),
                      [](const Finalist& a, const Finalist& b) { return a.simulated < b.simulated; });
+  // the formula's memory is a bound of its own; the walk through the program decides
+  std::stable_partition(result.finalists.begin(), result.finalists.end(), [](const Finalist& f) { return f.fits_simulated; });
   return result;
 }
 

@@ -20,12 +20,13 @@ PlanRequest plan_request(const Experiment& experiment, const Model& model, const
 /// A plan, what the planner's formulas say of it, and the simulator.
 struct Finalist {
   RatedPlan rated;
-  double simulated = 0;  ///< seconds of a step
+  double simulated = 0;        ///< seconds of a step
+  bool fits_simulated = true;  ///< into the devices' memory, by the simulator's walk
 };
 
 struct BestPlan {
   PlanAnswer answer;                ///< of the planner
-  std::vector<Finalist> finalists;  ///< best first, by the simulator's clock where time is asked for; empty where nothing fits
+  std::vector<Finalist> finalists;  ///< best first, by the simulator's clock where time is asked for, those that fit before others; empty where nothing fits
 };
 
 struct BestPlanOptions {
