@@ -44,7 +44,7 @@ struct Link {
 struct ClusterNode {
   Link link;                  ///< between its devices
   double price_per_hour = 0;  ///< 0: not known
-  std::string instance;       ///< "p3.16xlarge"; may be empty
+  std::string instance = {};  ///< "p3.16xlarge"; may be empty
 };
 
 /// Snapshot of what renting costs; nothing is looked up.

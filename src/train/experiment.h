@@ -78,12 +78,12 @@ struct Experiment {
 
 /// What flags say about an experiment; they win over the file.
 struct ExperimentOverrides {
-  std::vector<std::string> set;                ///< key=value
-  std::optional<std::filesystem::path> data_dir;
-  std::optional<uint64_t> seed;
-  std::optional<int64_t> steps;
-  std::vector<std::string> strategies;
-  std::vector<int> devices;
+  std::vector<std::string> set = {};  ///< key=value
+  std::optional<std::filesystem::path> data_dir = {};
+  std::optional<uint64_t> seed = {};
+  std::optional<int64_t> steps = {};
+  std::vector<std::string> strategies = {};
+  std::vector<int> devices = {};
 };
 
 /// Errors (user): file, line, key, value, reason, next step.

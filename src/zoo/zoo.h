@@ -17,7 +17,7 @@ struct ModelSpec {
   std::string name;
   Shape sample_shape;
   int64_t classes = 0;                    ///< of the data set: Dataset::classes
-  std::map<std::string, double> options;  ///< a model's own knobs, see model_options
+  std::map<std::string, double> options = {};  ///< a model's own knobs, see model_options
   LearningTask task = LearningTask::classification;
   Shape target_shape = {};                ///< of one sample's target
   int64_t vocabulary = 0;                 ///< of token ids in "data"; 0: no tokens
