@@ -64,7 +64,9 @@ TEST(EndToEnd, TheCrossoverIsAStrictThreshold) {
     const double su = threshold * (1 + i * 1e-3);
     const TrainingTime hybrid{1 / su, 1, 1}, wide{1, 1, 1 / threshold};
     EXPECT_EQ(hybrid_wins(su, choice), i > 0) << i;
-    if (i != 0) EXPECT_EQ(hybrid.seconds() < wide.seconds(), i > 0) << i;
+    if (i != 0) {
+      EXPECT_EQ(hybrid.seconds() < wide.seconds(), i > 0) << i;
+    }
   }
   EXPECT_FALSE(hybrid_wins(threshold, choice));
   EXPECT_TRUE(hybrid_wins(std::nextafter(threshold, 10), choice));

@@ -168,8 +168,12 @@ TEST(ChooseSplits, SequenceBetweenLayersThatDivideTheirWeights) {
   int attention = 0, norms = 0;
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
     const std::string_view kind = model.node(id).layer->kind();
-    if (kind == "layer_norm") EXPECT_EQ(splits[size_t(id)], "sequence") << model.node(id).name;
-    if (kind == "attention") EXPECT_EQ(splits[size_t(id)], "heads") << model.node(id).name;
+    if (kind == "layer_norm") {
+      EXPECT_EQ(splits[size_t(id)], "sequence") << model.node(id).name;
+    }
+    if (kind == "attention") {
+      EXPECT_EQ(splits[size_t(id)], "heads") << model.node(id).name;
+    }
     norms += kind == "layer_norm";
     attention += kind == "attention";
   }

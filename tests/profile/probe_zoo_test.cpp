@@ -63,7 +63,9 @@ void measure_all(const ModelSpec& spec, const SiteOptions& options, std::set<std
     ASSERT_EQ(m.memory.input_gradients.size(), site.inputs.size());
     EXPECT_TRUE(m.memory.output > 0 || m.memory.output_shares_input >= 0);
     for (size_t in = 0; in < site.inputs.size(); ++in)
-      if (!site.wants_inputs[in]) EXPECT_EQ(m.memory.input_gradients[in], 0) << "input " << in;
+      if (!site.wants_inputs[in]) {
+        EXPECT_EQ(m.memory.input_gradients[in], 0) << "input " << in;
+      }
   }
 }
 

@@ -59,8 +59,9 @@ at::Tensor assemble(const std::vector<at::Tensor>& locals, const Layout& layout,
         for (size_t i = 0; i < box.size(); ++i) region = region.narrow(i, box[i].begin, box[i].size());
         region += local;
       }
-      if (pass == 1 && !layout.data.is_partial() && !layout.tensor.is_partial())
+      if (pass == 1 && !layout.data.is_partial() && !layout.tensor.is_partial()) {
         EXPECT_TRUE(local.equal(slice(full, box))) << "worker " << worker;
+      }
     }
   }
   return full;

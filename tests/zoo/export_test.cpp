@@ -58,7 +58,9 @@ TEST(ScriptSource, ReadsEveryNamedModel) {
     const std::string source = script_source(model);
     EXPECT_THAT(source, HasSubstr("def forward(self, data: Tensor) -> Tensor:\n")) << spec.name;
     for (const ParameterSpec& parameter : model.parameters())
-      if (parameter.name.find("Aux") == std::string::npos) EXPECT_THAT(source, HasSubstr(script_path(parameter.name))) << spec.name;
+      if (parameter.name.find("Aux") == std::string::npos) {
+        EXPECT_THAT(source, HasSubstr(script_path(parameter.name))) << spec.name;
+      }
   }
 }
 
