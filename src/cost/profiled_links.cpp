@@ -3,24 +3,6 @@
 #include <algorithm>
 
 namespace trireme {
-namespace {
-
-/// Bytes that one of n workers reads and writes to have its part of a redistribution, in units of `bytes` of Links::collective.
-double taken(RedistributionKind kind) {
-  switch (kind) {
-    case RedistributionKind::all_gather:      // its own part is copied too
-    case RedistributionKind::reduce_scatter:  // everybody's summand of 1/n
-    case RedistributionKind::all_to_all:
-    case RedistributionKind::all_reduce: return 1;
-    case RedistributionKind::none:
-    case RedistributionKind::slice:
-    case RedistributionKind::send_receive: break;
-  }
-  return 0;
-}
-
-}  // namespace
-
 ProfiledLinks::ProfiledLinks(const LinkMeasurement& measured, int workers, int cores)
     : measured_(measured), crowded_(workers > cores), cores_(cores), pools_{{Pool::Kind::cores, double(cores)}} {}
 
@@ -33,31 +15,28 @@ TransferLine ProfiledLinks::line_of(const std::string& operation, int workers) c
 }
 
 Demand ProfiledLinks::collective(RedistributionKind kind, double bytes, std::span<const int> ranks, int) const {
-  const auto n = double(ranks.size());
-  if (n < 2) return {};
-  const TransferLine line = line_of(name_of(kind), int(n));
-  // with more workers than cores the measured time is that of threads taking turns, which the shared cores bring about here too
-  const double own = line.seconds(bytes) - line.latency, turns = std::max(1.0, n / cores_);
-  Demand demand{line.latency, {}};
-  for (size_t r = 0; r < ranks.size(); ++r) demand.shares.push_back({0, own / turns});
-  return demand;
+  return together(name_of(kind), bytes, int(ranks.size()));
 }
 
-/// By messages, but for sums that everybody needs: whoever needs a part reads it where it is.
-Demand ProfiledLinks::redistribution(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike) const {
-  if (ranks.size() < 2) return {};
-  if (kind == RedistributionKind::all_reduce) return collective(kind, bytes, ranks, alike);
-  const TransferLine line = line_of("send", 2);
-  const double copying = line.bandwidth > 0 ? bytes * taken(kind) / line.bandwidth : 0;
-  Demand demand{hand_over(), {}};
-  for (size_t r = 0; r < ranks.size(); ++r) demand.shares.push_back({0, copying});
+Demand ProfiledLinks::redistribution(RedistributionKind kind, double bytes, std::span<const int> ranks, int) const {
+  // of an all_to_all, what one worker holds
+  return together(redistribution_line(kind), kind == RedistributionKind::all_to_all ? bytes * double(ranks.size()) : bytes, int(ranks.size()));
+}
+
+Demand ProfiledLinks::together(const std::string& operation, double bytes, int workers) const {
+  if (workers < 2) return {};
+  const TransferLine line = line_of(operation, workers);
+  // with more workers than cores the measured time is that of threads taking turns, which the shared cores bring about here too
+  const double own = std::max(0.0, line.seconds(bytes) - line.latency), turns = std::max(1.0, workers / cores_);
+  Demand demand{line.latency, {}};
+  for (int r = 0; r < workers; ++r) demand.shares.push_back({0, own / turns});
   return demand;
 }
 
 Demand ProfiledLinks::message(int from, int to, double bytes, int) const {
   if (from == to) return {};
   const TransferLine line = line_of("send", 2);
-  return {0, {{0, line.bandwidth > 0 ? bytes / line.bandwidth : 0}}};
+  return {0, {{0, std::max(0.0, line.seconds(bytes) - line.latency)}}};
 }
 
 double ProfiledLinks::hand_over() const { return crowded_ ? measured_.wake_up : measured_.hand_over; }

@@ -22,6 +22,7 @@ class ProfiledLinks final : public Links {
   double hand_over() const override;
 
  private:
+  Demand together(const std::string& operation, double bytes, int workers) const;
   TransferLine line_of(const std::string& operation, int workers) const;
 
   const LinkMeasurement measured_;

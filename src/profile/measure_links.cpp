@@ -16,13 +16,16 @@
 #include "base/seconds.h"
 #include "profile/noise.h"
 #include "runtime/crew.h"
+#include "tensor/redistribute.h"
 
 namespace trireme {
 namespace {
 
 constexpr int64_t kFloat = 4;
-constexpr int64_t kSizes[] = {1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22};  // bytes
+constexpr int64_t kSizes[] = {1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24};  // bytes
 constexpr int64_t kBytesPerRun = 1 << 22;                               // so small ones are repeated, at most kMostCalls times
+constexpr int64_t kColdBytes = 1 << 26;                                 // in turn, so that caches do not hold what comes next
+constexpr int kMostSets = 64;
 constexpr int kMostCalls = 20, kRuns = 7, kHandOvers = 200, kWakeUps = 15;
 constexpr double kSleepSeconds = 2e-3;  // longer than a waiting worker spins
 constexpr double kTogetherSeconds = 0.02;
@@ -33,7 +36,7 @@ at::Tensor floats(int64_t bytes) {
   return values;
 }
 
-/// One worker's tensors for all operations on `bytes`.
+/// One worker's tensors for all collectives on `bytes`.
 struct Tensors {
   Tensors(int64_t bytes, int workers) : whole(floats(bytes)), part(floats(bytes / workers)) {
     for (int r = 0; r < workers; ++r) {
@@ -67,20 +70,76 @@ const std::vector<std::pair<std::string, Operation>>& operations() {
   return all;
 }
 
-/// Seconds of one call, on this worker. All workers together. Where each has a core for itself, whatever makes a call longer than the
-/// fastest few is somebody else; where they share cores, it is they themselves.
-double time_calls(Communicator& group, Tensors& tensors, const Operation& operation, int calls, bool own_cores) {
+/// Seconds of one call, on this worker; `call` is told its number. All workers together. Where each has a core for itself, whatever makes
+/// a call longer than the fastest few is somebody else; where they share cores, it is they themselves.
+double time_calls(Communicator& group, int calls, bool own_cores, const std::function<void(size_t)>& call) {
   std::vector<double> seconds;
-  operation(group, tensors);
+  size_t number = 0;
+  call(number++);
   for (int run = 0; run < kRuns; ++run) {
     group.barrier();
     const double begin = steady_seconds();
-    for (int c = 0; c < calls; ++c) operation(group, tensors);
+    for (int c = 0; c < calls; ++c) call(number++);
     seconds.push_back((steady_seconds() - begin) / calls);
   }
   const Spread spread = spread_of(seconds);
   return own_cores ? spread.p10 : spread.median;
 }
+
+/// How many of `bytes` are more than caches hold.
+size_t cold_sets(int64_t bytes) { return size_t(std::clamp<int64_t>(kColdBytes / bytes, 1, kMostSets)); }
+
+int calls_of(int64_t bytes) { return int(std::clamp<int64_t>(kBytesPerRun / bytes, 1, kMostCalls)); }
+
+/// What layers' tensors take on their way from one layout to another in the middle of a step: images of channels_last, as a channel-wise
+/// split leaves them; results are kept for a while, so that the next one is written to memory that no cache holds.
+class Redistributions {
+ public:
+  Redistributions(int64_t bytes, Communicator& world) : world_(world), redistributor_(world, world.rank()), shape_(shape_of_bytes(bytes)) {
+    mesh_.tensor = world.size();
+    for (int r = 0; r < world.size(); ++r) mesh_.workers.push_back(r);
+    const size_t sets = cold_sets(2 * bytes);
+    for (size_t i = 0; i < sets; ++i) {
+      parts_.push_back(images(layout(Placement::shard(1))));
+      summands_.push_back(images(layout(Placement::partial())));
+    }
+    results_.resize(sets);
+  }
+
+  void run(RedistributionKind kind, size_t number) {
+    const size_t set = number % results_.size();
+    switch (kind) {
+      case RedistributionKind::all_gather: return move(parts_[set], Placement::shard(1), Placement::replicate(), set);
+      case RedistributionKind::all_to_all: return move(parts_[set], Placement::shard(1), Placement::shard(2), set);
+      case RedistributionKind::reduce_scatter: return move(summands_[set], Placement::partial(), Placement::shard(1), set);
+      default: return move(summands_[set], Placement::partial(), Placement::replicate(), set);
+    }
+  }
+
+ private:
+  static constexpr int64_t kChannels = 64, kPixels = 16;
+
+  static Shape shape_of_bytes(int64_t bytes) { return {std::max<int64_t>(bytes / (kFloat * kChannels * kPixels * kPixels), 1), kChannels, kPixels, kPixels}; }
+  Layout layout(const Placement& placement) const { return {mesh_, Placement::replicate(), placement}; }
+  at::Tensor images(const Layout& at) const {
+    at::Tensor values = at::empty(shape_of(at.box_of(world_.rank(), shape_)), at::TensorOptions().dtype(at::kFloat), at::MemoryFormat::ChannelsLast);
+    fill_with_noise(values, 1e-3);
+    return values;
+  }
+  void move(const at::Tensor& local, const Placement& from, const Placement& to, size_t set) {
+    results_[set] = redistributor_.run(local, layout(from), layout(to), shape_, 0);
+  }
+
+  Communicator& world_;
+  Redistributor redistributor_;
+  const Shape shape_;
+  Mesh mesh_;
+  std::vector<at::Tensor> parts_, summands_, results_;
+};
+
+constexpr RedistributionKind kRedistributions[] = {RedistributionKind::all_reduce, RedistributionKind::all_gather, RedistributionKind::reduce_scatter,
+                                                   RedistributionKind::all_to_all};
+constexpr int64_t kLeastImages = 1 << 16;  // bytes of one
 
 GroupMeasurement measure_group(int workers) {
   GroupMeasurement result;
@@ -91,17 +150,24 @@ GroupMeasurement measure_group(int workers) {
   run_crew(world, [&](int rank) {
     c10::InferenceMode inference;
     const auto group = world.communicator(rank);
-    const auto barrier = [](Communicator& g, Tensors&) { g.barrier(); };
+    const auto note = [&](const std::string& name, int64_t bytes, double seconds) {
+      if (rank == 0) points[name].emplace_back(double(bytes), seconds);
+    };
+    const double barrier = time_calls(*group, kMostCalls, own_cores, [&](size_t) { group->barrier(); });
+    if (rank == 0) result.barrier = barrier;
     for (int64_t bytes : kSizes) {
-      Tensors tensors(bytes, workers);
-      const int calls = int(std::clamp<int64_t>(kBytesPerRun / bytes, 1, kMostCalls));
+      std::vector<Tensors> sets;
+      while (sets.size() < cold_sets(2 * bytes)) sets.emplace_back(bytes, workers);
       for (const auto& [name, operation] : operations()) {
-        const double seconds = time_calls(*group, tensors, operation, calls, own_cores) / (name == "send" ? 2 : 1);
-        if (rank == 0) points[name].emplace_back(double(bytes), seconds);
+        const double seconds = time_calls(*group, calls_of(bytes), own_cores, [&](size_t n) { operation(*group, sets[n % sets.size()]); });
+        note(name, bytes, seconds / (name == "send" ? 2 : 1));
       }
-      if (bytes != kSizes[0]) continue;
-      const double seconds = time_calls(*group, tensors, barrier, kMostCalls, own_cores);
-      if (rank == 0) result.barrier = seconds;
+    }
+    for (int64_t bytes : kSizes) {
+      if (bytes < kLeastImages) continue;
+      Redistributions images(bytes, *group);
+      for (RedistributionKind kind : kRedistributions)
+        note(redistribution_line(kind), bytes, time_calls(*group, calls_of(bytes), own_cores, [&](size_t n) { images.run(kind, n); }));
     }
   });
   for (const auto& [name, measured] : points) result.lines[name] = fit_line(measured);

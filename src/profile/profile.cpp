@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr const char* kFormat = "trireme profile";
 
 double quantile(const std::vector<double>& sorted, double share) {
@@ -150,6 +150,8 @@ Refit refitted(const Refit& before, std::vector<double> ratios) {
   const int rows = int(ratios.size());
   return {before.factor * spread_of(std::move(ratios)).median, rows};
 }
+
+std::string redistribution_line(RedistributionKind kind) { return std::string("redistribute ") + name_of(kind); }
 
 double TransferLine::seconds(double bytes) const {
   if (points.size() < 2) return on_line(bytes);

@@ -13,6 +13,7 @@
 #include "profile/fingerprint.h"
 #include "profile/layer_memory.h"
 #include "runtime/precision.h"
+#include "tensor/redistribute.h"
 
 namespace trireme {
 
@@ -46,12 +47,16 @@ struct TransferLine {
 };
 
 /// Operations among `workers` threads that all come at once. `lines`: by operation, "all_reduce", "all_gather", "reduce_scatter",
-/// "all_to_all", "broadcast" (bytes of the whole tensor), "send" (bytes of the message, from send to the end of receive).
+/// "all_to_all", "broadcast" (bytes of the whole tensor), "send" (bytes of the message, from send to the end of receive), and
+/// redistribution_line of the first four (bytes of the whole tensor).
 struct GroupMeasurement {
   int workers = 0;
   std::map<std::string, TransferLine> lines;
   double barrier = 0;  ///< seconds
 };
+
+/// The line of a layer's tensor that is redistributed in the middle of a step: "redistribute all_gather".
+std::string redistribution_line(RedistributionKind kind);
 
 struct LinkMeasurement {
   std::vector<GroupMeasurement> groups;  ///< ascending workers

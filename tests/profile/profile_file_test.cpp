@@ -77,7 +77,7 @@ TEST(ProfileFile, RefusesWhatIsNone) {
   expect_error(Blame::user, {"x.json", "no profile"}, [] { profile_from_json({{"format", "something"}}, "x.json"); });
   auto newer = j;
   newer["version"] = 99;
-  expect_error(Blame::user, {"x.json", "version 99", "reads version 1"}, [&] { profile_from_json(newer, "x.json"); });
+  expect_error(Blame::user, {"x.json", "version 99", "reads version 2"}, [&] { profile_from_json(newer, "x.json"); });
   auto damaged = j;
   damaged["layers"][0]["sizes"][0].erase("forward");
   expect_error(Blame::user, {"x.json", "damaged", "forward"}, [&] { profile_from_json(damaged, "x.json"); });
