@@ -3,8 +3,9 @@ predictions are worth. Writes the table to stdout and, with --json, every case t
 
     bench/prediction.py [--rounds 3] [--steps 20] [--models mlp,lstm] [--json matrix.json]
 
-A machine that others use too is now fast, now slow, for seconds at a time. So the strategies of a model take turns, in rounds; what counts as
-measured is the least of the rounds' median steps, as a profile says what a layer takes in its fastest pass."""
+A machine that others use too is now fast, now slow, for seconds or minutes at a time. So the strategies of a model take turns, in rounds, each with a
+profile of its own made just before; what counts as measured is the least of the rounds' median steps, as predicted the least of their
+predictions: both are what the machine takes when it is least disturbed."""
 import argparse
 import json
 import os
@@ -77,7 +78,7 @@ def compare(args, name, workers, folder, number):
     with open(stem + ".toml", "w", encoding="utf-8") as file:
         file.write(COMMON.format(name=name, strategies=json.dumps(strategies)) + MODELS[name][0])
     out = f"{stem}-{number}.json"
-    profile = os.path.join(args.profiles or folder, name + ".profile.json")
+    profile = os.path.join(args.profiles, name + ".profile.json") if args.profiles else os.path.join(folder, f"{name}-{number}.profile.json")
     forget_refits(profile)
     command = [args.trireme, "compare", stem + ".toml", "--devices", str(workers), "--steps", str(args.steps or MODELS[name][1]),
                "--profile", profile, "--json", out, "--out", f"{stem}-run-{number}"]
@@ -90,23 +91,21 @@ def compare(args, name, workers, folder, number):
 
 def cases(args, folder):
     for name in args.models.split(","):
-        rounds = {workers: [compare(args, name, workers, folder, n) for n in range(args.rounds)] for workers in (2, 4)}
-        for rows in (list(zip(*rounds[workers])) for workers in rounds):
-            for row in rows:
-                if any(r["status"] != "ok" for r in row):
-                    print(f"{name} {row[0]['name']} on {row[0]['devices']}: {row[0].get('reason', 'failed')}", flush=True)
-                    continue
-                # the profile grows in the first round; the last one's prediction is of the whole
-                last, seconds = row[-1], [r["step_seconds"]["median"] for r in row]
-                case = {"model": name, "strategy": last["name"], "workers": last["devices"], "measured": min(seconds), "slowest": max(seconds),
-                        "predicted": last["predicted"]["step_seconds"]}
-                case["error"] = case["predicted"] / case["measured"] - 1
-                case["memory"] = max(use["peak"] for use in last["memory_bytes"])
-                case["memory_error"] = last["predicted"]["peak_memory_bytes"] / case["memory"] - 1
-                print(f"{name:14} {case['strategy']:44} {case['workers']}  measured {case['measured'] * 1e3:8.2f} ms (slowest round "
-                      f"{case['slowest'] * 1e3:8.2f})  predicted {case['predicted'] * 1e3:8.2f} ms  {case['error'] * 100:+6.1f} %  memory "
-                      f"{case['memory'] / 2**20:8.2f} MiB {case['memory_error'] * 100:+5.1f} %", flush=True)
-                yield case
+        rounds = [[row for workers in (2, 4) for row in compare(args, name, workers, folder, n)] for n in range(args.rounds)]
+        for row in zip(*rounds):
+            if any(r["status"] != "ok" for r in row):
+                print(f"{name} {row[0]['name']} on {row[0]['devices']}: {row[0].get('reason', 'failed')}", flush=True)
+                continue
+            last, seconds = row[-1], [r["step_seconds"]["median"] for r in row]
+            case = {"model": name, "strategy": last["name"], "workers": last["devices"], "measured": min(seconds), "slowest": max(seconds),
+                    "predicted": min(r["predicted"]["step_seconds"] for r in row)}
+            case["error"] = case["predicted"] / case["measured"] - 1
+            case["memory"] = max(use["peak"] for use in last["memory_bytes"])
+            case["memory_error"] = last["predicted"]["peak_memory_bytes"] / case["memory"] - 1
+            print(f"{name:14} {case['strategy']:44} {case['workers']}  measured {case['measured'] * 1e3:8.2f} ms (slowest round "
+                  f"{case['slowest'] * 1e3:8.2f})  predicted {case['predicted'] * 1e3:8.2f} ms  {case['error'] * 100:+6.1f} %  memory "
+                  f"{case['memory'] / 2**20:8.2f} MiB {case['memory_error'] * 100:+5.1f} %", flush=True)
+            yield case
 
 
 def misranked(rows):
