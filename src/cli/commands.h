@@ -32,6 +32,7 @@ int run_compare(const CompareOptions& options);
 struct SimulateOptions {
   ExperimentOptions experiment;   ///< `out`: a run folder is written there, else none
   CostSourceOptions prediction;
+  std::string epochs;             ///< to the target, as parse_epochs (cost/epochs_file.h) reads it; empty: not known
   std::string json;
 };
 /// The table of `compare`, predicted.

@@ -43,6 +43,9 @@ void add_simulate(CLI::App& app, trireme::SimulateOptions& o) {
   o.experiment.add_devices(*verb, true, trireme::kMaxPlanDevices);
   o.prediction.add(*verb);
   verb->add_option("--strategies", o.experiment.strategies, "as for compare (default: the experiment's)")->delimiter(',');
+  verb->add_option("--epochs", o.epochs,
+                   "epochs to the target, for time and price to the target: a file of measure-epochs, noise=2000[,least=12], or assumed ones, "
+                   "256:4,2048:4.5,8192:16");
   verb->add_option("--out", o.experiment.out, "write a run folder there, with a report and the timelines");
   verb->add_option("--json", o.json, "also write the predictions to this file, laid out as run.json");
 }

@@ -1,6 +1,7 @@
 // `trireme simulate`: every strategy of an experiment on a clock instead of on tensors.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "cli/experiment_header.h"
 #include "cli/jobs.h"
 #include "cli/prediction.h"
+#include "cost/epochs_file.h"
 #include "plan/strategy.h"
 #include "report/run_folder.h"
 #include "report/run_json.h"
@@ -36,12 +38,30 @@ RunResult simulated_row(const Job& job, const Experiment& experiment, const Mode
   }
 }
 
+/// With this batch. Errors (user).
+Epochs epochs_of(const std::string& text, int64_t batch) {
+  if (text.starts_with("noise=") && text.find("least=") == std::string::npos)
+    fail_user({"--epochs", text, "says how epochs grow with the batch, not how many there are", "add the epochs of a small batch: noise=2000,least=12"});
+  return parse_epochs(text).at(double(batch));
+}
+
+/// What it takes to the target, where it is known with how many epochs this batch gets there.
+void project_to_target(const Experiment& experiment, const Epochs& epochs, int64_t epoch_samples, RunResult& row) {
+  if (!epochs.value || !row.epoch_seconds) return;
+  const double steps = std::ceil(*epochs.value * double(epoch_samples) / double(experiment.batch));
+  row.target = experiment.target;
+  row.to_target = ToTarget{int64_t(steps), *epochs.value, *epochs.value * *row.epoch_seconds};
+  if (row.price_per_epoch) row.price_to_target = *epochs.value * *row.price_per_epoch;
+}
+
 }  // namespace
 
 int run_simulate(const SimulateOptions& options) {
   interrupted_by_user();
   Experiment experiment = options.experiment.read();
   check_target("--json", options.json);
+  std::optional<Epochs> epochs;
+  if (!options.epochs.empty()) epochs = epochs_of(options.epochs, experiment.batch);
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
   Predictions predictions(experiment, model, data, options.prediction);
@@ -49,9 +69,13 @@ int run_simulate(const SimulateOptions& options) {
   ExperimentResult result = experiment_header(experiment, data, model);
   result.simulated = predictions.in_words();
   if (!options.prediction.cluster.empty()) result.machine = result.simulated;
+  if (epochs)
+    result.simulated += fmt::format("; epochs to the target with a batch of {}: {} ({})", experiment.batch,
+                                    epochs->value ? fmt::format("{:.3g}", *epochs->value) : "not known", epochs->basis);
   for (const Job& job : jobs) {
     if (interrupted_by_user()) result.rows.push_back(row_without_run(job, RunStatus::interrupted, "stopped by the user before it began"));
     else result.rows.push_back(simulated_row(job, experiment, model, data, predictions));
+    if (epochs) project_to_target(experiment, *epochs, data.train->size(), result.rows.back());
   }
   predictions.keep();
   predictions.describe_prices(result);

@@ -64,6 +64,21 @@ class Predictions(CliTest):
         trace = self.json("run/trace.json")
         self.assertTrue(any(event["ph"] == "X" for event in trace["traceEvents"]))
 
+    def test_simulate_to_the_target(self):
+        flags = ["simulate", "e.toml", "--cluster", "c.toml", "--devices", "2", "--strategies", "data", "--json", "s.json"]
+        out, _ = self.trireme(*flags, "--set", "batch=32", "--epochs", "16:3,64:6")
+        row = self.json("s.json")["rows"][0]
+        epochs = 4.5  # linear in the logarithm of the batch
+        self.assertAlmostEqual(row["to_target"]["epochs"], epochs)
+        self.assertAlmostEqual(row["to_target"]["seconds"], epochs * row["epoch_seconds"])
+        self.assertAlmostEqual(row["price_to_target"], epochs * row["price_per_epoch"])
+        self.assertIn("4.5 (interpolated)", out)
+        out, _ = self.trireme(*flags, "--set", "batch=128", "--epochs", "16:3,64:6")
+        self.assertIsNone(self.json("s.json")["rows"][0]["to_target"])
+        self.assertIn("not known (no batch beyond 64 was tried)", out)
+        self.refused(*flags, "--epochs", "some", says=["--epochs", "some"])
+        self.refused(*flags, "--epochs", "noise=2000", says=["--epochs", "least=12"])
+
     def test_simulate_refuses(self):
         self.refused("simulate", "e.toml", "--cluster", "c.toml", "--profile", "p.json", says=["--cluster", "leave one of them out"])
         self.refused("simulate", "e.toml", "--cluster", "none.toml", says=["none.toml"])
