@@ -160,7 +160,8 @@ Demand InstructionCosts::computing(int rank, double seconds, double crowding) co
 }
 
 InstructionCost InstructionCosts::segment_cost(int rank, const Instruction& i, int64_t samples) {
-  double seconds = 0, crowded = 0;
+  InstructionCost talking;
+  double seconds = 0, crowded = 0, moving = 0;
   for (OpId id : program_.segments[size_t(i.index)].ops) {
     const Op& op = program_.ops[size_t(id)];
     const bool forward = i.code == OpCode::forward || i.code == OpCode::recompute;
@@ -178,8 +179,15 @@ InstructionCost InstructionCosts::segment_cost(int rank, const Instruction& i, i
     crowded += own * cost.crowding;
     if (int(cost.basis) > int(basis_)) basis_ = cost.basis;
     stretch_ = std::max(stretch_, cost.stretch);
+    if (!op.talks || i.code == OpCode::backward_weight) continue;
+    const LayerTalk talk = talk_of(op, share);
+    for (const Talk& part : forward ? talk.forward : talk.backward) add_talk(rank, op, part, talking, moving);
   }
-  return {computing(rank, seconds, seconds > 0 ? crowded / seconds : 1), 0};
+  const double all = seconds + moving;
+  InstructionCost cost{computing(rank, all, all > 0 ? (crowded + moving) / all : 1), talking.bytes_sent};
+  cost.demand.fixed += talking.demand.fixed;
+  cost.demand.shares.insert(cost.demand.shares.end(), talking.demand.shares.begin(), talking.demand.shares.end());
+  return cost;
 }
 
 Shape InstructionCosts::global_shape(NodeId node, int64_t samples) const {

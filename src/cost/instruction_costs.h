@@ -6,6 +6,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "cost/declared_talk.h"
 #include "cost/layer_costs.h"
 #include "cost/links.h"
 #include "plan/cluster.h"
@@ -17,6 +18,7 @@ namespace trireme {
 struct InstructionCostOptions {
   int64_t batch = 1;                 ///< samples of a step over all workers
   Precision precision = Precision::fp32;
+  BatchNormScope batch_norm = BatchNormScope::local;  ///< as compiled
   double loading = 0;                ///< seconds per sample that a worker loads itself, or copies from who loaded it
   double overhead = 0;               ///< seconds of the runtime around every instruction
   /// Ranks, ascending, that stand for others (sim/simulate.h, representatives), whose traffic on links that they share counts too.
@@ -58,10 +60,14 @@ class InstructionCosts final : public ProgramCosts {
   };
   InstructionCost compute(int rank, const Instruction& instruction, int64_t samples);
   InstructionCost segment_cost(int rank, const Instruction& instruction, int64_t samples);
+  LayerTalk talk_of(const Op& op, int64_t share) const;
+  void add_talk(int rank, const Op& op, const Talk& talk, InstructionCost& cost, double& seconds) const;
+  Demand demand_of(int rank, const Op& op, const Talk& talk, std::span<const int> group) const;
   InstructionCost move_cost(int rank, const Instruction& instruction, int64_t samples);
   InstructionCost bucket_cost(int rank, const Instruction& instruction);
   Demand collective(RedistributionKind kind, double bytes, const Bucket& bucket) const;
   std::vector<int> users_of(const Bucket& bucket) const;
+  bool speaks_for(int rank, std::span<const int> group) const;
   Demand seen_by_representatives(Demand demand) const;
   int alike(std::span<const int> group, const std::vector<int>& workers) const;
   Demand computing(int rank, double seconds, double crowding) const;

@@ -158,7 +158,8 @@ RunResult predict(const Experiment& experiment, const Model& model, const Plan& 
   row.blocks = block_strategies(plan, model);
   const bool many = plan.devices > kMostRanks;
   const Program program = compile(model, plan, compile_for(experiment, source, !many));
-  InstructionCostOptions cost_options{.batch = experiment.batch, .precision = experiment.precision, .loading = source.loading};
+  InstructionCostOptions cost_options{.batch = experiment.batch, .precision = experiment.precision,
+                                     .batch_norm = experiment.batch_norm, .loading = source.loading};
   if (many) cost_options.representatives = representatives(program, model, source.cluster, experiment.batch);
   InstructionCosts costs(program, model, source.cluster, *source.layers, *source.links, cost_options);
   const bool long_list = many && program.greatest_lag == 0;

@@ -50,6 +50,33 @@ TEST(Folding, GivesTheSameStepTime) {
     }
 }
 
+/// Steps of a split LSTM, global batch norm over the data axis: what layers say is counted once, whoever stands for whom.
+TEST(Folding, KeepsWhatLayersSay) {
+  ModelSpec words{.name = "lstm-lm", .sample_shape = {6}, .classes = 16, .options = {{"width", 8}, {"layers", 2}},
+                  .task = LearningTask::language, .target_shape = {6}, .vocabulary = 16};
+  ModelSpec images{.name = "cifar-resnet18", .sample_shape = {3, 32, 32}, .classes = 8, .options = {{"width", 8}}};
+  const int64_t batch = 64;
+  for (const ModelSpec& spec : {words, images}) {
+    const Model model = make_model(spec);
+    for (const char* strategy : {"data=4,tensor=2", "data=2,tensor=2,pipeline=2,micro_batches=4", "data=8"})
+      for (int per_node : {2, 4, 8}) {
+        const Cluster cluster = cluster_of(8 / per_node, per_node, 1e8, 1e7);
+        const Plan plan = named_plan(strategy, model, cluster, batch, {});
+        const Program program = compile(model, plan, {.batch_norm = BatchNormScope::global, .private_replicas = true});
+        const ClusterLinks links(cluster);
+        const testing::FlopCosts layers(model, 1e8);
+        InstructionCostOptions options{.batch = batch, .batch_norm = BatchNormScope::global};
+        InstructionCosts all(program, model, cluster, layers, links, options);
+        const std::vector<int> chosen = options.representatives = representatives(program, model, cluster, batch);
+        EXPECT_LT(chosen.size(), 8u) << spec.name << ", " << strategy << ", " << per_node;
+        InstructionCosts few(program, model, cluster, layers, links, options);
+        const double whole = simulate(program, model, all, links).step_seconds;
+        EXPECT_NEAR(simulate(program, model, few, links, {.ranks = chosen}).step_seconds, whole, 1e-9 * whole)
+            << spec.name << ", " << strategy << ", " << per_node << " devices a node, " << chosen.size() << " ranks";
+      }
+  }
+}
+
 TEST(Folding, IsLeftWhereRanksDiffer) {
   ModelSpec spec;
   spec.sample_shape = {16};

@@ -6,6 +6,11 @@
 
 #include <random>
 
+#include "cost/cluster_links.h"
+#include "cost/profiled_links.h"
+#include "model/layers/linear.h"
+#include "model/layers/lstm.h"
+#include "model/layers/softmax_cross_entropy.h"
 #include "plan/named.h"
 #include "program/compile.h"
 #include "program/walk.h"
@@ -149,6 +154,94 @@ TEST(Simulate, WorkersShareCores) {
   InstructionCosts own(c.program, c.model, cluster, layers, FreeLinks(), {.batch = 16});
   const double crowded = simulate(c.program, c.model, shared, links).step_seconds;
   EXPECT_NEAR(crowded, 2 * simulate(c.program, c.model, own, FreeLinks()).step_seconds, 1e-6 * crowded);
+}
+
+/// data [5, 6] -> LSTM of 8 units -> linear to 4 classes -> loss, with the LSTM's units on two workers.
+struct SplitLstm {
+  static constexpr int64_t kBatch = 3;
+  static constexpr double kSteps = 5, kState = kBatch * 8 * 4;  ///< bytes of h
+
+  SplitLstm() : model(make()), plan(named_plan("tensor", model, Cluster::uniform(2), kBatch, {})), program(compile(model, plan, {})) {
+    for (OpId id = 0; id < OpId(program.ops.size()); ++id)
+      if (program.ops[size_t(id)].node == model.find("lstm")) lstm = id;
+  }
+  static Model make() {
+    ModelBuilder builder("split lstm");
+    const NodeId data = builder.input("data", {5, 6}), target = builder.input("target", {5});
+    NodeId x = builder.layer<Lstm>({data}, "lstm", 6, 8);
+    x = builder.layer<Linear>({x}, "classes", 8, 4);
+    return builder.finish(x, builder.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
+  }
+  /// What a rank's call of the LSTM costs; its segment has no other layer that talks.
+  InstructionCost cost_of(InstructionCosts& costs, int rank, OpCode code) const {
+    for (const Instruction& i : program.instructions(rank)) {
+      if (i.code != code) continue;
+      const std::vector<OpId>& ops = program.segments[size_t(i.index)].ops;
+      if (std::find(ops.begin(), ops.end(), lstm) != ops.end()) return costs.of(rank, i);
+    }
+    throw std::logic_error("no call of the LSTM");
+  }
+
+  Model model;
+  Plan plan;
+  Program program;
+  OpId lstm = -1;
+};
+
+TEST(Simulate, ChargesWhatSplitLayersSay) {
+  const SplitLstm split;
+  ASSERT_EQ(split.program.ops[size_t(split.lstm)].option.name, "hidden");
+  Cluster cluster = Cluster::uniform(2);
+  constexpr double kBandwidth = 1e4, kLatency = 1e-3;
+  cluster.nodes = {ClusterNode{.link = {kBandwidth, kLatency, false}, .price_per_hour = 0, .instance = ""}};
+  const ClusterLinks links(cluster);
+  const testing::FlopCosts layers(split.model, 1e30);  // computing takes no time
+  InstructionCosts costs(split.program, split.model, cluster, layers, links, {.batch = SplitLstm::kBatch});
+  const double exchanges = SplitLstm::kSteps - 1;  // the first step begins from zeros
+  const double sent = SplitLstm::kState / 2;       // of each exchange, by each of two
+  double talk = 0;
+  for (const OpCode code : {OpCode::forward, OpCode::backward}) {
+    const InstructionCost first = split.cost_of(costs, 0, code), second = split.cost_of(costs, 1, code);
+    EXPECT_NEAR(first.demand.fixed, exchanges * kLatency, 1e-12);
+    EXPECT_NEAR(second.demand.fixed, exchanges * kLatency, 1e-12);
+    ASSERT_EQ(first.demand.shares.size(), 2u);  // the links of both
+    for (const Share& share : first.demand.shares) EXPECT_DOUBLE_EQ(share.amount, exchanges * sent);
+    EXPECT_TRUE(second.demand.shares.empty());
+    EXPECT_DOUBLE_EQ(first.bytes_sent, exchanges * sent);
+    talk += exchanges * (kLatency + sent / kBandwidth);
+  }
+  // the rest of the step is redistributions, which take as long without the LSTM's exchanges
+  const double all = simulate(split.program, split.model, costs, links).step_seconds;
+  MadeUpCosts silent([&](int rank, const Instruction& i) {
+    const InstructionCost& cost = costs.of(rank, i);
+    if (i.code == OpCode::forward || i.code == OpCode::backward) {
+      const std::vector<OpId>& ops = split.program.segments[size_t(i.index)].ops;
+      if (std::find(ops.begin(), ops.end(), split.lstm) != ops.end()) return 0.0;
+    }
+    double seconds = cost.demand.fixed, slowest = 0;
+    for (const Share& share : cost.demand.shares) slowest = std::max(slowest, share.amount / kBandwidth);
+    return seconds + slowest;
+  });
+  EXPECT_NEAR(all - simulate(split.program, split.model, silent, FreeLinks()).step_seconds, talk, 1e-9);
+}
+
+/// On a machine's cores every worker moves its own part, and all wait for the same latency.
+TEST(Simulate, ChargesCoresForWhatSplitLayersSay) {
+  const SplitLstm split;
+  LinkMeasurement measured;
+  measured.groups.push_back({.workers = 2, .lines = {}, .barrier = 0});
+  for (const char* operation : {"all_gather", "reduce_scatter", "all_reduce", "send"})
+    measured.groups[0].lines[operation] = {.latency = 1e-4, .bandwidth = 1e6};
+  const ProfiledLinks links(measured, 2, 2);
+  const testing::FlopCosts layers(split.model, 1e30);
+  InstructionCosts costs(split.program, split.model, Cluster::uniform(2), layers, links, {.batch = SplitLstm::kBatch});
+  for (const OpCode code : {OpCode::forward, OpCode::backward})
+    for (const int rank : {0, 1}) {
+      const Demand demand = split.cost_of(costs, rank, code).demand;
+      EXPECT_NEAR(demand.fixed, 4 * 1e-4, 1e-12);
+      ASSERT_EQ(demand.shares.size(), 1u);
+      EXPECT_NEAR(demand.shares[0].amount, 4 * SplitLstm::kState / 1e6, 1e-12);
+    }
 }
 
 TEST(Simulate, TimelinesAreInOrder) {

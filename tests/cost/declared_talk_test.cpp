@@ -1,0 +1,183 @@
+// What kinds of layers declare to say within their calls against what calls really say, for every option that talks.
+#include "cost/declared_talk.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <set>
+
+#include "cost/measured_call.h"
+#include "model/layer_cases.h"
+#include "model/layers/avg_pool2d.h"
+#include "model/layers/batch_norm.h"
+#include "model/layers/lstm.h"
+#include "model/layers/max_pool2d.h"
+#include "model/layers/softmax_cross_entropy.h"
+#include "support/ranks.h"
+
+namespace trireme::testing {
+namespace {
+
+constexpr int64_t kSamples = 4;
+constexpr int kDevice = 78;  ///< of the accounting; nobody else's
+
+struct Said {
+  RedistributionKind kind;
+  double bytes;
+  friend bool operator==(const Said&, const Said&) = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const Said& said) { return out << name_of(said.kind) << ' ' << said.bytes; }
+
+/// Another communicator, and what went through it: of messages those that were sent.
+class Recorder final : public Communicator {
+ public:
+  explicit Recorder(Communicator& group) : group_(group) {}
+
+  int rank() const override { return group_.rank(); }
+  int size() const override { return group_.size(); }
+  void all_reduce(at::Tensor& tensor, ReduceOp op) override {
+    note(RedistributionKind::all_reduce, tensor, 1);
+    group_.all_reduce(tensor, op);
+  }
+  void all_gather(const at::Tensor& input, std::span<at::Tensor> outputs) override {
+    note(RedistributionKind::all_gather, input, size());
+    group_.all_gather(input, outputs);
+  }
+  void reduce_scatter(std::span<const at::Tensor> inputs, at::Tensor& output) override {
+    note(RedistributionKind::reduce_scatter, output, size());
+    group_.reduce_scatter(inputs, output);
+  }
+  void all_to_all(std::span<const at::Tensor> inputs, std::span<at::Tensor> outputs) override {
+    note(RedistributionKind::all_to_all, inputs[0], size());
+    group_.all_to_all(inputs, outputs);
+  }
+  void broadcast(at::Tensor&, int) override { throw std::logic_error("no layer broadcasts"); }
+  void send(const at::Tensor& tensor, int to, int64_t tag) override {
+    note(RedistributionKind::send_receive, tensor, 1);
+    group_.send(tensor, to, tag);
+  }
+  at::Tensor receive(int from, int64_t tag) override { return group_.receive(from, tag); }
+  void barrier() override { group_.barrier(); }
+  std::unique_ptr<Communicator> group(std::span<const int> ranks) override { return group_.group(ranks); }
+  CommunicationCount count() const override { return group_.count(); }
+  void abort(const std::string& reason) override { group_.abort(reason); }
+  std::string abort_reason() const override { return group_.abort_reason(); }
+
+  std::vector<Said> said;
+
+ private:
+  void note(RedistributionKind kind, const at::Tensor& tensor, int times) {
+    said.push_back({kind, double(tensor.numel() * int64_t(tensor.element_size()) * times)});
+  }
+
+  Communicator& group_;
+};
+
+CallInputs inputs_of(const LayerCase& c, Precision precision) {
+  CallInputs inputs{.shapes = c.inputs, .elements = {}, .wanted = {}};
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    const bool is_integer = takes_integers(*c.layer, c.inputs, i);
+    inputs.elements.push_back(is_integer ? 8 : compute_size(precision));
+    inputs.wanted.push_back(!is_integer && !(c.is_loss() && i == 1));
+  }
+  return inputs;
+}
+
+/// One after the other; messages are counted by the sum over all ranks, as those at the ends send less.
+std::vector<Said> spelled_out(const LayerTalk& talk, double& messages, int ranks) {
+  std::vector<Said> all;
+  for (const std::vector<Talk>* part : {&talk.forward, &talk.backward})
+    for (const Talk& t : *part) {
+      EXPECT_FALSE(t.over_data);
+      if (t.kind == RedistributionKind::send_receive) messages += t.times * t.bytes * (ranks - 1);
+      else all.insert(all.end(), size_t(t.times), {t.kind, t.bytes});
+    }
+  return all;
+}
+
+void compare(const CallShapes& call, const CallInputs& inputs) {
+  double declared_messages = 0;
+  const std::vector<Said> declared = spelled_out(declared_talk(call), declared_messages, call.tensor);
+  std::mutex mutex;
+  double messages = 0;
+  run_ranks(call.tensor, [&](Communicator& group) {
+    Recorder recorder(group);
+    measure_call(call, inputs, &recorder, kDevice + group.rank());
+    const std::lock_guard lock(mutex);
+    for (const Said& said : recorder.said)
+      if (said.kind == RedistributionKind::send_receive) messages += said.bytes;
+    std::erase_if(recorder.said, [](const Said& said) { return said.kind == RedistributionKind::send_receive; });
+    EXPECT_EQ(recorder.said, declared) << "rank " << group.rank();
+  });
+  EXPECT_EQ(messages, declared_messages);
+}
+
+std::vector<LayerCase> all_cases() {
+  std::vector<LayerCase> cases = layer_cases();
+  cases.push_back({"stateful_lstm", std::make_shared<const Lstm>("layer", 6, 8, LstmOptions{.stateful = true}), {{5, 6}}});
+  cases.push_back({"stateful_lstm_projection", std::make_shared<const Lstm>("layer", 6, 8, LstmOptions{.stateful = true, .projection = 4}),
+                   {{5, 6}}});
+  const MaxPool2dOptions max{.kernel = 3, .stride = 2, .padding = 1};
+  const AvgPool2dOptions average{.kernel = 3, .stride = 2, .padding = 1};
+  cases.push_back({"max_pool_halo", std::make_shared<const MaxPool2d>("layer", max), {{4, 16, 6}}});
+  cases.push_back({"avg_pool_halo", std::make_shared<const AvgPool2d>("layer", average), {{4, 16, 6}}});
+  cases.push_back({"cross_entropy_mixed", std::make_shared<const SoftmaxCrossEntropy>("layer"), {{8}, {8}}});
+  return cases;
+}
+
+TEST(DeclaredTalk, IsWhatCallsSay) {
+  std::set<std::string> heard;
+  for (const LayerCase& c : all_cases())
+    for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+      const CallInputs inputs = inputs_of(c, precision);
+      for (const int degree : {2, 4})
+        for (const ShardingOption& option : c.layer->sharding_options(c.inputs, degree)) {
+          SCOPED_TRACE(fmt::format("{} {} {} x {}", c.name, name_of(precision), option.name, degree));
+          const CallShapes call = call_shapes(*c.layer, inputs, option, degree, kSamples, precision);
+          if (!option.talks_over_tensor_axis) {
+            EXPECT_TRUE(declared_talk(call).forward.empty() && declared_talk(call).backward.empty());
+            continue;
+          }
+          ASSERT_TRUE(declares_talk(c.layer->kind())) << c.layer->kind();
+          compare(call, inputs);
+          heard.emplace(c.layer->kind());
+        }
+    }
+  for (const char* kind : {"avg_pool2d", "batch_norm", "conv2d", "lstm", "max_pool2d", "pixel_cross_entropy", "sampled_softmax",
+                           "softmax_cross_entropy", "stateful_lstm"})
+    EXPECT_TRUE(heard.contains(kind)) << kind << " was not heard";
+}
+
+TEST(DeclaredTalk, GlobalBatchNormSpeaksToTheDataGroup) {
+  const BatchNorm norm("norm", 6);
+  const std::vector<Shape> shapes{{6, 5, 5}};
+  const ShardingOption option = norm.sharding_options(shapes, 1).front();
+  const CallShapes shard = call_shapes(norm, {shapes, {4}, {true}}, option, 1, kSamples, Precision::fp32);
+  constexpr int kWorkers = 3;
+  const LayerTalk declared = declared_talk(shard, kWorkers);
+  ASSERT_EQ(declared.forward.size(), 1u);
+  ASSERT_EQ(declared.backward.size(), 1u);
+  run_ranks(kWorkers, [&](Communicator& group) {
+    Recorder recorder(group);
+    TestCall call;
+    call.option = &option;
+    call.batch_norm = BatchNormScope::global;
+    call.data = &recorder;
+    call.micro_batch_samples = kWorkers * kSamples;
+    call.parameters = {at::ones({6}), at::zeros({6})};
+    call.buffers = {at::zeros({6}), at::ones({6})};
+    const std::vector<at::Tensor> inputs{channels_last(at::ones({kSamples, 6, 5, 5}))};
+    const at::Tensor output = norm.forward(call, inputs);
+    norm.backward(call, at::ones_like(output));
+    const std::vector<Said> expected{{declared.forward[0].kind, declared.forward[0].bytes},
+                                     {declared.backward[0].kind, declared.backward[0].bytes}};
+    EXPECT_EQ(recorder.said, expected);
+  });
+  EXPECT_TRUE(declared.forward[0].over_data && declared.backward[0].over_data);
+  EXPECT_TRUE(declared_talk(shard).forward.empty());
+}
+
+}  // namespace
+}  // namespace trireme::testing
