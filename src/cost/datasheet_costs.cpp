@@ -94,10 +94,11 @@ LayerCost DatasheetCosts::seconds(NodeId node, const ShardingOption& option, int
   LayerCost cost{.basis = Basis::datasheet};
   if (samples == 0) return cost;
   const double flops = facts.flops_per_sample * double(samples) / (option.divides_work ? tensor : 1);
-  const double pass = seconds_of(operator_work(shapes(node, option, tensor, samples), flops), kinds_.at(device), speeds_.at(device));
-  cost.forward = pass;
-  cost.backward_input = facts.any_wanted ? pass : 0;
-  cost.backward_weight = facts.has_parameters ? pass : 0;
+  const CallShapes call = shapes(node, option, tensor, samples);
+  const auto seconds_in = [&](Pass pass) { return seconds_of(operator_work(call, flops, pass), kinds_.at(device), speeds_.at(device)); };
+  cost.forward = seconds_in(Pass::forward);
+  cost.backward_input = facts.any_wanted ? seconds_in(Pass::input_gradients) : 0;
+  cost.backward_weight = facts.has_parameters ? seconds_in(Pass::weight_gradients) : 0;
   cost.backward = cost.backward_input + cost.backward_weight;
   if (!model_.node(node).layer->splits_backward()) {
     cost.backward_input = cost.backward;

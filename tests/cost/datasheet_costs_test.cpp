@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/expect_error.h"
@@ -174,21 +175,27 @@ TEST(DatasheetCosts, AreInTheRegionOfPublishedSpeeds) {
   RecordProperty("resnet50_v100_images_per_second", int(images));
 }
 
-/// The work of one layer alone.
-OperatorWork work_of(const Layer& layer, std::vector<Shape> inputs, int64_t samples) {
+/// The work of one layer alone, under the option of that name.
+std::vector<OperatorWork> works_of(const Layer& layer, std::vector<Shape> inputs, int64_t samples, Pass pass, int degree = 1,
+                                   const std::string& name = "replicate") {
   const size_t count = inputs.size();
-  const std::vector<ShardingOption> options = layer.sharding_options(inputs, 1);
-  const double flops = layer.forward_flops(inputs) * double(samples);
+  const std::vector<ShardingOption> options = layer.sharding_options(inputs, degree);
+  const auto option = std::find_if(options.begin(), options.end(), [&](const ShardingOption& o) { return o.name == name; });
+  const double flops = layer.forward_flops(inputs) * double(samples) / (option->divides_work ? degree : 1);
   std::vector<int64_t> elements;
   for (size_t i = 0; i < count; ++i) elements.push_back(takes_integers(layer, inputs, i) ? 8 : 4);
   const CallInputs all{std::move(inputs), elements, std::vector<bool>(count, true)};
-  const CallShapes call = call_shapes(layer, all, options[0], 1, samples, Precision::fp32);
-  return operator_work(call, flops);
+  return operator_work(call_shapes(layer, all, *option, degree, samples, Precision::fp32), flops, pass);
+}
+
+OperatorWork work_of(const Layer& layer, std::vector<Shape> inputs, int64_t samples) {
+  const std::vector<OperatorWork> works = works_of(layer, std::move(inputs), samples, Pass::forward);
+  EXPECT_EQ(works.size(), 1u);
+  return works.front();
 }
 
 TEST(Operators, KnowWhatIsNotOneOperator) {
   EXPECT_EQ(work_of(Lstm("lstm", 16, 32), {{10, 16}}, 4).operators, 21);
-  EXPECT_EQ(work_of(Attention("attention", {.heads = 4}), {{8, 16}, {8, 16}, {8, 16}}, 4).operators, 4);
   EXPECT_EQ(work_of(Flatten("flatten"), {{4, 5, 5}}, 4).operators, 0);
   EXPECT_TRUE(work_of(Conv2d("conv", {.in = 8, .out = 8, .kernel = 3}), {{8, 9, 9}}, 4).multiplies);
   EXPECT_FALSE(work_of(Add("add"), {{8}, {8}}, 4).multiplies);
@@ -203,6 +210,45 @@ TEST(Operators, CountBytes) {
   // an LSTM reads its hidden weights in each of 10 steps
   const OperatorWork lstm = work_of(Lstm("lstm", 16, 32), {{10, 16}}, 4);
   EXPECT_DOUBLE_EQ(lstm.bytes, 4 * (4 * 10 * 16 + 4 * 10 * 32 + 4 * 32 * 16 + 10 * 4 * 32 * 32 + 2 * 4 * 32));
+}
+
+/// By hand for 4 samples, 8 queries, 6 keys, 16 features, 2 heads, in floats: 4 * 2 * 8 * 6 = 384 weights.
+TEST(Operators, OfAttentionWriteTheScoresAndReadThemAgain) {
+  const Attention attention("attention", {.heads = 2, .dropout = 0.1});
+  const std::vector<Shape> inputs{{8, 16}, {6, 16}, {6, 16}};
+  const double product = 4 * (4 * 8 * 16 + 4 * 6 * 16 + 384), softmax = 4 * 2 * 384, dropout = softmax + 384;
+  const std::vector<OperatorWork> forward = works_of(attention, inputs, 4, Pass::forward);
+  ASSERT_EQ(forward.size(), 4u);
+  const double expected[] = {product, softmax, dropout, product};
+  double flops = 0;
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_DOUBLE_EQ(forward[i].bytes, expected[i]) << i;
+    EXPECT_EQ(forward[i].multiplies, i == 0 || i == 3) << i;
+    flops += forward[i].flops;
+  }
+  EXPECT_DOUBLE_EQ(flops, 4 * 4.0 * 8 * 6 * 16);
+  const std::vector<OperatorWork> backward = works_of(attention, inputs, 4, Pass::input_gradients);
+  ASSERT_EQ(backward.size(), 6u);
+  const double gradients[] = {product, product, dropout, 4 * 3 * 384, product, product};
+  flops = 0;
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_DOUBLE_EQ(backward[i].bytes, gradients[i]) << i;
+    flops += backward[i].flops;
+  }
+  EXPECT_DOUBLE_EQ(flops, 2 * 4 * 4.0 * 8 * 6 * 16);  // each product has two gradients
+  EXPECT_TRUE(works_of(attention, inputs, 4, Pass::weight_gradients).empty());
+}
+
+TEST(Operators, OfAttentionAreDividedByHeads) {
+  const Attention fused("attention", {.heads = 4, .fused = true});
+  const std::vector<OperatorWork> whole = works_of(fused, {{8, 3, 16}}, 5, Pass::forward);
+  const std::vector<OperatorWork> half = works_of(fused, {{8, 3, 16}}, 5, Pass::forward, 2, "heads");
+  ASSERT_EQ(whole.size(), 3u);  // nothing is dropped
+  ASSERT_EQ(half.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_DOUBLE_EQ(half[i].bytes, whole[i].bytes / 2) << i;
+    EXPECT_DOUBLE_EQ(half[i].flops, whole[i].flops / 2) << i;
+  }
 }
 
 TEST(Operators, TakeTheLongerOfComputingAndMemory) {
