@@ -41,13 +41,14 @@ Demand InstructionCosts::demand_of(int rank, const Op& op, const Talk& talk, std
   return seen_by_representatives(std::move(demand));
 }
 
-/// `seconds`: what this rank's core does to move tensors. Links of devices of their own are asked when the segment has computed; a worker
-/// on shared cores computes nothing while links, which are its own, move what it says.
+/// `seconds`: what this rank's core does to move tensors. An exchange of described devices is an operator, which is launched. Their links
+/// are asked when the segment has computed; a worker on shared cores computes nothing while links, which are its own, move what it says.
 void InstructionCosts::add_talk(int rank, const Op& op, const Talk& talk, InstructionCost& cost, double& seconds) const {
   const std::vector<int> group = talk.over_data ? op.mesh.data_group(rank) : op.mesh.tensor_group(rank);
   if (group.size() < 2 || talk.times <= 0) return;
   const Demand demand = demand_of(rank, op, talk, group);
-  const int cores = links_.cores_of(rank);
+  const int cores = links_.cores_of(rank), kind = cluster_.devices[size_t(rank)].kind;
+  const double launch = kind < 0 || cluster_.kinds.empty() ? 0 : cluster_.kinds[size_t(kind)].launch;
   double on_links = 0;
   for (Share share : demand.shares) {
     share.amount *= talk.times;
@@ -55,7 +56,7 @@ void InstructionCosts::add_talk(int rank, const Op& op, const Talk& talk, Instru
     else if (cores >= 0) on_links = std::max(on_links, share.amount / links_.pools()[size_t(share.pool)].capacity);
     else cost.demand.shares.push_back(share);
   }
-  cost.demand.fixed += talk.times * demand.fixed + on_links;
+  cost.demand.fixed += talk.times * (launch + demand.fixed) + on_links;
   const double part = talk.kind == RedistributionKind::send_receive ? 1 : 1 - 1 / double(group.size());
   cost.bytes_sent += talk.times * talk.bytes * part * (talk.kind == RedistributionKind::all_reduce ? 2 : 1);
 }

@@ -192,8 +192,10 @@ TEST(Simulate, ChargesWhatSplitLayersSay) {
   const SplitLstm split;
   ASSERT_EQ(split.program.ops[size_t(split.lstm)].option.name, "hidden");
   Cluster cluster = Cluster::uniform(2);
-  constexpr double kBandwidth = 1e4, kLatency = 1e-3;
-  cluster.nodes = {ClusterNode{.link = {kBandwidth, kLatency, false}, .price_per_hour = 0, .instance = ""}};
+  constexpr double kBandwidth = 1e4, kWire = 1e-3, kLaunch = 1e-4, kLatency = kWire + kLaunch;
+  cluster.nodes = {ClusterNode{.link = {kBandwidth, kWire, false}, .price_per_hour = 0, .instance = ""}};
+  cluster.kinds.emplace_back().launch = kLaunch;
+  for (Device& device : cluster.devices) device.kind = 0;
   const ClusterLinks links(cluster);
   const testing::FlopCosts layers(split.model, 1e30);  // computing takes no time
   InstructionCosts costs(split.program, split.model, cluster, layers, links, {.batch = SplitLstm::kBatch});
