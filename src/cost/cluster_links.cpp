@@ -32,7 +32,7 @@ Ring ring_of(RedistributionKind kind, int n) {
 
 }  // namespace
 
-ClusterLinks::ClusterLinks(const Cluster& cluster) : cluster_(cluster) {
+ClusterLinks::ClusterLinks(const Cluster& cluster, const CollectiveLibrary& library) : cluster_(cluster), library_(library) {
   const auto add = [&](const Link& link) {
     pools_.push_back({Pool::Kind::link, (link.bandwidth > 0 ? link.bandwidth : kUnlimited) / cluster_.transfer_slowdown});
     return int(pools_.size()) - 1;
@@ -49,6 +49,7 @@ ClusterLinks::ClusterLinks(const Cluster& cluster) : cluster_(cluster) {
   for (size_t n = 0; n < cluster_.nodes.size(); ++n) {
     network_out_.push_back(add(cluster_.network));
     network_in_.push_back(add(cluster_.network));
+    if (library.connection > 0) connection_.push_back(add({.bandwidth = library.connection}));
   }
 }
 
@@ -60,23 +61,24 @@ Demand ClusterLinks::collective(RedistributionKind kind, double bytes, std::span
   const int nodes = int(by_node.size());
   const double near = cluster_.nodes[size_t(by_node.begin()->first)].link.latency;
   const Ring ring = ring_of(kind, n);
+  const auto rounds_of = [&](const Ring& r) { return library_.flat_rings ? r.rounds : std::min(r.rounds, r.doubling_rounds); };
   Demand demand;
   if (nodes == 1) {
-    demand.fixed = std::min(ring.rounds, ring.doubling_rounds) * near;
+    demand.fixed = rounds_of(ring) * near;
     const int together = cluster_.nodes[size_t(by_node.begin()->first)].link.shared ? alike : 1;
     for (int rank : ranks) demand.shares.push_back({egress_of(rank), ring.bytes * bytes * together, 1, together});
     return demand;
   }
 
   // one ring through all members, that enters and leaves each node once: every round waits for the slowest link
-  const double flat_latency = std::min(ring.rounds, ring.doubling_rounds) * cluster_.network.latency;
+  const double flat_latency = rounds_of(ring) * cluster_.network.latency;
   // two levels
   const int inside = n / nodes;
   const Ring within = ring_of(kind == RedistributionKind::all_to_all ? RedistributionKind::send_receive : kind, std::max(inside, 1));
   const Ring across = ring_of(kind, nodes);
-  const double two_latency = std::min(within.rounds, within.doubling_rounds) * near +
-                             std::min(across.rounds, across.doubling_rounds) * cluster_.network.latency;
-  const bool two_levels = inside > 1 && inside * nodes == n && kind != RedistributionKind::all_to_all && two_latency < flat_latency;
+  const double two_latency = rounds_of(within) * near + rounds_of(across) * cluster_.network.latency;
+  const bool may_have_two = !library_.flat_rings && inside > 1 && inside * nodes == n && kind != RedistributionKind::all_to_all;
+  const bool two_levels = may_have_two && two_latency < flat_latency;
   demand.fixed = two_levels ? two_latency : flat_latency;
   for (const auto& [node, members] : by_node) {
     double out = two_levels ? across.bytes * bytes : ring.bytes * bytes;
@@ -84,6 +86,7 @@ Demand ClusterLinks::collective(RedistributionKind kind, double bytes, std::span
       out = bytes * double(members.size()) * double(n - int(members.size())) / n;
     demand.shares.push_back({network_out(node), out * alike, 1, alike});
     demand.shares.push_back({network_in(node), out * alike, 1, alike});
+    if (!connection_.empty()) demand.shares.push_back({connection_[size_t(node)], out * alike, 1, alike});
     for (int rank : members)
       if (members.size() > 1) demand.shares.push_back({egress_of(rank), (two_levels ? within.bytes : ring.bytes) * bytes});
   }
@@ -99,7 +102,8 @@ Demand ClusterLinks::giving(double bytes, std::span<const int> ranks, int rank, 
   Demand own{whole.fixed, {}};
   std::set<int> taken;  // a node's shared link stands there once per member
   for (const Share& share : whole.shares) {
-    const bool network = share.pool == network_out(node) || share.pool == network_in(node);
+    const bool network = share.pool == network_out(node) || share.pool == network_in(node) ||
+                         (!connection_.empty() && share.pool == connection_[size_t(node)]);
     if ((!network && share.pool != egress_of(rank)) || !taken.insert(share.pool).second) continue;
     const int users = network || together ? alike : 1;
     own.shares.push_back({share.pool, share.amount / (network ? double(members) : 1) * users, 1, users});
@@ -108,7 +112,10 @@ Demand ClusterLinks::giving(double bytes, std::span<const int> ranks, int rank, 
 }
 
 std::vector<int> ClusterLinks::pools_of(int rank) const {
-  return {egress_of(rank), network_out(node_of(rank)), network_in(node_of(rank))};
+  const int node = node_of(rank);
+  std::vector<int> pools{egress_of(rank), network_out(node), network_in(node)};
+  if (!connection_.empty()) pools.push_back(connection_[size_t(node)]);
+  return pools;
 }
 
 Demand ClusterLinks::message(int from, int to, double bytes, int alike) const {

@@ -11,10 +11,16 @@
 
 namespace trireme {
 
+/// What a library of collectives does not do as well as it could.
+struct CollectiveLibrary {
+  bool flat_rings = false;  ///< a ring through all members is all that it has (NCCL before 2.4): no halving and doubling, no two levels
+  double connection = 0;    ///< bytes/s that a ring's connection between two nodes carries, where that is less than the network; 0: no limit
+};
+
 class ClusterLinks final : public Links {
  public:
   /// The cluster must have kinds; it is copied.
-  explicit ClusterLinks(const Cluster& cluster);
+  explicit ClusterLinks(const Cluster& cluster, const CollectiveLibrary& library = {});
 
   const std::vector<Pool>& pools() const override { return pools_; }
   Demand collective(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike) const override;
@@ -33,9 +39,11 @@ class ClusterLinks final : public Links {
   int node_of(int device) const { return cluster_.devices[size_t(device)].node; }
 
   const Cluster cluster_;
+  const CollectiveLibrary library_;
   std::vector<Pool> pools_;
   std::vector<int> egress_;       // by device: pool of what it sends within its node
   std::vector<int> network_out_, network_in_;  // by node
+  std::vector<int> connection_;  // by node: that of rings; empty where nothing limits it
 };
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -47,6 +48,28 @@ TEST(ClusterLinks, RingsWithinANode) {
     EXPECT_NEAR(alone(links.collective(RedistributionKind::reduce_scatter, bytes, ranks, 1), links), rounds * kNearLatency + part, 1e-12);
     EXPECT_NEAR(alone(links.collective(RedistributionKind::all_to_all, bytes, ranks, 1), links), (n - 1) * kNearLatency + part, 1e-12);
   }
+}
+
+TEST(ClusterLinks, ALibraryOfFlatRingsHasNoShorterWay) {
+  const Cluster cluster = cluster_of(4, 4);
+  const double bytes = 1e6, part = 2 * 15.0 / 16 * bytes / kFar;
+  const ClusterLinks rings(cluster, {.flat_rings = true});
+  EXPECT_NEAR(alone(rings.collective(RedistributionKind::all_reduce, bytes, first(16), 1), rings), 2 * 15 * kFarLatency + part, 1e-12);
+  EXPECT_NEAR(alone(rings.collective(RedistributionKind::all_reduce, bytes, first(4), 1), rings),
+              2 * 3 * kNearLatency + 2 * 3.0 / 4 * bytes / kNear, 1e-12);
+  const ClusterLinks any(cluster);
+  EXPECT_LT(alone(any.collective(RedistributionKind::all_reduce, bytes, first(16), 1), any), 2 * 15 * kFarLatency + part);
+}
+
+TEST(ClusterLinks, ARingIsNoFasterThanItsConnection) {
+  const Cluster cluster = cluster_of(2, 1);
+  const ClusterLinks links(cluster, {.connection = kFar / 4});
+  EXPECT_NEAR(alone(links.collective(RedistributionKind::all_reduce, 1e6, first(2), 1), links), 2 * kFarLatency + 4 * 1e6 / kFar, 1e-12);
+  // messages of other pairs are connections of their own
+  EXPECT_NEAR(alone(links.message(0, 1, 1e6, 1), links), kFarLatency + 1e6 / kFar, 1e-12);
+  const std::vector<int> pools = links.pools_of(0);
+  for (const Share& share : links.giving(1e6, first(2), 0, 1).shares)
+    EXPECT_NE(std::find(pools.begin(), pools.end(), share.pool), pools.end());
 }
 
 TEST(ClusterLinks, OneOrNobodySendsNothing) {
