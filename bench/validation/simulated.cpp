@@ -4,9 +4,9 @@
 
 #include <filesystem>
 #include <memory>
+#include <numeric>
 
 #include "base/error.h"
-#include "cost/cluster_links.h"
 #include "cost/datasheet_costs.h"
 #include "cost/instruction_costs.h"
 #include "plan/cluster_file.h"
@@ -43,7 +43,7 @@ double step_seconds(const Setting& setting, const Plan& plan) {
                                                         .private_replicas = true, .checked = few});
   std::unique_ptr<LayerCosts> own;
   if (!setting.layers) own = datasheet_of(setting);
-  const ClusterLinks links(cluster);
+  const ClusterLinks links(cluster, setting.library);
   InstructionCostOptions options{.batch = setting.batch, .precision = setting.precision};
   if (!few) options.representatives = representatives(program, setting.model, cluster, setting.batch);
   InstructionCosts costs(program, setting.model, cluster, setting.layers ? *setting.layers : *own, links, options);
@@ -79,16 +79,17 @@ Plan block_plan(const Setting& setting, const Degrees& degrees, const std::strin
   Plan plan = balanced_plan(
       setting, {.data = degrees.data, .tensor = degrees.tensor, .pipeline = 1, .micro_batches = degrees.micro_batches}, schedule);
   plan.devices *= degrees.pipeline;
-  const int per_stage = degrees.data * degrees.tensor;
-  plan.stages.assign(size_t(degrees.pipeline), {});
-  for (int rank = 0; rank < plan.devices; ++rank) plan.stages[size_t(rank / per_stage)].push_back(rank);
+  const int per_position = degrees.data * degrees.tensor, stages = degrees.pipeline * degrees.chunks;
+  plan.stages.assign(size_t(stages), std::vector<int>(size_t(per_position)));
+  for (int stage = 0; stage < stages; ++stage)
+    std::iota(plan.stages[size_t(stage)].begin(), plan.stages[size_t(stage)].end(), stage % degrees.pipeline * per_position);
   int blocks = 0;
   for (const Node& node : setting.model.nodes()) blocks = std::max(blocks, block_number(node.name) + 1);
-  check_internal(blocks > 0 && blocks % degrees.pipeline == 0, "stages of whole blocks have equally many");
+  check_internal(blocks > 0 && blocks % stages == 0, "stages of whole blocks have equally many");
   int stage = 0;
   for (NodeId id = setting.model.input_count(); id < NodeId(plan.layers.size()); ++id) {
     const int block = block_number(setting.model.node(id).name);
-    if (block >= 0) stage = block * degrees.pipeline / blocks;
+    if (block >= 0) stage = block * stages / blocks;
     plan.layers[size_t(id)].stage = stage;
   }
   return plan;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cost/cluster_links.h"
 #include "cost/layer_costs.h"
 #include "plan/cluster.h"
 #include "plan/named.h"
@@ -20,6 +21,7 @@ struct Setting {
   Precision precision = Precision::fp32;
   int optimizer_states = 1;             ///< tensors kept per weight
   const LayerCosts* layers = nullptr;   ///< null: the cluster's datasheets
+  CollectiveLibrary library = {};
 };
 
 /// Seconds of a step in steady state. The plan's devices are the first of the cluster's.
@@ -32,7 +34,8 @@ LayerSeconds layer_seconds(const Setting& setting, int64_t samples);
 Plan balanced_plan(const Setting& setting, const Degrees& degrees, const std::string& schedule);
 
 /// Stages of whole blocks ("h.0", "h.1", ...), equally many in each, as Megatron has them: what stands before the first block is in the
-/// first stage, what comes after the last in the last. The number of stages divides that of the blocks.
+/// first stage, what comes after the last in the last. The number of stages, chunks of an interleaved schedule included, divides that of the
+/// blocks.
 Plan block_plan(const Setting& setting, const Degrees& degrees, const std::string& schedule);
 
 /// Every block's forward is computed again in backward; `last`: also that of the last micro-batch.
