@@ -353,6 +353,25 @@ std::vector<Column> class_columns(const ExperimentResult& result) {
   return columns;
 }
 
+std::vector<Column> block_columns(const ExperimentResult& result) {
+  std::vector<Column> columns = {{"strategy", "", false, {}}, {"devices", "", true, {}}, {"stage", "", true, {}},
+                                 {"blocks", "", false, {}},   {"layers", "", true, {}},  {"got", "", false, {}}};
+  for (const RunResult& row : result.rows)
+    for (size_t first = 0, last = 0; first < row.blocks.size(); first = last) {
+      const BlockStrategy& block = row.blocks[first];
+      int layers = 0;
+      for (; last < row.blocks.size() && row.blocks[last].stage == block.stage && row.blocks[last].strategy == block.strategy; ++last)
+        layers += row.blocks[last].layers;
+      const std::string& end = row.blocks[last - 1].block;
+      const std::string blocks = last - first == 1 ? end : fmt::format("{} to {}", block.block, end);
+      const std::string cells[] = {variant_name(row), fmt::format("{}", row.devices), fmt::format("{}", block.stage), blocks,
+                                   fmt::format("{}", layers), block.strategy};
+      for (size_t i = 0; i < columns.size(); ++i) columns[i].cells.push_back(cells[i]);
+    }
+  if (columns[0].cells.empty()) return {};
+  return columns;
+}
+
 std::vector<std::string> footnotes(const ExperimentResult& result) {
   std::vector<std::string> notes;
   for (const std::string& warning : distinct_warnings(result))

@@ -15,7 +15,7 @@ namespace trireme {
 
 // written by cmake/Embed.cmake from src/report/html/ and Debian's Chart.js
 namespace assets {
-extern const std::string_view report_html, report_css, report_js, schedule_js, timeline_js, chart_js;
+extern const std::string_view report_html, report_css, report_js, blocks_js, schedule_js, timeline_js, chart_js;
 }  // namespace assets
 
 namespace {
@@ -165,12 +165,14 @@ std::string part(const ExperimentResult& result, std::string_view name) {
   if (name == "summary") return paragraphs(summary(result));
   if (name == "table") return html_table(comparison_columns(result), "Comparison of the strategies");
   if (name == "memory-table") return html_table(memory_columns(result), "Memory of each device at its peak, by category");
+  if (name == "block-table") return html_table(block_columns(result), "What each block got");
   if (name == "class-table") return class_table(result);
   if (name == "failures") return list_of(failures(result), "Every run ended well.");
   if (name == "warnings") return list_of(footnotes(result), "No warnings.");
   if (name == "data") return embedded_json(report_data(result));
   if (name == "chart-js") return script_text(assets::chart_js);
   if (name == "report-js") return script_text(assets::report_js);
+  if (name == "blocks-js") return script_text(assets::blocks_js);
   if (name == "schedule-js") return script_text(assets::schedule_js);
   if (name == "timeline-js") return script_text(assets::timeline_js);
   return "";

@@ -97,6 +97,31 @@ TEST(Html, HasAColourForEveryKindOfEvent) {
     EXPECT_NE(colours.find(std::string(" ") + name_of(kind) + ": \"#"), std::string::npos) << name_of(kind);
 }
 
+TEST(Html, ShowsWhatEachBlockGot) {
+  const std::string html = html_report(sample_result());
+  EXPECT_EQ(data_of(html).at("rows").at(2).at("blocks").at(2), nlohmann::json::parse(
+      R"({"block": "layer1.1", "layers": 4, "stage": 1, "strategy": "one device"})"));
+  EXPECT_EQ(data_of(html).at("rows").at(4).at("blocks"), nlohmann::json::array()) << "it had no plan";
+  const size_t begin = html.find("What each block got</caption>");
+  ASSERT_NE(begin, html.npos);
+  const std::string table = html.substr(begin, html.find("</table>", begin) - begin);
+  EXPECT_EQ(count(table, "<tr>"), 1u + 1 + 2 + 2 + 3) << "blocks that follow each other and got the same share a line: " << table;
+  for (const char* cell : {"<td>layer1.0 to top</td><td class=\"n\">14</td><td>one device</td>",
+                           "<td>top</td><td class=\"n\">2</td><td>data 2, tensor 2</td>",
+                           "<td class=\"n\">1</td><td>layer1.1 to top</td><td class=\"n\">6</td><td>one device</td>"})
+    EXPECT_NE(table.find(cell), table.npos) << cell;
+}
+
+/// Every word of block_strategies (plan/blocks.h) has a colour of its own.
+TEST(Html, HasAColourForEveryKindOfParallelism) {
+  const std::string html = html_report(sample_result());
+  const size_t begin = html.find("GOT_KINDS = {");
+  const std::string colours = html.substr(begin, html.find("};", begin) - begin);
+  for (const char* kind : {"data", "tensor", "both", "copies", "stage", "alone"})
+    EXPECT_TRUE(std::regex_search(colours, std::regex(std::string(" ") + kind + ": \\{ name: \"[^\"]+\", colour: \"#[0-9a-f]{6}\"")))
+        << kind;
+}
+
 TEST(Html, CarriesSchedulesAsListsOfBoxes) {
   const nlohmann::json data = data_of(html_report(sample_result()));
   EXPECT_TRUE(data.at("rows").at(0).at("schedule").is_null());

@@ -36,7 +36,6 @@ RunResult ok_row(const char* strategy, const char* plan, int devices, double ste
   RunResult row;
   row.strategy = strategy;
   row.plan = plan;
-  row.blocks = {{"layer1.0", 7, 0, "data 2"}, {"layer1.1", 5, 1, "data 1 x tensor 2"}};
   row.devices = devices;
   row.step_seconds = StepSeconds{step, 0.95 * step, 1.2 * step};
   row.epoch_seconds = 469 * step;
@@ -103,6 +102,14 @@ ExperimentResult sample_result() {
   result.rows = {ok_row("single", "single", 1, 0.0212), ok_row("data", "data 2", 2, 0.0113),
                  ok_row("pipeline", "pipeline 2, gpipe, 2 micro-batches", 2, 0.0154),
                  ok_row("hybrid", "data 2 x tensor 2", 4, 0.0251)};
+  result.rows[0].blocks = {{"layer1.0", 7, 0, "one device"}, {"layer1.1", 5, 0, "one device"}, {"top", 2, 0, "one device"}};
+  result.rows[1].blocks = {{"layer1.0", 7, 0, "data 2"}, {"layer1.1", 5, 0, "data 2"}, {"top", 2, 0, "data 2, tensor 2"}};
+  // the stages' border is inside a block
+  result.rows[2].blocks = {
+      {"layer1.0", 7, 0, "one device"}, {"layer1.1", 1, 0, "one device"}, {"layer1.1", 4, 1, "one device"}, {"top", 2, 1, "one device"}};
+  result.rows[3].blocks = {{"layer1.0", 7, 0, "data 2 x tensor 2"},
+                           {"layer1.1", 5, 0, "data 2 x tensor 2, data 2 x 2 copies"},
+                           {"top", 2, 0, "tensor 4"}};
   result.rows[2].schedule = sample_schedule();
   result.rows[3].warnings = {"4 workers share 2 cores: their times mean nothing, their curves do"};
   RunResult late;

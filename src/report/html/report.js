@@ -215,6 +215,7 @@ function drawAll() {
   drawTimes();
   drawSpeedup();
   drawSplit();
+  drawBlocks();
   drawLoss("loss-steps", "steps", 0);
   drawLoss("loss-seconds", "training time (s)", 1);
   drawMetric();

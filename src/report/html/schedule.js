@@ -33,14 +33,14 @@ function scheduleSets(schedule) {
   });
   const look = { grouped: false, barPercentage: 0.92, categoryPercentage: 0.92, borderSkipped: false };
   const bars = [...sets].map(([kind, data]) => ({
-    ...look, kind, label: BOX_KINDS[kind].name, data, backgroundColor: BOX_KINDS[kind].colour,
+    ...look, kind, ink: BOX_KINDS[kind].ink, label: BOX_KINDS[kind].name, data, backgroundColor: BOX_KINDS[kind].colour,
     borderWidth: { left: 0.5, right: 0.5 }, borderColor: cssColour("--paper"), minBarLength: 1,
   }));
   const idle = schedule.rows.map((row) => ({ x: [0, schedule.shown_until], y: row.label }));
   return [...bars, { ...look, label: "idle", data: idle, backgroundColor: cssColour("--line"), order: 1 }];  // drawn first
 }
 
-/// Writes `text` into what is seen of a box, if there is room for `longest`, of all boxes of its kind.
+/// Writes `text` into what is seen of a box, if there is room for `longest`.
 function writeNumber(ctx, text, longest, from, to, y) {
   for (const [size, free] of BOX_FONTS) {
     ctx.font = `${size}px ${Chart.defaults.font.family}`;
@@ -48,6 +48,7 @@ function writeNumber(ctx, text, longest, from, to, y) {
   }
 }
 
+/// In sizes that suit all boxes of a kind, or each box by itself where the set says so.
 const boxNumbers = {
   id: "boxNumbers",
   afterDatasetsDraw(chart) {
@@ -58,12 +59,12 @@ const boxNumbers = {
     ctx.clip();
     Object.assign(ctx, { textAlign: "center", textBaseline: "middle" });
     chart.data.datasets.forEach((set, i) => {
-      if (!set.kind) return;
+      if (!set.ink) return;
       const longest = "0".repeat(Math.max(...set.data.map((box) => box.text.length)));
-      ctx.fillStyle = BOX_KINDS[set.kind].ink;
+      ctx.fillStyle = set.ink;
       chart.getDatasetMeta(i).data.forEach((bar, k) => {
         const from = Math.max(Math.min(bar.x, bar.base), chartArea.left), to = Math.min(Math.max(bar.x, bar.base), chartArea.right);
-        writeNumber(ctx, set.data[k].text, longest, from, to, bar.y);
+        writeNumber(ctx, set.data[k].text, set.textsDiffer ? set.data[k].text : longest, from, to, bar.y);
       });
     });
     ctx.restore();

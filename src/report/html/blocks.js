@@ -1,0 +1,78 @@
+// What each block of the model got: a lane per row, a cell per block, in the colour of the parallelism that its layers have.
+"use strict";
+
+// Okabe and Ito's colours; names are those of the legend
+const GOT_KINDS = {
+  data: { name: "data", colour: "#0072b2", ink: "#ffffff" },
+  tensor: { name: "tensor", colour: "#e69f00", ink: "#1b2229" },
+  both: { name: "data and tensor", colour: "#009e73", ink: "#1b2229" },
+  copies: { name: "replicated: the same work on all", colour: "#cc79a7", ink: "#1b2229" },
+  stage: { name: "pipeline stage of one device", colour: "#56b4e9", ink: "#1b2229" },
+  alone: { name: "one device", colour: "#999999", ink: "#1b2229" },
+};
+const BLOCK_LANE = 38, BLOCK_AXES = 130, LONGEST_BLOCK_NAME = 14;
+
+/// "data 8, data 4 x tensor 2": its layers differ.
+function kindOfBlock(strategy, stages) {
+  const data = /\bdata \d/.test(strategy), tensor = /\btensor \d/.test(strategy);
+  if (data && tensor) return "both";
+  if (data || tensor) return data ? "data" : "tensor";
+  if (strategy.includes("copies")) return "copies";
+  return stages > 1 ? "stage" : "alone";
+}
+
+/// "s1: 4 x 2": the stage, where there are several, and the degrees.
+function blockText({ stage, strategy }, stages) {
+  const degrees = strategy.replace(/data |tensor | copies/g, "").replace("one device", "");
+  if (stages === 1) return degrees;
+  return degrees ? `s${stage}: ${degrees}` : `s${stage}`;
+}
+
+/// The model's blocks by name; those that a row does not have (a stage's border may cut a block in two) are the same blocks.
+function blockNames(rows) { return [...new Set(rows.flatMap((row) => row.blocks.map((b) => b.block)))]; }
+
+/// Every block is as wide as any other, its parts by their layers.
+function blockCells(row, lane, names) {
+  const layers = new Map(), filled = new Map(), stages = new Set(row.blocks.map((b) => b.stage)).size;
+  for (const b of row.blocks) layers.set(b.block, (layers.get(b.block) || 0) + b.layers);
+  return row.blocks.map((b, i) => {
+    const before = filled.get(b.block) || 0, from = names.indexOf(b.block), whole = layers.get(b.block);
+    filled.set(b.block, before + b.layers);
+    return { x: [from + before / whole, from + (before + b.layers) / whole], y: lane, text: blockText(b, stages),
+             kind: kindOfBlock(b.strategy, stages), begins: i > 0 && row.blocks[i - 1].stage !== b.stage, block: b, row, stages };
+  });
+}
+
+function blockSets(rows, lanes, names) {
+  const cells = rows.flatMap((row, i) => blockCells(row, lanes[i], names));
+  return Object.keys(GOT_KINDS).filter((kind) => cells.some((c) => c.kind === kind)).map((kind) => ({
+    label: GOT_KINDS[kind].name, ink: GOT_KINDS[kind].ink, data: cells.filter((c) => c.kind === kind), backgroundColor: GOT_KINDS[kind].colour,
+    textsDiffer: true, grouped: false, barPercentage: 0.8, categoryPercentage: 1, borderSkipped: false,
+    borderWidth: ({ raw }) => ({ left: raw.begins ? 3 : 0.5, right: 0.5 }),
+    borderColor: ({ raw }) => cssColour(raw.begins ? "--ink" : "--paper"),
+  }));
+}
+
+function blockTooltip({ block, stages }) {
+  const lines = [`${block.block}: ${block.strategy}`, `${block.layers} ${block.layers === 1 ? "layer" : "layers"}`];
+  return stages > 1 ? [...lines, `stage ${block.stage}`] : lines;
+}
+
+function drawBlocks() {
+  const rows = result.rows.filter((r) => r.blocks.length), names = blockNames(rows), lanes = rows.map((_, i) => `${i}`);
+  const short = (name) => name.length > LONGEST_BLOCK_NAME ? `${name.slice(0, LONGEST_BLOCK_NAME - 1)}…` : name;
+  draw("blocks", rows.length, `What each block got: ${rows.map((r) => `${r.label}: ${[...new Set(r.blocks.map((b) => b.strategy))].join("; ")}`).join(". ")}`, {
+    type: "bar",
+    data: { labels: lanes, datasets: blockSets(rows, lanes, names) },
+    options: {
+      indexAxis: "y", animation: false, responsive: true, maintainAspectRatio: false,
+      scales: { x: { min: 0, max: names.length, title: { display: true, text: "blocks, from input to output" }, grid: { display: false },
+                     afterBuildTicks: (scale) => { scale.ticks = names.map((_, i) => ({ value: i + 0.5 })); },
+                     ticks: { callback: (v) => short(names[Math.floor(v)]), maxRotation: 90 } },
+                y: { grid: { display: false }, ticks: { autoSkip: false, callback: (lane) => shortName(rows[lane]) } } },
+      plugins: { legend: { position: "bottom", labels: { boxWidth: 14 } },
+                 tooltip: { callbacks: { title: (items) => items.length ? items[0].raw.row.label : "", label: (item) => blockTooltip(item.raw) } } },
+    },
+    plugins: [boxNumbers],
+  }, BLOCK_AXES + BLOCK_LANE * rows.length);
+}
