@@ -10,9 +10,9 @@
 
 #include "../base/expect_error.h"
 #include "base/error.h"
-#include "memory_data.h"
 #include "model/weights/match.h"
 #include "plan/named.h"
+#include "tiny_training.h"
 #include "train/trained_weights.h"
 #include "zoo/spec_text.h"
 
@@ -35,21 +35,12 @@ struct Counting : TrainObserver {
   std::vector<Weights> weights;
 };
 
-class Training : public ::testing::Test {
+class Training : public TinyTraining {
  protected:
   Training() {
-    data.train = train_set;
-    data.test = test_set;
-    experiment.file = "tiny.toml";
-    experiment.batch = 20;
     experiment.length = {6, Length::Unit::epochs};
-    experiment.model_name = "mlp";
-    experiment.model_options = {{"hidden", 32}};
     experiment.optimizer.learning_rate = 0.1;
     experiment.optimizer.momentum = 0.9;
-  }
-  void TearDown() override {
-    for (int d = 0; d < 4; ++d) EXPECT_EQ(memory_use(d).total(), 0) << "device " << d << " still holds memory";
   }
 
   RunResult run(const std::string& plan = "data", int devices = 2) {
@@ -57,11 +48,7 @@ class Training : public ::testing::Test {
     return train(experiment, model, data, make_plan(plan, experiment, model, devices), observer, interrupted);
   }
 
-  std::shared_ptr<MemoryDataset> train_set = std::make_shared<MemoryDataset>(210, 1), test_set = std::make_shared<MemoryDataset>(90, 2);
-  TaskData data;
-  Experiment experiment;
   Counting observer;
-  std::atomic<bool> interrupted{false};
 };
 
 TEST_F(Training, Ok) {

@@ -1,0 +1,35 @@
+// What whole runs on a tiny task have in common.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+
+#include "base/memory.h"
+#include "memory_data.h"
+#include "train/experiment.h"
+
+namespace trireme::testing {
+
+class TinyTraining : public ::testing::Test {
+ protected:
+  TinyTraining() {
+    data.train = train_set;
+    data.test = test_set;
+    experiment.file = "tiny.toml";
+    experiment.batch = 20;
+    experiment.model_name = "mlp";
+    experiment.model_options = {{"hidden", 32}};
+  }
+  void TearDown() override {
+    for (int d = 0; d < 4; ++d) EXPECT_EQ(memory_use(d).total(), 0) << "device " << d << " still holds memory";
+  }
+
+  std::shared_ptr<MemoryDataset> train_set = std::make_shared<MemoryDataset>(210, 1), test_set = std::make_shared<MemoryDataset>(90, 2);
+  TaskData data;
+  Experiment experiment;
+  std::atomic<bool> interrupted{false};
+};
+
+}  // namespace trireme::testing
