@@ -1,0 +1,107 @@
+#include "update/hub.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <numeric>
+#include <system_error>
+#include <thread>
+
+#include "base/error.h"
+
+namespace trireme {
+
+double ShardServer::deadline(int) const { return std::numeric_limits<double>::infinity(); }
+
+int64_t bytes_of(std::span<const at::Tensor> tensors) {
+  int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors)
+    if (tensor.defined()) bytes += int64_t(tensor.nbytes());
+  return bytes;
+}
+
+std::vector<int> Hub::checked(std::span<const int> members) const {
+  std::vector<int> list(members.begin(), members.end());
+  if (list.empty()) {
+    list.resize(size_t(replicas_));
+    std::iota(list.begin(), list.end(), 0);
+    return list;
+  }
+  const bool ascending = std::adjacent_find(list.begin(), list.end(), std::greater_equal<>()) == list.end();
+  if (!ascending || list.front() < 0 || list.back() >= replicas_ || !std::binary_search(list.begin(), list.end(), replica_))
+    fail_run({fmt::format("replica {}", replica_), fmt::format("exchange among {}", fmt::join(list, ", ")),
+              fmt::format("members must be ascending, among 0 to {}, and have the caller in them", replicas_ - 1), ""});
+  return list;
+}
+
+void Hub::average(std::span<at::Tensor> tensors, std::span<const int> members) {
+  const double count = members.empty() ? double(replicas_) : double(members.size());
+  if (count == 1) return;
+  sum(tensors, members);
+  for (at::Tensor& tensor : tensors) tensor.div_(count);
+}
+
+void Hub::weighted_average(std::span<at::Tensor> tensors, double weight, std::span<const int> members) {
+  if (members.size() == 1 || replicas_ == 1) return;
+  const double all = total(weight, members);
+  if (!(all > 0))
+    fail_run({"weighted average of replicas", fmt::format("weights add up to {}", all), "they must add up to more than 0", ""});
+  for (at::Tensor& tensor : tensors) {
+    if (weight == 0) tensor.zero_();
+    else tensor.mul_(weight);
+  }
+  sum(tensors, members);
+  for (at::Tensor& tensor : tensors) tensor.div_(all);
+}
+
+Reply Hub::visit(int shard, Request request) {
+  std::vector<ShardRequest> requests;
+  requests.push_back({shard, std::move(request)});
+  return std::move(visit(std::move(requests)).front());
+}
+
+void Hub::count_staleness(int64_t updates) {
+  if (!metered_) return;
+  if (counts_.staleness.size() <= size_t(updates)) counts_.staleness.resize(size_t(updates) + 1);
+  ++counts_.staleness[size_t(updates)];
+}
+
+void run_replicas(HubWorld& world, const std::function<void(Hub&)>& body) {
+  std::mutex mutex;
+  std::exception_ptr first;
+  const auto work = [&](int replica) {
+    at::get_num_threads();  // else a thread's first parallel operator takes the number that any thread has set last
+    at::set_num_threads(1);
+    Hub& hub = world.hub(replica);
+    try {
+      hub.enter();
+      body(hub);
+      hub.leave();
+    } catch (const std::exception& error) {
+      {
+        std::lock_guard lock(mutex);
+        if (!first) first = std::current_exception();
+      }
+      world.abort(fmt::format("replica {} failed: {}", replica, first_line(error)));
+    }
+  };
+  std::vector<std::thread> threads;
+  try {
+    for (int replica = 0; replica < world.replicas(); ++replica) threads.emplace_back(work, replica);
+  } catch (const std::system_error& error) {  // those that run would wait for the rest for ever
+    world.abort("not all replicas' threads could be started");
+    for (std::thread& thread : threads) thread.join();
+    fail_run({fmt::format("{} replicas", world.replicas()), fmt::format("only {} threads could be started", threads.size()),
+              first_line(error), "use fewer replicas or raise the system's limits"});
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace trireme

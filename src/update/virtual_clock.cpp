@@ -1,0 +1,107 @@
+#include "update/virtual_clock.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace trireme {
+
+VirtualClock::VirtualClock(int runners) {
+  for (int r = 0; r < runners; ++r) {
+    runners_.push_back(std::make_unique<Runner>());
+    ready_.emplace(0.0, r);
+  }
+}
+
+void VirtualClock::fail_if_aborted(int runner) const {
+  if (aborted_) fail_run({fmt::format("replica {}", runner), "on the virtual clock", reason_, ""});
+}
+
+void VirtualClock::end_all(const std::string& reason) {
+  if (!aborted_) reason_ = reason;
+  aborted_ = true;
+  for (const auto& runner : runners_) runner->turn.notify_all();
+}
+
+void VirtualClock::abort(const std::string& reason) {
+  std::lock_guard lock(mutex_);
+  end_all(reason);
+}
+
+void VirtualClock::choose_next() {
+  running_ = -1;
+  if (!ready_.empty()) {
+    running_ = ready_.begin()->second;
+    ready_.erase(ready_.begin());
+    Runner& next = *runners_[size_t(running_)];
+    if (next.blocked) next.time = next.deadline;  // nobody woke it
+    next.blocked = false;
+    next.turn.notify_one();
+    return;
+  }
+  std::string waiting;
+  for (size_t r = 0; r < runners_.size() && waiting.size() < 200; ++r)
+    if (runners_[r]->blocked) waiting += fmt::format("{}replica {} waits for {}", waiting.empty() ? "" : ", ", r, runners_[r]->waits_for);
+  if (!waiting.empty()) end_all("nobody can go on: " + waiting);
+}
+
+void VirtualClock::give_turn_away(int runner, std::unique_lock<std::mutex>& lock) {
+  choose_next();
+  Runner& me = *runners_[size_t(runner)];
+  while (running_ != runner && !aborted_) me.turn.wait(lock);
+  fail_if_aborted(runner);
+}
+
+void VirtualClock::enter(int runner) {
+  std::unique_lock lock(mutex_);
+  fail_if_aborted(runner);
+  Runner& me = *runners_[size_t(runner)];
+  check_internal(!me.entered, "a replica enters the virtual clock once");
+  me.entered = true;
+  if (++entered_ == int(runners_.size())) return give_turn_away(runner, lock);
+  while (running_ != runner && !aborted_) me.turn.wait(lock);
+  fail_if_aborted(runner);
+}
+
+void VirtualClock::leave(int runner) {
+  std::lock_guard lock(mutex_);
+  fail_if_aborted(runner);
+  runners_[size_t(runner)]->left = true;
+  choose_next();
+}
+
+void VirtualClock::advance_to(int runner, double time) {
+  std::unique_lock lock(mutex_);
+  fail_if_aborted(runner);
+  Runner& me = *runners_[size_t(runner)];
+  check_internal(running_ == runner, "a replica moves its clock when it is its turn");
+  check_internal(time >= me.time, "a virtual clock goes forwards");
+  me.time = time;
+  if (ready_.empty() || std::pair(time, runner) < *ready_.begin()) return;
+  ready_.emplace(time, runner);
+  give_turn_away(runner, lock);
+}
+
+void VirtualClock::block(int runner, std::string waits_for, double deadline) {
+  std::unique_lock lock(mutex_);
+  fail_if_aborted(runner);
+  Runner& me = *runners_[size_t(runner)];
+  check_internal(running_ == runner, "a replica waits when it is its turn");
+  me.blocked = true;
+  me.waits_for = std::move(waits_for);
+  me.deadline = deadline;
+  if (deadline < kNever) ready_.emplace(deadline, runner);
+  give_turn_away(runner, lock);
+}
+
+void VirtualClock::wake(int blocked, double time) {
+  std::lock_guard lock(mutex_);
+  Runner& other = *runners_[size_t(blocked)];
+  check_internal(other.blocked, "only who waits is woken");
+  if (other.deadline < kNever) ready_.erase({other.deadline, blocked});
+  other.blocked = false;
+  other.time = time;
+  ready_.emplace(time, blocked);
+}
+
+}  // namespace trireme

@@ -1,0 +1,63 @@
+// A clock for threads that take turns: exactly one runs at a time, always the one whose own clock is earliest (of equal ones the lowest
+// number), so that a run with many replicas is a function of its input whatever the machine does.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trireme {
+
+/// Each runner calls with its own number from its own thread; wake and time also for others, by the one that runs. What only running
+/// threads touch needs no lock. Every call but abort throws a run error after an abort.
+class VirtualClock {
+ public:
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  explicit VirtualClock(int runners);
+
+  /// Returns when it is this runner's turn; nobody runs before all have entered.
+  void enter(int runner);
+  void leave(int runner);
+
+  double time(int runner) const { return runners_[size_t(runner)]->time; }
+  /// Moves the caller's clock, forwards or not at all, and lets those run that come before it now.
+  void advance_to(int runner, double time);
+  /// Until somebody wakes the caller, or its clock has come to `deadline`. `waits_for` is for the message about runners that wait for
+  /// each other for ever, which is a run error for all.
+  void block(int runner, std::string waits_for, double deadline = kNever);
+  /// Runner `blocked` goes on at `time`; once. Of one that is not blocked (any more) an error.
+  void wake(int blocked, double time);
+
+  void abort(const std::string& reason);
+
+ private:
+  struct Runner {
+    double time = 0;
+    bool blocked = false, entered = false, left = false;
+    double deadline = kNever;
+    std::string waits_for;
+    std::condition_variable turn;
+  };
+  void give_turn_away(int runner, std::unique_lock<std::mutex>& lock);
+  void choose_next();
+  void fail_if_aborted(int runner) const;
+  void end_all(const std::string& reason);
+
+  mutable std::mutex mutex_;
+  // guarded by mutex_; times also by having the turn
+  std::vector<std::unique_ptr<Runner>> runners_;
+  std::set<std::pair<double, int>> ready_;
+  int entered_ = 0;
+  int running_ = -1;  ///< -1: nobody
+  bool aborted_ = false;
+  std::string reason_;
+};
+
+}  // namespace trireme
