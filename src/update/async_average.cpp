@@ -1,0 +1,108 @@
+#include "update/async_average.h"
+
+#include <ATen/ATen.h>
+
+#include "update/cadence.h"
+#include "update/central_server.h"
+#include "update/statistics.h"
+
+namespace trireme {
+namespace {
+
+using Share = AsyncAverageOptions::Share;
+
+/// Numbers of a merge: samples since the replica read the model, samples that were merged by then. Of its reply: samples merged now.
+class MergingServer final : public CentralServer {
+ public:
+  static constexpr int kMerge = kFirstOperation;
+
+  explicit MergingServer(Share share) : CentralServer(1), share_(share) {}
+
+ protected:
+  std::optional<Reply> apply(CentralShard& shard, int, int, const CentralRequest& request, double) override {
+    const double samples = request.numbers[0], others = samples_ - request.numbers[1];
+    const double share = share_ == Share::half ? 0.5 : samples / (samples + others);
+    for (size_t p = 0; p < request.parts.size(); ++p) shard.weights[p].mul_(1 - share).add_(request.parts[p], share);
+    mix_statistics(shard.statistics, request.statistics, share);
+    ++shard.version;
+    samples_ += samples;
+    Reply reply{.tensors = copies_of_weights(shard), .numbers = {samples_}};
+    for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply.tensors.push_back(std::move(tensor));
+    return reply;
+  }
+
+ private:
+  const Share share_;
+  double samples_ = 0;  ///< merged so far; belongs to whoever visits the one shard
+};
+
+class AsyncReplica final : public ReplicaPolicy {
+ public:
+  AsyncReplica(const AsyncAverageOptions& options, Hub& hub) : options_(options), hub_(hub), client_(hub, 1), cadence_(options.every) {}
+
+  void begin(ReplicaState& state) override { client_.begin(state); }
+
+  bool after_step(const StepFacts& facts, ReplicaState& state) override {
+    samples_ += double(facts.samples);
+    if (!cadence_.due_after(facts)) return false;
+    merge(state);
+    return true;
+  }
+
+  void finish(ReplicaState& state) override {
+    if (options_.share == Share::half) {
+      hub_.average(state.weights);
+      return average_statistics(state.statistics, std::nullopt, {}, hub_);
+    }
+    if (cadence_.has_pending()) merge(state);
+    cadence_.settle();
+    hub_.barrier();
+    client_.fetch(state.weights);
+    write_values(client_.read(state), state);
+  }
+
+  ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
+
+ private:
+  void merge(ReplicaState& state) {
+    const auto told = client_.exchange({.operation = MergingServer::kMerge, .tensors = state.weights, .statistics = state.statistics,
+                                        .numbers = {samples_, merged_}, .reads = true},
+                                       state.weights, [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); },
+                                       state.statistics);
+    merged_ = told.front().front();
+    samples_ = 0;
+    if (options_.moments == Moments::reset) reset_moments(state);
+  }
+
+  const AsyncAverageOptions options_;
+  Hub& hub_;
+  CentralClient client_;
+  Cadence cadence_;
+  double samples_ = 0;  ///< since the model was read
+  double merged_ = 0;   ///< samples in the model that was read
+};
+
+class AsyncAverage final : public UpdatePolicy {
+ public:
+  explicit AsyncAverage(const AsyncAverageOptions& options) : options_(options), server_(options.share) {}
+  ShardServer* server() override { return &server_; }
+  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<AsyncReplica>(options_, hub); }
+
+ private:
+  const AsyncAverageOptions options_;
+  MergingServer server_;
+};
+
+}  // namespace
+
+std::unique_ptr<UpdatePolicy> async_average(const AsyncAverageOptions& options) { return std::make_unique<AsyncAverage>(options); }
+
+std::unique_ptr<UpdatePolicy> read_async_average(const ConfigTable& update, const RunFacts&) {
+  AsyncAverageOptions options;
+  options.every = read_whole_length(update, "every", options.every, 1);
+  options.share = update.get_choice("share", "half", {"half", "samples"}) == "half" ? Share::half : Share::by_samples;
+  options.moments = read_moments(update, options.moments, false);
+  return async_average(options);
+}
+
+}  // namespace trireme

@@ -1,0 +1,30 @@
+#include "update/cadence.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+
+namespace trireme {
+
+bool Cadence::due_after(const StepFacts& facts) {
+  // a step belongs to the dense part if training had not come to its end before the step
+  const bool dense = double(dense_until_.unit == Length::Unit::steps ? steps_ : epochs_) < dense_until_.count;
+  ++steps_;
+  epochs_ += facts.ends_epoch ? 1 : 0;
+  if (!dense && (every_.unit == Length::Unit::steps || facts.ends_epoch)) ++since_;
+  const bool due = dense || since_ >= int64_t(every_.count);
+  if (due) since_ = 0;
+  pending_ = !due;
+  return due;
+}
+
+Length read_whole_length(const ConfigTable& table, std::string_view key, Length fallback, int64_t at_least) {
+  const Length length = table.get_length(key, fallback);
+  if (length.count != std::floor(length.count) || length.count < double(at_least))
+    table.fail(key, fmt::format("it must be a whole number of steps or epochs, at least {}", at_least),
+               "write \"16 steps\" or \"1 epochs\"");
+  return length;
+}
+
+}  // namespace trireme

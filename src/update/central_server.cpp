@@ -1,0 +1,121 @@
+#include "update/central_server.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "comm/formulas.h"
+#include "update/statistics.h"
+
+namespace trireme {
+namespace {
+
+// Numbers of every request, before the policy's: parts, version read.
+constexpr size_t kHeader = 2;
+// Numbers of every reply, before the policy's: parts, version after it, version before it.
+constexpr size_t kReplyHeader = 3;
+
+}  // namespace
+
+std::vector<at::Tensor> CentralServer::copies_of_weights(const CentralShard& shard) {
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& part : shard.weights) copies.push_back(part.clone());
+  return copies;
+}
+
+std::optional<Reply> CentralServer::serve(int index, int replica, const Request& request, double now) {
+  CentralShard& shard = shards_[size_t(index)];
+  const size_t parts = size_t(request.numbers[0]);
+  const std::span<const at::Tensor> tensors = request.tensors;
+  const int64_t before = shard.version;
+  std::optional<Reply> reply = Reply{};
+  if (request.operation == kStart) {
+    for (const at::Tensor& part : tensors.first(parts)) shard.weights.push_back(part.clone());
+    shard.statistics = copies_of(statistics_of(tensors.subspan(parts)));
+  } else if (request.operation == kRead || request.operation == kReadAll) {
+    reply->tensors = copies_of_weights(shard);
+    if (request.operation == kReadAll)
+      for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply->tensors.push_back(std::move(tensor));
+  } else {
+    reply = apply(shard, index, replica,
+                  {.operation = request.operation, .parts = tensors.first(parts), .statistics = statistics_of(tensors.subspan(parts)),
+                   .version_read = int64_t(request.numbers[1]), .numbers = std::span(request.numbers).subspan(kHeader)},
+                  now);
+  }
+  if (!reply) return reply;
+  reply->numbers.insert(reply->numbers.begin(), {double(shard.weights.size()), double(shard.version), double(before)});
+  return reply;
+}
+
+void CentralClient::begin(const ReplicaState& state) {
+  int64_t elements = 0;
+  for (const at::Tensor& bucket : state.weights) elements += bucket.numel();
+  layout_.resize(size_t(shards_));
+  size_t bucket = 0;
+  int64_t offset = 0;  // in the bucket
+  for (int s = 0; s < shards_; ++s)
+    for (int64_t left = chunk_elements(elements, shards_, s); left > 0;) {
+      const int64_t taken = std::min(left, state.weights[bucket].numel() - offset);
+      if (taken > 0) layout_[size_t(s)].push_back({bucket, offset, taken});
+      left -= taken;
+      offset += taken;
+      if (offset < state.weights[bucket].numel()) continue;
+      ++bucket;
+      offset = 0;
+    }
+  Hub::Unmetered start(hub_);
+  if (hub_.replica() == 0) exchange({.operation = CentralServer::kStart, .tensors = state.weights, .statistics = state.statistics}, {}, {});
+  hub_.barrier();
+}
+
+std::vector<at::Tensor> CentralClient::parts_of(int shard, std::span<const at::Tensor> tensors) const {
+  std::vector<at::Tensor> parts;
+  if (tensors.empty()) return parts;
+  for (const Part& part : layout_[size_t(shard)]) parts.push_back(tensors[part.bucket].narrow(0, part.offset, part.elements));
+  return parts;
+}
+
+std::vector<std::vector<double>> CentralClient::exchange(const Call& call, std::span<at::Tensor> into, const Take& take,
+                                                         std::span<RunningStatistics> statistics) {
+  std::vector<Hub::ShardRequest> requests;
+  for (int s = 0; s < shards_; ++s) {
+    Request request{.operation = call.operation, .tensors = parts_of(s, call.tensors)};
+    request.numbers = {double(request.tensors.size()), double(versions_[size_t(s)])};
+    request.numbers.insert(request.numbers.end(), call.numbers.begin(), call.numbers.end());
+    if (s == 0)
+      for (at::Tensor& tensor : tensors_of(call.statistics)) request.tensors.push_back(std::move(tensor));
+    requests.push_back({s, std::move(request)});
+  }
+  std::vector<Reply> replies = hub_.visit(std::move(requests));
+  std::vector<std::vector<double>> numbers;
+  for (int s = 0; s < shards_; ++s) {
+    Reply& reply = replies[size_t(s)];
+    const auto version = int64_t(reply.numbers[1]), before = int64_t(reply.numbers[2]);
+    if (s == 0 && version != before && !call.tensors.empty()) hub_.count_staleness(before - versions_[0]);
+    if (call.reads) versions_[size_t(s)] = version;
+    numbers.emplace_back(reply.numbers.begin() + kReplyHeader, reply.numbers.end());
+    if (take && !reply.tensors.empty()) {
+      std::vector<at::Tensor> mine = parts_of(s, into);
+      for (size_t p = 0; p < mine.size(); ++p) take(mine[p], reply.tensors[p]);
+    }
+    const auto parts = size_t(reply.numbers[0]);
+    if (s == 0 && !statistics.empty() && reply.tensors.size() > parts)
+      copy_statistics(statistics_of(std::span(reply.tensors).subspan(parts)), statistics);
+  }
+  return numbers;
+}
+
+void CentralClient::fetch(std::span<at::Tensor> weights) {
+  exchange({.operation = CentralServer::kRead, .reads = true}, weights, [](at::Tensor& mine, const at::Tensor& told) { mine.copy_(told); });
+}
+
+ModelValues CentralClient::read(const ReplicaState& state) {
+  Hub::Unmetered evaluation(hub_);
+  ModelValues values = values_of(state);
+  exchange({.operation = CentralServer::kReadAll}, values.weights, [](at::Tensor& mine, const at::Tensor& told) { mine.copy_(told); },
+           values.statistics);
+  return values;
+}
+
+}  // namespace trireme

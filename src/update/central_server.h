@@ -1,0 +1,94 @@
+// A parameter server that holds one copy of the weights, cut into shards, and the replicas' way of talking to it.
+//
+// All weights of a state, bucket after bucket, are one range of elements; shard s has chunk s of it (chunk_elements of comm/formulas.h),
+// which may lie in several buckets: its parts. Running statistics are with shard 0.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "update/hub.h"
+#include "update/policy.h"
+#include "update/replica_state.h"
+
+namespace trireme {
+
+/// What a shard holds. Tensors are the server's own.
+struct CentralShard {
+  std::vector<at::Tensor> weights;            ///< by part
+  std::vector<RunningStatistics> statistics;  ///< shard 0 only
+  int64_t version = 0;                        ///< updates so far
+};
+
+/// What a replica says to a shard, taken apart. Tensors are the replica's.
+struct CentralRequest {
+  int operation = 0;
+  std::span<const at::Tensor> parts;          ///< as many as the shard's weights, or none
+  std::vector<RunningStatistics> statistics;  ///< as many as the shard's, or none
+  int64_t version_read = 0;                   ///< of the shard's weights when the replica last read them
+  std::span<const double> numbers;            ///< the policy's
+};
+
+/// Thread-safe, as ShardServer says. Subclasses say what an update is.
+class CentralServer : public ShardServer {
+ public:
+  explicit CentralServer(int shards) : shards_(size_t(shards)) {}
+  int shards() const final { return int(shards_.size()); }
+  std::optional<Reply> serve(int shard, int replica, const Request& request, double now) final;
+
+ protected:
+  static constexpr int kFirstOperation = 3;  ///< of subclasses
+
+  /// As ShardServer::serve. Where weights change, version does by 1. What it returns as tensors is the replica's own memory.
+  virtual std::optional<Reply> apply(CentralShard& shard, int index, int replica, const CentralRequest& request, double now) = 0;
+
+  static std::vector<at::Tensor> copies_of_weights(const CentralShard& shard);
+
+ private:
+  friend class CentralClient;
+  static constexpr int kStart = 0, kRead = 1, kReadAll = 2;
+  std::vector<CentralShard> shards_;
+};
+
+/// A replica's end. Belongs to its thread.
+class CentralClient {
+ public:
+  CentralClient(Hub& hub, int shards) : hub_(hub), shards_(shards), versions_(size_t(shards)) {}
+
+  /// All replicas call it first: replica 0's values become the server's. Unmetered.
+  void begin(const ReplicaState& state);
+
+  struct Call {
+    int operation = 0;
+    std::span<const at::Tensor> tensors = {};            ///< cut like the weights; empty: none go
+    std::span<const RunningStatistics> statistics = {};  ///< empty: none go
+    std::vector<double> numbers = {};                    ///< to each shard
+    bool reads = false;                                  ///< the reply brings the newest weights: staleness counts from here
+  };
+  using Take = std::function<void(at::Tensor& mine, const at::Tensor& told)>;
+  /// Visits all shards. `take` is called with each part of `into` (cut like the weights) and what the shard replied for it. Returns each
+  /// shard's numbers. Statistics in shard 0's reply are written to `statistics`, if not empty.
+  std::vector<std::vector<double>> exchange(const Call& call, std::span<at::Tensor> into, const Take& take,
+                                            std::span<RunningStatistics> statistics = {});
+
+  /// The newest weights; staleness counts from here.
+  void fetch(std::span<at::Tensor> weights);
+
+  /// The server's newest values, without a trace: what an evaluation uses.
+  ModelValues read(const ReplicaState& state);
+
+ private:
+  struct Part {
+    size_t bucket;
+    int64_t offset, elements;
+  };
+  std::vector<at::Tensor> parts_of(int shard, std::span<const at::Tensor> tensors) const;
+
+  Hub& hub_;
+  const int shards_;
+  std::vector<std::vector<Part>> layout_;  ///< by shard
+  std::vector<int64_t> versions_;          ///< by shard: of the weights that were read last
+};
+
+}  // namespace trireme

@@ -1,0 +1,191 @@
+#include "update/diloco.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "comm/formulas.h"
+#include "update/e3m0.h"
+#include "update/statistics.h"
+
+namespace trireme {
+namespace {
+
+/// A stretch of the weights that is exchanged at once.
+struct Fragment {
+  int64_t phase = 0;  ///< due after steps whose number, from 1, leaves this rest when divided by H
+  std::vector<at::Tensor> own;             ///< the replica's weights: views, by part
+  std::vector<at::Tensor> outer, momenta;  ///< theta and the outer optimizer's buffer, equal on all replicas
+  std::vector<std::unique_ptr<Pending>> pending;  ///< by part; empty: none
+  int64_t apply_after = 0;                 ///< 0-based step, while something is pending
+  int64_t steps_since = 0;                 ///< the last exchange began
+};
+
+class DilocoReplica final : public ReplicaPolicy {
+ public:
+  DilocoReplica(const DilocoOptions& options, Hub& hub) : options_(options), hub_(hub) {}
+
+  void begin(ReplicaState& state) override {
+    int64_t elements = 0, begin = 0;
+    for (const at::Tensor& bucket : state.weights) elements += bucket.numel();
+    for (int f = 0; f < options_.fragments; ++f) {
+      const int64_t end = begin + chunk_elements(elements, options_.fragments, f);
+      Fragment fragment;
+      fragment.phase = (f + 1) * options_.every / options_.fragments % options_.every;
+      int64_t at = 0;  // of the bucket's first element
+      for (const at::Tensor& bucket : state.weights) {
+        const int64_t first = std::max(begin, at), last = std::min(end, at + bucket.numel());
+        if (first < last) fragment.own.push_back(bucket.narrow(0, first - at, last - first));
+        at += bucket.numel();
+      }
+      for (const at::Tensor& part : fragment.own) {
+        fragment.outer.push_back(part.clone());
+        fragment.momenta.push_back(at::zeros_like(part));
+      }
+      fragments_.push_back(std::move(fragment));
+      begin = end;
+    }
+  }
+
+  bool after_step(const StepFacts& facts, ReplicaState& state) override {
+    bool wrote = false;
+    for (Fragment& fragment : fragments_) {
+      ++fragment.steps_since;
+      if (!fragment.pending.empty() && facts.step >= fragment.apply_after) {
+        apply(fragment);
+        wrote = true;
+      }
+      if ((facts.step + 1) % options_.every != fragment.phase) continue;
+      set_out(fragment, facts.step);
+      if (options_.overlap == 0) apply(fragment);
+      wrote |= options_.overlap == 0;
+      if (&fragment == &fragments_.back()) average_statistics(state.statistics, std::nullopt, {}, hub_);
+    }
+    return wrote;
+  }
+
+  /// What is under way comes in; steps after it are a last, short round.
+  void finish(ReplicaState& state) override {
+    for (Fragment& fragment : fragments_) {
+      if (!fragment.pending.empty()) apply(fragment);
+      if (fragment.steps_since > 0) {  // the same on all replicas
+        set_out(fragment, 0);
+        apply(fragment);
+      }
+      for (size_t p = 0; p < fragment.own.size(); ++p) fragment.own[p].copy_(fragment.outer[p]);
+    }
+    average_statistics(state.statistics, std::nullopt, {}, hub_);
+  }
+
+  /// theta, which every replica has.
+  ModelValues values_for_evaluation(ReplicaState& state) override {
+    Hub::Unmetered evaluation(hub_);
+    ModelValues values;
+    ReplicaState outer{.weights = {}, .moments = {}, .statistics = copies_of(state.statistics)};
+    for (const at::Tensor& bucket : state.weights) outer.weights.push_back(at::empty_like(bucket));
+    std::vector<at::Tensor> stretches;
+    for (const Fragment& fragment : fragments_) stretches.insert(stretches.end(), fragment.outer.begin(), fragment.outer.end());
+    int64_t taken = 0;
+    const at::Tensor all = stretches.empty() ? at::Tensor() : at::cat(stretches);
+    for (at::Tensor& bucket : outer.weights) {
+      if (bucket.numel() > 0) bucket.copy_(all.narrow(0, taken, bucket.numel()));
+      taken += bucket.numel();
+    }
+    average_statistics(outer.statistics, std::nullopt, {}, hub_);
+    values.weights = std::move(outer.weights);
+    values.statistics = std::move(outer.statistics);
+    return values;
+  }
+
+ private:
+  void set_out(Fragment& fragment, int64_t step) {
+    std::vector<at::Tensor> progress;
+    for (size_t p = 0; p < fragment.own.size(); ++p) progress.push_back(fragment.outer[p] - fragment.own[p]);
+    if (options_.four_bits) {
+      for (const at::Tensor& part : progress) fragment.pending.push_back(hub_.begin_gather(encode_e3m0(part)));
+    } else {
+      fragment.pending.push_back(hub_.begin_average(std::move(progress)));
+    }
+    fragment.apply_after = step + options_.overlap;
+    fragment.steps_since = 0;
+  }
+
+  /// Mean progress of all replicas, by part.
+  std::vector<at::Tensor> take(Fragment& fragment) {
+    std::vector<at::Tensor> means;
+    if (!options_.four_bits) {
+      means = fragment.pending.front()->wait();
+    } else {
+      for (size_t p = 0; p < fragment.own.size(); ++p) {
+        at::Tensor sum = at::zeros({fragment.own[p].numel()}, at::kFloat);
+        for (const at::Tensor& encoded : fragment.pending[p]->wait()) add_e3m0(encoded, sum);
+        means.push_back(sum.div_(double(hub_.replicas())).to(fragment.own[p].scalar_type()));
+      }
+    }
+    fragment.pending.clear();
+    return means;
+  }
+
+  void apply(Fragment& fragment) {
+    const std::vector<at::Tensor> progress = take(fragment);
+    for (size_t p = 0; p < fragment.own.size(); ++p) {
+      at::Tensor& momentum = fragment.momenta[p];
+      momentum.mul_(options_.outer_momentum).add_(progress[p]);
+      fragment.outer[p].sub_(progress[p] + momentum * options_.outer_momentum, options_.outer_learning_rate);
+      if (options_.mix == 0) fragment.own[p].copy_(fragment.outer[p]);
+      else fragment.own[p].mul_(options_.mix).add_(fragment.outer[p], 1 - options_.mix);
+    }
+  }
+
+  const DilocoOptions options_;
+  Hub& hub_;
+  std::vector<Fragment> fragments_;
+};
+
+class Diloco final : public UpdatePolicy {
+ public:
+  explicit Diloco(const DilocoOptions& options) : options_(options) {}
+  bool evaluates_together() const override { return true; }
+  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<DilocoReplica>(options_, hub); }
+
+ private:
+  const DilocoOptions options_;
+};
+
+DilocoOptions read_options(const ConfigTable& update, int64_t every) {
+  DilocoOptions options;
+  options.every = update.get_int("every_steps", every, 1);
+  options.outer_learning_rate = update.get_double("outer_learning_rate", options.outer_learning_rate, 0);
+  options.outer_momentum = update.get_double("outer_momentum", options.outer_momentum, 0);
+  if (!(options.outer_momentum < 1)) update.fail("outer_momentum", "it must be below 1, or speed grows without end", "the paper's is 0.9");
+  return options;
+}
+
+constexpr int64_t kPaperSteps = 500;         // H of DiLoCo
+constexpr int64_t kPaperStreamingSteps = 100;  // of Streaming DiLoCo
+constexpr double kPaperMix = 0.5;
+
+}  // namespace
+
+std::unique_ptr<UpdatePolicy> diloco(const DilocoOptions& options) { return std::make_unique<Diloco>(options); }
+
+std::unique_ptr<UpdatePolicy> read_diloco(const ConfigTable& update, const RunFacts&) { return diloco(read_options(update, kPaperSteps)); }
+
+std::unique_ptr<UpdatePolicy> read_streaming_diloco(const ConfigTable& update, const RunFacts&) {
+  DilocoOptions options = read_options(update, kPaperStreamingSteps);
+  const int64_t fragments = update.get_int("fragments", 4, 1);
+  if (fragments > options.every)
+    update.fail("fragments", fmt::format("each needs a step of its own among every_steps = {}", options.every), "choose fewer");
+  options.fragments = int(fragments);
+  options.overlap = update.get_int("overlap", 1, 0);
+  if (options.overlap >= options.every)
+    update.fail("overlap", fmt::format("an exchange must be through before the fragment's next, every_steps = {} later", options.every),
+                "choose less");
+  options.mix = update.get_double("mix", kPaperMix, 0);
+  if (options.mix > 1) update.fail("mix", "it is a share", "choose 0 to 1; the paper's is 0.5");
+  options.four_bits = update.get_choice("outer_gradients", "4 bits", {"4 bits", "full"}) == "4 bits";
+  return diloco(options);
+}
+
+}  // namespace trireme

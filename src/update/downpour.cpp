@@ -1,0 +1,159 @@
+#include "update/downpour.h"
+
+#include <ATen/ATen.h>
+
+#include "update/central_server.h"
+#include "update/statistics.h"
+
+namespace trireme {
+namespace {
+
+/// Numbers of a push: learning rate. It is answered without weights.
+class GradientServer final : public CentralServer {
+ public:
+  static constexpr int kPush = kFirstOperation;
+
+  GradientServer(const DownpourOptions& options, int replicas)
+      : CentralServer(options.shards), options_(options), replicas_(replicas), squares_(size_t(options.shards)) {}
+
+ protected:
+  std::optional<Reply> apply(CentralShard& shard, int index, int, const CentralRequest& request, double) override {
+    for (size_t p = 0; p < request.parts.size(); ++p) {
+      const at::Tensor& push = request.parts[p];
+      if (!options_.adagrad) {
+        shard.weights[p].sub_(push, request.numbers[0]);
+        continue;
+      }
+      std::vector<at::Tensor>& squares = squares_[size_t(index)];
+      if (squares.size() <= p) squares.push_back(at::zeros_like(push));
+      squares[p].addcmul_(push, push);
+      shard.weights[p].addcdiv_(push, squares[p].sqrt().add_(options_.epsilon), -options_.gamma);
+    }
+    mix_statistics(shard.statistics, request.statistics, 1.0 / replicas_);
+    ++shard.version;
+    return Reply{};
+  }
+
+ private:
+  const DownpourOptions options_;
+  const int replicas_;
+  std::vector<std::vector<at::Tensor>> squares_;  ///< by shard and part: sums of squares; each belongs to who visits the shard
+};
+
+class DownpourReplica final : public ReplicaPolicy {
+ public:
+  DownpourReplica(const DownpourOptions& options, Hub& hub) : options_(options), hub_(hub), client_(hub, options.shards) {}
+
+  void begin(ReplicaState& state) override {
+    client_.begin(state);
+    for (const at::Tensor& w : state.weights) {
+      anchor_.push_back(w.clone());
+      gathered_.push_back(at::zeros_like(w));
+    }
+    is_warm_ = options_.warm_start == 0;
+  }
+
+  Before before_step(const StepFacts& facts, ReplicaState& state) override {
+    if (!is_warm_ && (hub_.replica() > 0 || facts.step == options_.warm_start)) end_warm_start();
+    const bool fetches = facts.step % options_.fetch_every == 0;
+    if (fetches || facts.learning_rate != rate_) gather(state);
+    if (fetches) {
+      client_.fetch(state.weights);
+      drop_anchor(state);
+    }
+    rate_ = facts.learning_rate;
+    return {.wrote = fetches};
+  }
+
+  bool after_step(const StepFacts& facts, ReplicaState& state) override {
+    moved_ = true;
+    if (facts.step % options_.push_every == 0) push(state);
+    return false;
+  }
+
+  void finish(ReplicaState& state) override {
+    if (!is_warm_) end_warm_start();
+    gather(state);
+    if (has_gathered_) push(state);
+    hub_.barrier();
+    client_.fetch(state.weights);
+    write_values(client_.read(state), state);
+  }
+
+  ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
+
+ private:
+  void end_warm_start() {
+    is_warm_ = true;
+    hub_.barrier();
+  }
+
+  void drop_anchor(const ReplicaState& state) {
+    for (size_t b = 0; b < anchor_.size(); ++b) anchor_[b].copy_(state.weights[b]);
+  }
+
+  /// Adds what the steps since the anchor have moved, which all had the same rate.
+  void gather(const ReplicaState& state) {
+    if (!moved_) return;
+    moved_ = false;
+    if (rate_ != 0)
+      for (size_t b = 0; b < anchor_.size(); ++b) gathered_[b].add_(anchor_[b].sub_(state.weights[b]), 1 / rate_);
+    drop_anchor(state);
+    has_gathered_ = true;
+  }
+
+  void push(const ReplicaState& state) {
+    gather(state);
+    client_.exchange(
+        {.operation = GradientServer::kPush, .tensors = gathered_, .statistics = state.statistics, .numbers = {rate_}}, {}, {});
+    for (at::Tensor& gathered : gathered_) gathered.zero_();
+    has_gathered_ = false;
+  }
+
+  const DownpourOptions options_;
+  Hub& hub_;
+  CentralClient client_;
+  std::vector<at::Tensor> anchor_;    ///< weights since when nothing has been gathered
+  std::vector<at::Tensor> gathered_;  ///< gradients that were not pushed
+  double rate_ = 0;                   ///< of the steps since the anchor
+  bool moved_ = false;                ///< since the anchor
+  bool has_gathered_ = false;
+  bool is_warm_ = false;
+};
+
+class Downpour final : public UpdatePolicy {
+ public:
+  Downpour(const DownpourOptions& options, int replicas) : options_(options), server_(options, replicas) {}
+  ShardServer* server() override { return &server_; }
+  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<DownpourReplica>(options_, hub); }
+
+ private:
+  const DownpourOptions options_;
+  GradientServer server_;
+};
+
+}  // namespace
+
+std::unique_ptr<UpdatePolicy> downpour(const DownpourOptions& options, int replicas) {
+  return std::make_unique<Downpour>(options, replicas);
+}
+
+std::unique_ptr<UpdatePolicy> read_downpour(const ConfigTable& update, const RunFacts& facts) {
+  DownpourOptions options;
+  options.shards = int(update.get_int("shards", options.shards, 1));
+  options.fetch_every = update.get_int("fetch_every", options.fetch_every, 1);
+  options.push_every = update.get_int("push_every", options.push_every, 1);
+  options.adagrad = update.get_choice("server_optimizer", "sgd", {"sgd", "adagrad"}) == "adagrad";
+  if (options.adagrad) {
+    options.gamma = update.get_double("gamma", options.gamma, 0);
+    options.epsilon = update.get_double("epsilon", options.epsilon, 0);
+    if (!(options.epsilon > 0)) update.fail("epsilon", "the first push may be 0, and 0 / 0 is no step", "choose a small number above 0");
+  }
+  options.warm_start = update.get_int("warm_start_steps", options.warm_start, 0);
+  if (!facts.plain_sgd)
+    update.fail("policy", "downpour takes gradients from the steps of plain SGD: with another local optimizer they are none",
+                "write [optimizer] kind = \"sgd\", momentum = 0, or take async-average");
+  return downpour(options, facts.replicas);
+}
+
+}  // namespace trireme

@@ -1,0 +1,123 @@
+#include "update/easgd.h"
+
+#include <ATen/ATen.h>
+
+#include "update/central_server.h"
+#include "update/statistics.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kUsualMomentum = 0.99;  // the paper's delta
+constexpr double kLargestBeta = 1;       // beyond it centre and replicas may oscillate
+
+/// A reply is d for each part.
+class ElasticServer final : public CentralServer {
+ public:
+  static constexpr int kPull = kFirstOperation;
+
+  ElasticServer(double alpha, int shards) : CentralServer(shards), alpha_(alpha) {}
+
+ protected:
+  std::optional<Reply> apply(CentralShard& shard, int, int, const CentralRequest& request, double) override {
+    Reply reply;
+    for (size_t p = 0; p < request.parts.size(); ++p) {
+      at::Tensor distance = request.parts[p] - shard.weights[p];
+      distance.mul_(alpha_);
+      shard.weights[p].add_(distance);
+      reply.tensors.push_back(std::move(distance));
+    }
+    mix_statistics(shard.statistics, request.statistics, alpha_);
+    ++shard.version;
+    return reply;
+  }
+
+ private:
+  const double alpha_;
+};
+
+class ElasticReplica final : public ReplicaPolicy {
+ public:
+  ElasticReplica(const EasgdOptions& options, Hub& hub) : options_(options), hub_(hub), client_(hub, options.shards) {}
+
+  void begin(ReplicaState& state) override {
+    client_.begin(state);
+    if (options_.momentum == 0) return;
+    for (const at::Tensor& w : state.weights) {
+      velocity_.push_back(at::zeros_like(w));
+      before_.push_back(at::empty_like(w));
+    }
+  }
+
+  Before before_step(const StepFacts& facts, ReplicaState& state) override {
+    const bool due = facts.step % options_.period == 0;
+    if (due)
+      client_.exchange({.operation = ElasticServer::kPull, .tensors = state.weights, .statistics = state.statistics, .reads = true},
+                       state.weights, [](at::Tensor& mine, const at::Tensor& distance) { mine.sub_(distance); });
+    for (size_t b = 0; b < velocity_.size(); ++b) {  // the gradient is taken where the momentum leads
+      before_[b].copy_(state.weights[b]);
+      state.weights[b].add_(velocity_[b], options_.momentum);
+    }
+    return {.wrote = due || !velocity_.empty()};
+  }
+
+  bool after_step(const StepFacts&, ReplicaState& state) override {
+    for (size_t b = 0; b < velocity_.size(); ++b) at::sub_out(velocity_[b], state.weights[b], before_[b]);
+    return false;
+  }
+
+  /// The replicas' last steps reach the centre in their next exchange, which there is none of: the paper's result is the centre as it is.
+  void finish(ReplicaState& state) override {
+    hub_.barrier();
+    client_.fetch(state.weights);
+    write_values(client_.read(state), state);
+  }
+
+  ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
+
+ private:
+  const EasgdOptions options_;
+  Hub& hub_;
+  CentralClient client_;
+  std::vector<at::Tensor> velocity_, before_;  ///< EAMSGD
+};
+
+class Easgd final : public UpdatePolicy {
+ public:
+  Easgd(const EasgdOptions& options, int replicas) : options_(options), server_(options.beta / replicas, options.shards) {}
+  ShardServer* server() override { return &server_; }
+  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<ElasticReplica>(options_, hub); }
+
+ private:
+  const EasgdOptions options_;
+  ElasticServer server_;
+};
+
+EasgdOptions read_options(const ConfigTable& update) {
+  EasgdOptions options;
+  options.period = update.get_int("period", options.period, 1);
+  options.beta = update.get_double("beta", options.beta, 0);
+  if (!(options.beta <= kLargestBeta)) update.fail("beta", "replicas and centre overshoot above 1", "choose 0 to 1; the paper's is 0.9");
+  options.shards = int(update.get_int("shards", options.shards, 1));
+  return options;
+}
+
+}  // namespace
+
+std::unique_ptr<UpdatePolicy> easgd(const EasgdOptions& options, int replicas) { return std::make_unique<Easgd>(options, replicas); }
+
+std::unique_ptr<UpdatePolicy> read_easgd(const ConfigTable& update, const RunFacts& facts) {
+  return easgd(read_options(update), facts.replicas);
+}
+
+std::unique_ptr<UpdatePolicy> read_eamsgd(const ConfigTable& update, const RunFacts& facts) {
+  EasgdOptions options = read_options(update);
+  options.momentum = update.get_double("momentum", kUsualMomentum, 0);
+  if (!(options.momentum < 1)) update.fail("momentum", "it must be below 1, or speed grows without end", "the paper's is 0.99");
+  if (!facts.plain_sgd)
+    update.fail("policy", "eamsgd has its own momentum: the local optimizer must be SGD without any",
+                "write [optimizer] kind = \"sgd\", momentum = 0, or take easgd");
+  return easgd(options, facts.replicas);
+}
+
+}  // namespace trireme

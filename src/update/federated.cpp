@@ -1,0 +1,266 @@
+#include "update/federated.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <mutex>
+
+#include "base/random.h"
+#include "update/cadence.h"
+#include "update/central_server.h"
+#include "update/statistics.h"
+
+namespace trireme {
+namespace {
+
+/// Sum of what clients answered in a round, in double: the order in which they came makes no difference that a weight would show.
+struct RoundSum {
+  double samples = 0;
+  std::vector<at::Tensor> updates;             ///< samples * update, by part
+  std::vector<RunningStatistics> statistics;   ///< of all samples so far
+
+  void add(std::span<const at::Tensor> update, double scale, std::span<const RunningStatistics> client_statistics, double n) {
+    if (samples == 0) {
+      updates.clear();
+      for (const at::Tensor& part : update) updates.push_back(at::zeros_like(part));
+      statistics = copies_of(client_statistics);
+    }
+    samples += n;
+    for (size_t p = 0; p < update.size(); ++p) updates[p].add_(update[p], scale * n);
+    mix_statistics(statistics, client_statistics, n / samples);
+  }
+};
+
+/// join: when the client works in the open round; told: whether all is over, the round, the weights. answer (round, samples): with the
+/// client's update. leave: for good.
+class FederatedServer final : public CentralServer {
+ public:
+  static constexpr int kJoin = kFirstOperation, kAnswer = kFirstOperation + 1, kLeave = kFirstOperation + 2;
+
+  FederatedServer(const FederatedOptions& options, const FederatedPolicy& policy)
+      : CentralServer(1), options_(options), policy_(policy), rounds_(options.rounds), optimizer_(options.server) {}
+
+  double deadline(int) const override { return rounds_.deadline(); }
+
+  std::vector<RoundRecord> records() const {
+    std::lock_guard lock(mutex_);
+    return records_;
+  }
+
+ protected:
+  std::optional<Reply> apply(CentralShard& shard, int, int client, const CentralRequest& request, double now) override {
+    while (rounds_.is_complete(now)) end_round(shard, now);
+    if (request.operation == kJoin) return join(shard, client);
+    if (request.operation == kLeave) rounds_.leave(client);
+    if (request.operation == kAnswer && rounds_.answer(client, int64_t(request.numbers[0]))) take(request);
+    while (rounds_.is_complete(now)) end_round(shard, now);
+    return Reply{};
+  }
+
+ private:
+  std::optional<Reply> join(const CentralShard& shard, int client) {
+    if (rounds_.is_over()) return Reply{.numbers = {1, 0}};
+    if (!rounds_.may_begin(client)) return std::nullopt;
+    rounds_.begin(client);
+    Reply reply{.tensors = copies_of_weights(shard), .numbers = {0, double(rounds_.round())}};
+    for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply.tensors.push_back(std::move(tensor));
+    return reply;
+  }
+
+  void take(const CentralRequest& request) {
+    std::vector<at::Tensor> update;
+    double squares = 0;
+    for (const at::Tensor& part : request.parts) {
+      update.push_back(part.to(at::kDouble));
+      squares += update.back().dot(update.back()).item<double>();
+    }
+    bool finite = std::isfinite(squares);
+    for (const at::Tensor& tensor : tensors_of(request.statistics)) finite &= at::isfinite(tensor).all().item<bool>();
+    if (!finite) {
+      ++rounds_.record().refused;
+      return;
+    }
+    const double norm = std::sqrt(squares);
+    const bool clips = options_.clip_norm > 0 && norm > options_.clip_norm;
+    rounds_.record().clipped += clips ? 1 : 0;
+    ++rounds_.record().answered;
+    sum_.add(update, clips ? options_.clip_norm / norm : 1, request.statistics, request.numbers[1]);
+  }
+
+  void end_round(CentralShard& shard, double now) {
+    if (sum_.samples > 0) {
+      for (at::Tensor& update : sum_.updates) update.div_(sum_.samples);
+      optimizer_.step(shard.weights, sum_.updates);
+      copy_statistics(sum_.statistics, shard.statistics);
+      ++shard.version;
+    }
+    RoundRecord record = rounds_.record();
+    record.samples = sum_.samples;
+    record.seconds = now;
+    sum_ = {};
+    if (policy_.on_round) policy_.on_round(record, {.weights = shard.weights, .statistics = shard.statistics});
+    rounds_.next(now);
+    std::lock_guard lock(mutex_);
+    records_.push_back(record);
+  }
+
+  // belongs to whoever visits the one shard
+  const FederatedOptions options_;
+  const FederatedPolicy& policy_;
+  FederatedRounds rounds_;
+  ServerOptimizer optimizer_;
+  RoundSum sum_;
+
+  mutable std::mutex mutex_;
+  std::vector<RoundRecord> records_;  // guarded by mutex_
+};
+
+class Client final : public ReplicaPolicy {
+ public:
+  Client(const FederatedOptions& options, Hub& hub) : options_(options), hub_(hub), client_(hub, 1), work_(options.local) {}
+
+  void begin(ReplicaState& state) override { client_.begin(state); }
+
+  Before before_step(const StepFacts& facts, ReplicaState& state) override {
+    const bool joins = !works_;
+    if (joins && !join(state)) return {.stop = true};
+    if (options_.proximal > 0)
+      for (size_t b = 0; b < anchor_.size(); ++b) {
+        at::sub_out(pull_[b], state.weights[b], anchor_[b]);
+        pull_[b].mul_(facts.learning_rate * options_.proximal);
+      }
+    return {.wrote = joins};
+  }
+
+  bool after_step(const StepFacts& facts, ReplicaState& state) override {
+    if (options_.proximal > 0)
+      for (size_t b = 0; b < pull_.size(); ++b) state.weights[b].sub_(pull_[b]);
+    samples_ += double(facts.samples);
+    if (work_.due_after(facts)) answer(state);
+    return options_.proximal > 0;
+  }
+
+  void finish(ReplicaState& state) override {
+    client_.exchange({.operation = FederatedServer::kLeave}, {}, {});
+    hub_.barrier();
+    client_.fetch(state.weights);
+    write_values(client_.read(state), state);
+  }
+
+  ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
+
+ private:
+  /// Waits for the client's next round. False: there is none.
+  bool join(ReplicaState& state) {
+    const auto told = client_.exchange({.operation = FederatedServer::kJoin, .reads = true}, state.weights,
+                                       [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); }, state.statistics);
+    if (told.front()[0] != 0) return false;
+    round_ = int64_t(told.front()[1]);
+    works_ = true;
+    samples_ = 0;
+    work_ = Cadence(options_.local);
+    if (anchor_.empty())
+      for (const at::Tensor& w : state.weights) {
+        anchor_.push_back(at::empty_like(w));
+        pull_.push_back(at::empty_like(w));
+      }
+    for (size_t b = 0; b < anchor_.size(); ++b) anchor_[b].copy_(state.weights[b]);
+    if (options_.moments == Moments::reset) reset_moments(state);
+    return true;
+  }
+
+  void answer(ReplicaState& state) {
+    works_ = false;
+    const Philox draw(random_key(options_.rounds.seed, "clients that drop out"));
+    if (options_.dropout > 0 && draw.uniform(uint64_t(round_), uint64_t(hub_.replica())) < options_.dropout) return;
+    for (size_t b = 0; b < pull_.size(); ++b) at::sub_out(pull_[b], state.weights[b], anchor_[b]);
+    client_.exchange({.operation = FederatedServer::kAnswer, .tensors = pull_, .statistics = state.statistics,
+                      .numbers = {double(round_), samples_}}, {}, {});
+  }
+
+  const FederatedOptions options_;
+  Hub& hub_;
+  CentralClient client_;
+  Cadence work_;
+  bool works_ = false;  ///< in round_
+  int64_t round_ = 0;
+  double samples_ = 0;  ///< in it
+  std::vector<at::Tensor> anchor_;  ///< the weights that the round began with
+  std::vector<at::Tensor> pull_;    ///< of the step that goes on; at the end the client's update
+};
+
+class Federated final : public FederatedPolicy {
+ public:
+  explicit Federated(const FederatedOptions& options) : options_(options), server_(options, *this) {}
+  ShardServer* server() override { return &server_; }
+  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<Client>(options_, hub); }
+  std::vector<RoundRecord> rounds() const override { return server_.records(); }
+
+ private:
+  const FederatedOptions options_;
+  FederatedServer server_;
+};
+
+FederatedOptions read_options(const ConfigTable& update, const RunFacts& facts) {
+  FederatedOptions options;
+  options.rounds.clients = facts.replicas;
+  options.rounds.seed = facts.seed;
+  options.rounds.rounds = update.get_int("rounds", 100, 1);
+  options.rounds.fraction = update.get_double("fraction", 1, 0);
+  if (!(options.rounds.fraction <= 1)) update.fail("fraction", "it is the share of the clients in a round", "choose 0 to 1");
+  options.rounds.timeout = update.get_seconds("round_timeout", 0);
+  options.local = read_whole_length(update, "local", options.local, 1);
+  options.clip_norm = update.get_double("clip_norm", options.clip_norm, 0);
+  options.dropout = update.get_double("dropout", options.dropout, 0);
+  if (!(options.dropout < 1)) update.fail("dropout", "nobody would ever answer", "choose less than 1");
+  if (options.dropout > 0 && options.rounds.timeout == 0)
+    update.fail("dropout", "a round whose clients do not answer would never end", "add round_timeout = \"60 s\"");
+  options.moments = read_moments(update, options.moments, false);
+  return options;
+}
+
+constexpr double kUsualMu = 0.01;
+constexpr double kUsualAdaptiveRate = 0.01;
+
+void read_averaging(const ConfigTable& update, FederatedOptions& options) {
+  options.server.learning_rate = update.get_double("server_learning_rate", options.server.learning_rate, 0);
+  options.server.momentum = update.get_double("server_momentum", options.server.momentum, 0);
+  if (!(options.server.momentum < 1)) update.fail("server_momentum", "it must be below 1, or speed grows without end", "0.9 is usual");
+}
+
+}  // namespace
+
+std::unique_ptr<FederatedPolicy> federated(const FederatedOptions& options) { return std::make_unique<Federated>(options); }
+
+std::unique_ptr<UpdatePolicy> read_fedavg(const ConfigTable& update, const RunFacts& facts) {
+  FederatedOptions options = read_options(update, facts);
+  read_averaging(update, options);
+  return federated(options);
+}
+
+std::unique_ptr<UpdatePolicy> read_fedprox(const ConfigTable& update, const RunFacts& facts) {
+  FederatedOptions options = read_options(update, facts);
+  read_averaging(update, options);
+  options.proximal = update.get_double("mu", kUsualMu, 0);
+  return federated(options);
+}
+
+std::unique_ptr<UpdatePolicy> read_fedadam(const ConfigTable& update, const RunFacts& facts) {
+  using Kind = ServerOptimizerOptions::Kind;
+  FederatedOptions options = read_options(update, facts);
+  const std::string kind = update.get_choice("server_optimizer", "adam", {"adam", "adagrad", "yogi"});
+  options.server.kind = kind == "adam" ? Kind::adam : kind == "adagrad" ? Kind::adagrad : Kind::yogi;
+  options.server.learning_rate = update.get_double("server_learning_rate", kUsualAdaptiveRate, 0);
+  options.server.beta1 = update.get_double("beta1", options.server.beta1, 0);
+  if (!(options.server.beta1 < 1)) update.fail("beta1", "it is the share that stays", "choose less than 1");
+  if (options.server.kind != Kind::adagrad) {
+    options.server.beta2 = update.get_double("beta2", options.server.beta2, 0);
+    if (!(options.server.beta2 < 1)) update.fail("beta2", "it is the share that stays", "choose less than 1");
+  }
+  options.server.tau = update.get_double("tau", options.server.tau, 0);
+  if (!(options.server.tau > 0)) update.fail("tau", "updates are divided by it where they are 0", "choose a small number above 0");
+  return federated(options);
+}
+
+}  // namespace trireme

@@ -1,0 +1,35 @@
+// Local SGD: replicas train on their own and average their weights now and then.
+//
+// Stich, "Local SGD converges fast and communicates little", 2019. Once per epoch it is dislib's synchronous strategy (Vazquez-Novoa et
+// al., "Scalable neural network training: distributed data-parallel approaches", 2025), with every = "n epochs" its every_n_epochs.
+// Averaging after every step at first: post-local SGD (Lin, Stich, Patel, Jaggi, "Don't use large mini-batches, use local SGD", 2020).
+#pragma once
+
+#include <memory>
+
+#include "base/config.h"
+#include "base/units.h"
+#include "update/policy.h"
+#include "update/run_facts.h"
+
+namespace trireme {
+
+/// What becomes of the local optimizer's moments when weights are exchanged. `reset`: zeros.
+enum class Moments { kept, averaged, reset };
+
+struct LocalSgdOptions {
+  Length every = {1, Length::Unit::epochs};  ///< in steps: all replicas make equally many; in epochs their steps may differ
+  Length post_local_after = {0, Length::Unit::steps};
+  bool weight_by_samples = false;  ///< weights count by the samples they have seen since the last average; else all alike
+  Moments moments = Moments::kept;
+  bool average_statistics = true;  ///< running statistics of batch norms; false: each replica keeps its own (dislib)
+};
+
+std::unique_ptr<UpdatePolicy> local_sgd(const LocalSgdOptions& options);
+std::unique_ptr<UpdatePolicy> read_local_sgd(const ConfigTable& update, const RunFacts& facts);
+
+/// Reads `key` as "kept", "averaged" or "reset".
+Moments read_moments(const ConfigTable& update, Moments fallback, bool may_average);
+void reset_moments(ReplicaState& state);
+
+}  // namespace trireme

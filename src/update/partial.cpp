@@ -1,0 +1,122 @@
+#include "update/partial.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "update/cadence.h"
+#include "update/central_server.h"
+#include "update/statistics.h"
+
+namespace trireme {
+namespace {
+
+/// add: into the round that is open; its reply says which. wait (its number: a round): for the weights when that round is over. leave:
+/// makes no more rounds.
+class RoundServer final : public CentralServer {
+ public:
+  static constexpr int kAdd = kFirstOperation, kWait = kFirstOperation + 1, kLeave = kFirstOperation + 2;
+
+  RoundServer(int quorum, int replicas) : CentralServer(1), quorum_(quorum > 0 ? quorum : replicas), training_(replicas) {}
+
+ protected:
+  std::optional<Reply> apply(CentralShard& shard, int, int, const CentralRequest& request, double) override {
+    if (request.operation == kWait) {
+      if (round_ <= int64_t(request.numbers[0])) return std::nullopt;
+      Reply reply{.tensors = copies_of_weights(shard)};
+      for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply.tensors.push_back(std::move(tensor));
+      return reply;
+    }
+    const Reply reply{.numbers = {double(round_)}};
+    if (request.operation == kLeave) --training_;
+    if (request.operation == kAdd) add(request);
+    if (count_ > 0 && count_ >= std::min(quorum_, training_)) close(shard);
+    return reply;
+  }
+
+ private:
+  void add(const CentralRequest& request) {
+    ++count_;
+    if (count_ == 1) {
+      sum_.clear();
+      for (const at::Tensor& part : request.parts) sum_.push_back(part.clone());
+      statistics_ = copies_of(request.statistics);
+      return;
+    }
+    for (size_t p = 0; p < sum_.size(); ++p) sum_[p].add_(request.parts[p]);
+    mix_statistics(statistics_, request.statistics, 1.0 / count_);
+  }
+
+  void close(CentralShard& shard) {
+    for (size_t p = 0; p < sum_.size(); ++p) shard.weights[p].copy_(sum_[p]).div_(count_);
+    copy_statistics(statistics_, shard.statistics);
+    ++shard.version;
+    ++round_;
+    count_ = 0;
+  }
+
+  // all belong to whoever visits the one shard
+  const int quorum_;
+  int training_;
+  int count_ = 0;  ///< added in this round
+  int64_t round_ = 0;
+  std::vector<at::Tensor> sum_;
+  std::vector<RunningStatistics> statistics_;
+};
+
+class PartialReplica final : public ReplicaPolicy {
+ public:
+  PartialReplica(const PartialOptions& options, Hub& hub) : hub_(hub), client_(hub, 1), cadence_(options.every) {}
+
+  void begin(ReplicaState& state) override { client_.begin(state); }
+
+  bool after_step(const StepFacts& facts, ReplicaState& state) override {
+    if (!cadence_.due_after(facts)) return false;
+    const auto told = client_.exchange({.operation = RoundServer::kAdd, .tensors = state.weights, .statistics = state.statistics}, {}, {});
+    client_.exchange({.operation = RoundServer::kWait, .numbers = {told.front().front()}, .reads = true}, state.weights,
+                     [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); }, state.statistics);
+    return true;
+  }
+
+  void finish(ReplicaState& state) override {
+    client_.exchange({.operation = RoundServer::kLeave}, {}, {});
+    hub_.average(state.weights);
+    average_statistics(state.statistics, std::nullopt, {}, hub_);
+  }
+
+  ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
+
+ private:
+  Hub& hub_;
+  CentralClient client_;
+  Cadence cadence_;
+};
+
+class Partial final : public UpdatePolicy {
+ public:
+  Partial(const PartialOptions& options, int replicas) : options_(options), server_(options.quorum, replicas) {}
+  ShardServer* server() override { return &server_; }
+  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<PartialReplica>(options_, hub); }
+
+ private:
+  const PartialOptions options_;
+  RoundServer server_;
+};
+
+}  // namespace
+
+std::unique_ptr<UpdatePolicy> partial_average(const PartialOptions& options, int replicas) {
+  return std::make_unique<Partial>(options, replicas);
+}
+
+std::unique_ptr<UpdatePolicy> read_partial(const ConfigTable& update, const RunFacts& facts) {
+  PartialOptions options;
+  options.every = read_whole_length(update, "every", options.every, 1);
+  options.quorum = int(update.get_int("quorum", options.quorum, 0));
+  if (options.quorum > facts.replicas)
+    update.fail("quorum", fmt::format("there are {} replicas", facts.replicas), "choose at most as many; 0 means all");
+  return partial_average(options, facts.replicas);
+}
+
+}  // namespace trireme

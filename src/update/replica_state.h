@@ -1,0 +1,47 @@
+// A replica as an update policy sees it: what it may read and write between two steps.
+//
+// A replica is a group of workers that runs a plan on its own share of the samples, with weights of its own. What the policy sees of it
+// is flat: the plan inside does not matter. All replicas of a run are cut in the same way.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace trireme {
+
+/// A batch norm's running statistics, both [channels], in whatever dtype the layer keeps them.
+struct RunningStatistics {
+  at::Tensor mean, variance;
+};
+
+/// Tensors are the replica's own memory, shared with whoever made this: policies write in place, between two steps, on the thread that
+/// calls them, and never replace a tensor. Contiguous, float or double.
+struct ReplicaState {
+  std::vector<at::Tensor> weights;               ///< master values, flat, by bucket: what ReplicaPiece::master holds
+  std::vector<std::vector<at::Tensor>> moments;  ///< by bucket: the optimizer's state tensors, each as long as the bucket's weights;
+                                                 ///< none where the optimizer has none (yet)
+  std::vector<RunningStatistics> statistics;     ///< by batch norm
+};
+
+/// One step of a replica.
+struct StepFacts {
+  int64_t step = 0;          ///< 0-based, of the replica's own steps
+  int64_t samples = 0;       ///< in it
+  double learning_rate = 0;  ///< that the local optimizer takes
+  bool ends_epoch = false;   ///< the replica has been through its share of the samples with it
+};
+
+/// What an evaluation uses: memory of its own, cut like the ReplicaState that it was asked with.
+struct ModelValues {
+  std::vector<at::Tensor> weights;
+  std::vector<RunningStatistics> statistics;
+};
+
+/// Copies of the state's weights and running statistics.
+ModelValues values_of(const ReplicaState& state);
+/// Writes them into the state.
+void write_values(const ModelValues& values, ReplicaState& state);
+
+}  // namespace trireme

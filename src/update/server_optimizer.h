@@ -1,0 +1,36 @@
+// What a federated server does with the clients' mean update.
+//
+// Reddi et al., "Adaptive federated optimization", 2021, algorithms 1 and 2, without bias correction, as there: D the mean update,
+//     average:  m = momentum m + D;  w += rate m
+//     others:   m = beta1 m + (1 - beta1) D;  w += rate m / (sqrt(v) + tau)
+//     adagrad:  v += D^2      yogi:  v -= (1 - beta2) D^2 sign(v - D^2)      adam:  v = beta2 v + (1 - beta2) D^2
+// where m begins with 0 and v with tau^2.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace trireme {
+
+struct ServerOptimizerOptions {
+  enum class Kind { average, adagrad, adam, yogi } kind = Kind::average;
+  double learning_rate = 1;
+  double momentum = 0;                ///< average
+  double beta1 = 0.9, beta2 = 0.99;   ///< others
+  double tau = 1e-3;
+};
+
+/// Belongs to one thread at a time. State is kept in double.
+class ServerOptimizer {
+ public:
+  explicit ServerOptimizer(const ServerOptimizerOptions& options) : options_(options) {}
+  /// `update`: double, as long as the weights, part by part.
+  void step(std::vector<at::Tensor>& weights, const std::vector<at::Tensor>& update);
+
+ private:
+  const ServerOptimizerOptions options_;
+  std::vector<at::Tensor> m_, v_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,103 @@
+#include "update/shat.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "update/central_server.h"
+#include "update/statistics.h"
+
+namespace trireme {
+namespace {
+
+/// A reply is b (x - centre) for each part.
+class ScaledElasticServer final : public CentralServer {
+ public:
+  static constexpr int kPull = kFirstOperation;
+
+  ScaledElasticServer(const ShatOptions& options, int replicas) : CentralServer(options.shards), options_(options), replicas_(replicas) {}
+
+ protected:
+  std::optional<Reply> apply(CentralShard& shard, int, int, const CentralRequest& request, double) override {
+    // a replica's first exchange has none before it to count from
+    const double others = request.numbers[0] > 0 ? replicas_ - 1.0 : double(shard.version - request.version_read);
+    const double speed = std::pow((others + 1) / replicas_, options_.heterogeneity);
+    const double a = std::min(1.0, options_.beta / replicas_ * speed), b = std::min(1.0, options_.pull * speed);
+    Reply reply;
+    for (size_t p = 0; p < request.parts.size(); ++p) {
+      at::Tensor distance = request.parts[p] - shard.weights[p];
+      shard.weights[p].add_(distance, a);
+      reply.tensors.push_back(distance.mul_(b));
+    }
+    mix_statistics(shard.statistics, request.statistics, a);
+    ++shard.version;
+    return reply;
+  }
+
+ private:
+  const ShatOptions options_;
+  const int replicas_;
+};
+
+class ShatReplica final : public ReplicaPolicy {
+ public:
+  ShatReplica(const ShatOptions& options, Hub& hub) : options_(options), hub_(hub), client_(hub, options.shards) {}
+
+  void begin(ReplicaState& state) override { client_.begin(state); }
+
+  Before before_step(const StepFacts& facts, ReplicaState& state) override {
+    if (facts.step % options_.period != 0) return {};
+    client_.exchange({.operation = ScaledElasticServer::kPull, .tensors = state.weights, .statistics = state.statistics,
+                      .numbers = {is_first_ ? 1.0 : 0.0}, .reads = true},
+                     state.weights, [](at::Tensor& mine, const at::Tensor& distance) { mine.sub_(distance); });
+    is_first_ = false;
+    return {.wrote = true};
+  }
+
+  bool after_step(const StepFacts&, ReplicaState&) override { return false; }
+
+  void finish(ReplicaState& state) override {
+    hub_.barrier();
+    client_.fetch(state.weights);
+    write_values(client_.read(state), state);
+  }
+
+  ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
+
+ private:
+  const ShatOptions options_;
+  Hub& hub_;
+  CentralClient client_;
+  bool is_first_ = true;
+};
+
+class Shat final : public UpdatePolicy {
+ public:
+  Shat(const ShatOptions& options, int replicas) : options_(options), server_(options, replicas) {}
+  ShardServer* server() override { return &server_; }
+  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<ShatReplica>(options_, hub); }
+
+ private:
+  const ShatOptions options_;
+  ScaledElasticServer server_;
+};
+
+}  // namespace
+
+std::unique_ptr<UpdatePolicy> shat(const ShatOptions& options, int replicas) { return std::make_unique<Shat>(options, replicas); }
+
+std::unique_ptr<UpdatePolicy> read_shat(const ConfigTable& update, const RunFacts& facts) {
+  ShatOptions options;
+  options.period = update.get_int("period", options.period, 1);
+  options.beta = update.get_double("beta", options.beta, 0);
+  options.pull = update.get_double("pull", options.pull, 0);
+  options.heterogeneity = update.get_double("heterogeneity", options.heterogeneity, 0);
+  options.shards = int(update.get_int("shards", options.shards, 1));
+  for (const char* key : {"beta", "pull"})
+    if (const double value = key == std::string("beta") ? options.beta : options.pull; !(value <= 1))
+      update.fail(key, "replicas and centre overshoot above 1", "choose 0 to 1");
+  return shat(options, facts.replicas);
+}
+
+}  // namespace trireme

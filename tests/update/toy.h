@@ -1,0 +1,183 @@
+// A small problem that replicas train on, and what they do with it step by step, for tests of update policies.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "update/policy.h"
+
+namespace trireme {
+
+using Vector = std::vector<double>;
+
+/// Least squares with samples of each replica's own: loss of sample (a, b) is (a w - b)^2 / 2. All drawn from the seed.
+struct ToyProblem {
+  uint64_t seed = 1;
+  int64_t dims = 11;
+  std::vector<int64_t> samples = {12};  ///< by replica; the last one stands for all that follow
+  int64_t batch = 4;                    ///< the last of an epoch may be short
+
+  int64_t samples_of(int replica) const { return samples[std::min(size_t(replica), samples.size() - 1)]; }
+  int64_t steps_per_epoch(int replica) const { return (samples_of(replica) + batch - 1) / batch; }
+  int64_t first_of(int replica, int64_t step) const { return step % steps_per_epoch(replica) * batch; }
+  int64_t samples_in(int replica, int64_t step) const { return std::min(batch, samples_of(replica) - first_of(replica, step)); }
+
+  Vector initial() const {
+    Vector w(static_cast<size_t>(dims));
+    for (int64_t d = 0; d < dims; ++d) w[size_t(d)] = Philox(random_key(seed, "weights")).normal(uint64_t(d));
+    return w;
+  }
+
+  /// Adds the gradient of one sample's loss.
+  void add_gradient(int replica, int64_t sample, const Vector& w, Vector& sum) const {
+    const Philox draw(random_key(seed, "sample " + std::to_string(replica) + " " + std::to_string(sample)));
+    double error = -draw.normal(0, 1);
+    for (size_t d = 0; d < w.size(); ++d) error += draw.normal(d) * w[d];
+    for (size_t d = 0; d < w.size(); ++d) sum[d] += draw.normal(d) * error;
+  }
+
+  /// Mean over the batch of that step.
+  Vector gradient(int replica, int64_t step, const Vector& w) const {
+    Vector sum(w.size());
+    const int64_t n = samples_in(replica, step);
+    for (int64_t i = 0; i < n; ++i) add_gradient(replica, first_of(replica, step) + i, w, sum);
+    for (double& g : sum) g /= double(n);
+    return sum;
+  }
+};
+
+inline Vector to_vector(const std::vector<at::Tensor>& tensors) {
+  Vector all;
+  for (const at::Tensor& tensor : tensors) {
+    const at::Tensor values = tensor.to(at::kDouble).contiguous();
+    all.insert(all.end(), values.data_ptr<double>(), values.data_ptr<double>() + values.numel());
+  }
+  return all;
+}
+
+inline void from_vector(const Vector& values, std::vector<at::Tensor>& tensors) {
+  size_t at = 0;
+  for (at::Tensor& tensor : tensors) {
+    at::Tensor part = at::empty(tensor.sizes(), at::kDouble);
+    std::copy_n(values.begin() + std::ptrdiff_t(at), part.numel(), part.data_ptr<double>());
+    at += size_t(part.numel());
+    tensor.copy_(part);
+  }
+}
+
+/// Weights in buckets of 4, 0 and the rest of the elements.
+inline ReplicaState toy_state(const Vector& weights, at::ScalarType dtype = at::kDouble) {
+  ReplicaState state;
+  for (const int64_t n : {int64_t{4}, int64_t{0}, int64_t(weights.size()) - 4}) {
+    state.weights.push_back(at::empty({n}, dtype));
+    state.moments.emplace_back();
+  }
+  from_vector(weights, state.weights);
+  return state;
+}
+
+struct ToyOptions {
+  std::vector<int64_t> steps = {12};  ///< by replica; the last one stands for all that follow
+  double learning_rate = 0.05;
+  std::function<double(int64_t step)> schedule = {};  ///< in place of learning_rate
+  double momentum = 0;
+  at::ScalarType dtype = at::kDouble;
+  /// Batch norm's statistics as a replica's steps leave them: set before the run, by replica.
+  std::function<std::vector<RunningStatistics>(int replica)> statistics = {};
+  /// Called on the replica's thread after the policy's after_step, or its finish (step = steps made).
+  std::function<void(int replica, int64_t step, ReplicaState& state, ReplicaPolicy& policy, Hub& hub)> watch = {};
+};
+
+struct ToyResult {
+  Vector weights;
+  Vector gradients;  ///< sum of all that were computed
+  std::vector<Vector> moments;
+  std::vector<RunningStatistics> statistics;
+  HubCounts counts;
+  double seconds = 0;  ///< when the replica's last step was over, on its hub's clock
+  int64_t steps = 0;
+};
+
+/// One replica's life.
+inline ToyResult toy_replica(Hub& hub, UpdatePolicy& update, const ToyProblem& problem, const ToyOptions& options) {
+  const int r = hub.replica();
+  ReplicaState state = toy_state(problem.initial(), options.dtype);
+  if (options.momentum > 0)
+    for (size_t b = 0; b < state.weights.size(); ++b) state.moments[b] = {at::zeros_like(state.weights[b])};
+  if (options.statistics) state.statistics = options.statistics(r);
+  auto policy = update.for_replica(hub);
+  policy->begin(state);
+  const int64_t steps = options.steps[std::min(size_t(r), options.steps.size() - 1)];
+  ToyResult result;
+  for (int64_t k = 0; k < steps; ++k) {
+    const double rate = options.schedule ? options.schedule(k) : options.learning_rate;
+    const StepFacts facts{.step = k, .samples = problem.samples_in(r, k), .learning_rate = rate,
+                          .ends_epoch = (k + 1) % problem.steps_per_epoch(r) == 0};
+    if (policy->before_step(facts, state).stop) break;
+    hub.begin_step();
+    Vector w = to_vector(state.weights);
+    Vector g = problem.gradient(r, k, w);
+    result.gradients.resize(g.size());
+    for (size_t d = 0; d < g.size(); ++d) result.gradients[d] += g[d];
+    if (options.momentum > 0) {
+      std::vector<at::Tensor> buffers;
+      for (auto& moments : state.moments) buffers.push_back(moments.front());
+      Vector m = to_vector(buffers);
+      for (size_t d = 0; d < g.size(); ++d) g[d] = m[d] = options.momentum * m[d] + g[d];
+      from_vector(m, buffers);
+    }
+    for (size_t d = 0; d < w.size(); ++d) w[d] -= rate * g[d];
+    from_vector(w, state.weights);
+    hub.end_step();
+    policy->after_step(facts, state);
+    result.seconds = hub.now();
+    ++result.steps;
+    if (options.watch) options.watch(r, k, state, *policy, hub);
+  }
+  policy->finish(state);
+  if (options.watch) options.watch(r, result.steps, state, *policy, hub);
+  result.weights = to_vector(state.weights);
+  for (const auto& moments : state.moments)
+    if (!moments.empty()) result.moments.push_back(to_vector(moments));
+  result.statistics = state.statistics;
+  result.counts = hub.counts();
+  return result;
+}
+
+/// All replicas of a world, by replica.
+inline std::vector<ToyResult> train_toy(HubWorld& world, UpdatePolicy& update, const ToyProblem& problem, const ToyOptions& options) {
+  std::vector<ToyResult> results(static_cast<size_t>(world.replicas()));
+  run_replicas(world, [&](Hub& hub) { results[size_t(hub.replica())] = toy_replica(hub, update, problem, options); });
+  return results;
+}
+
+/// Serial SGD on one replica's samples.
+inline Vector serial_sgd(const ToyProblem& problem, int replica, int64_t steps, double learning_rate, double momentum = 0) {
+  Vector w = problem.initial(), m(w.size());
+  for (int64_t k = 0; k < steps; ++k) {
+    const Vector g = problem.gradient(replica, k, w);
+    for (size_t d = 0; d < w.size(); ++d) {
+      m[d] = momentum * m[d] + g[d];
+      w[d] -= learning_rate * m[d];
+    }
+  }
+  return w;
+}
+
+inline double largest_difference(const Vector& a, const Vector& b) {
+  double largest = a.size() == b.size() ? 0 : INFINITY;
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    const double difference = std::abs(a[i] - b[i]);
+    largest = std::max(largest, std::isnan(difference) ? INFINITY : difference);
+  }
+  return largest;
+}
+
+}  // namespace trireme
