@@ -126,7 +126,8 @@ void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const E
   for (size_t j = 0; j < jobs.size(); ++j) {
     Job& job = jobs[j];
     const bool planned = is_planned(job.strategy);
-    if (known[j].row || interrupted_by_user() || !(planned || options.predict)) continue;
+    const bool predicted = options.predict && !is_update_policy(job.strategy);
+    if (known[j].row || interrupted_by_user() || !(planned || predicted)) continue;
     try {
       const Plan plan = predictions.plan(job.strategy, job.devices);
       if (planned) {

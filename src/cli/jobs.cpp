@@ -37,6 +37,8 @@ std::vector<Job> jobs_of(const std::string& written, const Experiment& experimen
       const int devices = load_plan_file(strategy, experiment, model).devices;
       if (to_run) check_runs_here(devices, strategy);
       jobs.push_back({strategy, devices, fmt::format("{} x{}", std::filesystem::path(strategy).stem().string(), devices), ""});
+    } else if (is_update_policy(strategy)) {
+      for (int n : experiment.devices) jobs.push_back({strategy, n, fmt::format("{} x{}", strategy, n), ""});
     } else if (is_single(strategy)) {
       jobs.push_back({strategy, 1, strategy, ""});
     } else if (auto devices = devices_of_degrees(strategy)) {
@@ -87,7 +89,8 @@ std::vector<Job> list_jobs(const Experiment& experiment, const Model& model, boo
 
 std::optional<RunResult> ruled_out(const Job& job, const Experiment& experiment, const Model& model, const TaskData& data,
                                    const Cluster& cluster) {
-  if (is_plan_file(job.strategy) || is_planned(job.strategy)) return std::nullopt;  // validated already; its planner will say
+  // validated already; its planner, or who trains it, will say
+  if (is_plan_file(job.strategy) || is_planned(job.strategy) || is_update_policy(job.strategy)) return std::nullopt;
   try {
     const Plan plan = named_plan(job.strategy, model, cluster, experiment.batch, {}, experiment.micro_batches);
     check_compiles(plan, experiment, model, fmt::format("strategy {}", job.strategy));

@@ -51,7 +51,7 @@ void ExperimentOptions::add_run(CLI::App& app) {
 }
 
 ExperimentOverrides ExperimentOptions::overrides() const {
-  return {set, data_dir, seed, steps, join_strategies(strategies), devices};
+  return {set, data_dir, seed, steps, join_strategies(strategies, is_update_policy), devices};
 }
 
 std::vector<std::string> ExperimentOptions::forwarded() const {

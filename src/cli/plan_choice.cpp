@@ -13,7 +13,9 @@
 #include "plan/named.h"
 #include "plan/strategy.h"
 #include "program/compile.h"
+#include "train/replica_spec.h"
 #include "train/trainer.h"
+#include "update/registry.h"
 
 namespace trireme {
 namespace {
@@ -27,7 +29,7 @@ bool looks_like_file(const std::string& name) {
 }  // namespace
 
 void check_plan_name(const std::string& name, const std::string& where) {
-  if (is_plan_file(name)) return;
+  if (is_plan_file(name) || is_update_policy(name)) return;
   const std::string first = name.substr(0, name.find(','));
   std::error_code ignored;
   if (fs::is_directory(name, ignored))
@@ -40,6 +42,7 @@ void check_plan_name(const std::string& name, const std::string& where) {
     fail_user({where, "hybrid", "stands for two plans", "choose hybrid:tensor or hybrid:pipeline"});
   auto known = known_strategies();
   known.insert(known.end(), planned_strategies().begin(), planned_strategies().end());
+  for (const std::string& policy : update_policy_names()) known.push_back(policy);
   if (first.find('=') != first.npos || std::find(known.begin(), known.end(), first) != known.end()) {
     parse_strategy(name, where);
     return;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <ctime>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -20,6 +21,7 @@
 #include "train/compare.h"
 #include "train/initial_weights.h"
 #include "train/link_forecaster.h"
+#include "train/replica_trainer.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -79,24 +81,27 @@ RunResult train_or_adapt(const Experiment& experiment, const Model& model, const
   return train(experiment, model, data, plan, observer, interrupted_by_user(), &adapter);
 }
 
+/// Under a plan or an update policy.
+using Train = std::function<RunResult(TrainObserver& observer)>;
+
 /// Trains with reports to the run folder and to the parent process or the screen; the row is ended on the screen too.
-RunResult train_and_show(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, bool messages,
-                         RunFolder& folder) {
+RunResult train_and_show(const Experiment& experiment, const Model& model, const TaskData& data, const std::string& name, const Train& train,
+                         bool messages, RunFolder& folder) {
   if (messages) {
     MessageObserver sender;
     Fanout fanout({&folder, &sender});
-    return train(experiment, model, data, plan, fanout, interrupted_by_user());
+    return train(fanout);
   }
   Progress progress;
   if (data.generated) progress.say("data: " + data.source);
   for (const std::string& note : experiment.model_notes) progress.say(fmt::format("{}: {}", experiment.model_name, note));
   if (model.initial_values())
     for (const std::string& line : lines_of(model.initial_values()->report)) progress.say(line);
-  progress.begin(plan.name, 0);
-  BarObserver bar(progress, plan.name);
+  progress.begin(name, 0);
+  BarObserver bar(progress, name);
   Fanout fanout({&folder, &bar});
-  RunResult row = train_or_adapt(experiment, model, data, plan, fanout);
-  progress.end(plan.name, row);
+  RunResult row = train(fanout);
+  progress.end(name, row);
   return row;
 }
 
@@ -108,14 +113,26 @@ int run_train(const TrainOptions& options) {
   check_target("--json", options.json);
   const TaskData data = open_data(experiment.data);
   const Model model = with_initial_weights(experiment, build_model(experiment, data));
-  const Plan plan = choose_or_find_plan(options.plan, options.experiment.devices, experiment, model, data, options.prediction, /*to_run=*/true);
-  check_shapes(experiment, model, data, plan);
+  const std::vector<int>& devices = options.experiment.devices;
+  std::optional<Plan> plan;
+  if (!is_update_policy(options.plan)) {
+    plan = choose_or_find_plan(options.plan, devices, experiment, model, data, options.prediction, /*to_run=*/true);
+    check_shapes(experiment, model, data, *plan);
+  }
 
   ExperimentResult result = experiment_header(experiment, data, model);
   RunFolder folder(options.experiment.out.value_or(default_run_path(experiment.name, result.started)),
                    options.experiment.out ? IfExists::refuse : IfExists::pick_another);
-  folder.write_plan(plan_text(plan, model));
-  result.rows.push_back(train_and_show(experiment, model, data, plan, options.messages, folder));
+  if (plan) folder.write_plan(plan_text(*plan, model));
+  const Train train_it = [&](TrainObserver& observer) {
+    if (!plan)
+      return train_replicas(experiment, model, data, options.plan, devices.empty() ? experiment.devices.front() : devices.front(), observer,
+                            interrupted_by_user());
+    // the rows of a comparison stay as they are
+    return options.messages ? train(experiment, model, data, *plan, observer, interrupted_by_user())
+                            : train_or_adapt(experiment, model, data, *plan, observer);
+  };
+  result.rows.push_back(train_and_show(experiment, model, data, plan ? plan->name : options.plan, train_it, options.messages, folder));
   add_prices(result);
   const RunResult& row = result.rows.front();
   folder.finish(result);

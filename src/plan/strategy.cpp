@@ -221,14 +221,15 @@ std::string family_of(std::string_view strategy) {
   return std::string(first.substr(0, first.find(':')));
 }
 
-std::vector<std::string> join_strategies(const std::vector<std::string>& items) {
+std::vector<std::string> join_strategies(const std::vector<std::string>& items, const std::function<bool(const std::string&)>& takes_any_key) {
   std::vector<std::string> joined;
   std::set<std::string> degrees;  // of the last of `joined`
   bool spelled_out = false;       // whether that one begins with a key
   for (const std::string& item : items) {
     const std::string key = item.substr(0, item.find('='));
     const bool is_key = item.find('=') != item.npos, is_degree = contains(kDegrees, key);
-    const bool goes_on = !joined.empty() && is_key && (is_degree ? spelled_out && !degrees.contains(key) : contains(kKeys, key));
+    const bool own = !joined.empty() && takes_any_key && takes_any_key(joined.back());
+    const bool goes_on = !joined.empty() && is_key && (own || (is_degree ? spelled_out && !degrees.contains(key) : contains(kKeys, key)));
     if (goes_on) {
       joined.back() += "," + item;
     } else {

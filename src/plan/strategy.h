@@ -2,6 +2,7 @@
 // number of devices is known here yet.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,7 +57,8 @@ std::string family_of(std::string_view strategy);
 
 /// For lists that were cut at commas: puts the keys of a strategy together again with its name or first degree. A degree after a
 /// name, and one that occurs for the second time, begins the next strategy; any other key belongs to what stands before it.
-std::vector<std::string> join_strategies(const std::vector<std::string>& items);
+/// `takes_any_key`: of a strategy as joined so far, whether every key=value that follows is its own; null: of none.
+std::vector<std::string> join_strategies(const std::vector<std::string>& items, const std::function<bool(const std::string&)>& takes_any_key = nullptr);
 
 /// In one line, for help texts and messages.
 std::string strategy_syntax();

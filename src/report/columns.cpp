@@ -221,6 +221,24 @@ void add_costs(Builder& table) {
   table.add_scaled("peak memory", kBytes, peak_memory);
 }
 
+/// What rows under an update policy took besides.
+void add_replicas(Builder& table) {
+  table.add("waiting for others", "% of time", [](const RunResult& row) { return row.replicas ? percent(row.replicas->idle_share) : std::string(); });
+  table.add_scaled("sent by all replicas", kBytes, [](const RunResult& row) {
+    return row.replicas ? Value(double(row.replicas->bytes)) : std::nullopt;
+  });
+  table.add("staleness", "mean / most", [](const RunResult& row) -> std::string {
+    if (!row.replicas || row.replicas->staleness.empty()) return "";
+    double sum = 0, count = 0;
+    const std::vector<int64_t>& histogram = row.replicas->staleness;
+    for (size_t k = 0; k < histogram.size(); ++k) {
+      sum += double(k) * double(histogram[k]);
+      count += double(histogram[k]);
+    }
+    return count > 0 ? fmt::format("{:.2f} / {}", sum / count, histogram.size() - 1) : std::string();
+  });
+}
+
 /// A column for each metric of the last evaluation besides the main one and those of single classes, then for the final ones.
 void add_metrics(const std::vector<RunResult>& rows, Builder& table) {
   for (const auto& metrics_of : {test_metrics, final_metrics}) {
@@ -309,6 +327,7 @@ std::vector<Column> comparison_columns(const ExperimentResult& result) {
   add_times(result.rows, table);
   add_predictions(result, table);
   add_costs(table);
+  add_replicas(table);
   add_predicted_memory(result, table);
   add_money(result, table);
   add_quality(result.rows, table);

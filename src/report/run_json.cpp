@@ -227,6 +227,10 @@ json measured_json(const RunResult& row) {
                       {"epochs", json_number(row.to_target->epochs)},
                       {"seconds", json_number(row.to_target->seconds)}};
   j["noise_scale"] = optional_number(row.noise_scale);
+  j["replicas"] = nullptr;
+  if (row.replicas)
+    j["replicas"] = {{"count", row.replicas->replicas}, {"clock", row.replicas->clock}, {"idle_share", json_number(row.replicas->idle_share)},
+                     {"bytes_sent", row.replicas->bytes}, {"staleness", row.replicas->staleness}};
   return j;
 }
 
@@ -290,6 +294,11 @@ void read_measured(const json& j, RunResult& row) {
     row.to_target = ToTarget{.steps = t.at("steps").get<int64_t>(), .epochs = number(t, "epochs"), .seconds = number(t, "seconds")};
   }
   row.noise_scale = optional_number(j, "noise_scale");
+  if (has(j, "replicas")) {
+    const json& r = j.at("replicas");
+    row.replicas = ReplicaReport{.replicas = r.at("count").get<int>(), .clock = r.at("clock").get<std::string>(), .idle_share = number(r, "idle_share"),
+                                 .bytes = r.at("bytes_sent").get<int64_t>(), .staleness = r.at("staleness").get<std::vector<int64_t>>()};
+  }
 }
 
 RunResult read_row(const json& j) {

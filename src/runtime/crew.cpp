@@ -15,9 +15,9 @@
 
 namespace trireme {
 
-void run_crew(LocalWorld& world, const std::function<void(int rank)>& body, const std::vector<int>& intra_op_threads) {
-  if (world.size() > kMaxDevices)
-    fail_user({fmt::format("{} workers", world.size()), "are too many", fmt::format("at most {} can work in one process", kMaxDevices),
+void run_crew(LocalWorld& world, const std::function<void(int rank)>& body, const std::vector<int>& intra_op_threads, int first_device) {
+  if (first_device + world.size() > kMaxDevices)
+    fail_user({fmt::format("{} workers", first_device + world.size()), "are too many", fmt::format("at most {} can work in one process", kMaxDevices),
                "use fewer devices"});
   std::mutex mutex;
   std::exception_ptr first;
@@ -26,7 +26,7 @@ void run_crew(LocalWorld& world, const std::function<void(int rank)>& body, cons
     at::get_num_threads();
     // two OpenMP threads with a neighbour busy spin at their barriers: one per worker is robust
     at::set_num_threads(intra_op_threads.empty() ? 1 : intra_op_threads[size_t(rank)]);
-    DeviceScope device(rank);
+    DeviceScope device(first_device + rank);
     try {
       body(rank);
     } catch (const std::exception& error) {

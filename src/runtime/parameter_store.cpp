@@ -15,8 +15,8 @@ Replicas::Replicas(const Program& program) {
   }
 }
 
-ParameterStore::ParameterStore(const Program& program, Precision precision)
-    : program_(program), precision_(precision), replicas_(size_t(program.devices), nullptr) {
+ParameterStore::ParameterStore(const Program& program, Precision precision, int first_device)
+    : program_(program), precision_(precision), first_device_(first_device), replicas_(size_t(program.devices), nullptr) {
   DeviceScope nobody(kNoDevice);
   if (!program.private_replicas) allocate();
 }
@@ -53,9 +53,9 @@ void ParameterStore::charge_holders() {
     if (narrow) weight += store.compute[0].element_size() * int64_t(store.compute.size());
     for (int holder : program_.buckets[b].holders) {
       int64_t elements = program_.buckets[b].slice_of(holder).size();
-      charges_.add({holder, MemoryCategory::weights, elements * weight});
+      charges_.add({first_device_ + holder, MemoryCategory::weights, elements * weight});
       if (store.reduced.defined())
-        charges_.add({holder, MemoryCategory::gradients, elements * store.reduced.element_size()});
+        charges_.add({first_device_ + holder, MemoryCategory::gradients, elements * store.reduced.element_size()});
     }
   }
 }

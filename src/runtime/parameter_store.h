@@ -37,7 +37,8 @@ class ParameterStore {
  public:
   /// With shared replicas: allocates; each holder is charged with the bytes of its slice. The store must be created outside any
   /// DeviceScope. With private replicas it only knows where the workers keep theirs.
-  ParameterStore(const Program& program, Precision precision);
+  /// `first_device`: of rank 0; that of rank r is r further.
+  ParameterStore(const Program& program, Precision precision, int first_device = 0);
   ParameterStore(const ParameterStore&) = delete;
   ParameterStore& operator=(const ParameterStore&) = delete;
 
@@ -90,6 +91,7 @@ class ParameterStore {
 
   const Program& program_;
   Precision precision_;
+  const int first_device_;
   Charges charges_;
   std::vector<std::unique_ptr<BucketStore>> buckets_;
   std::vector<Replicas*> replicas_;  // by rank

@@ -209,6 +209,7 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   read_training(file, e);
   read_devices(file, e);
   read_links(file, e);
+  e.replicas = read_replica_spec(file.table("update"));
   e.adapt = file.get_bool("adapt", false);
   read_model(file, e);
   e.data = read_data(file.table("data"), path.parent_path());

@@ -16,6 +16,7 @@
 #include "runtime/optimizer.h"
 #include "runtime/precision.h"
 #include "train/learning_rate.h"
+#include "train/replica_spec.h"
 #include "zoo/zoo.h"
 
 namespace trireme {
@@ -49,6 +50,7 @@ struct Experiment {
   std::vector<double> device_speeds;           ///< relative, by worker; empty: in proportion to the threads
   bool private_replicas = false;               ///< replicas = "private": a copy of the weights per worker, as separate devices have
   std::optional<LinkSchedule> links;           ///< [cluster.link]: workers talk as over links of this speed; replicas are private then
+  ReplicaSpec replicas;                        ///< [update]: of the rows that train under an update policy
   bool adapt = false;                          ///< `train` measures itself against predictions and changes its plan
   std::vector<std::string> frozen;             ///< parameters that are not trained: "conv1.weight", or "layer1.*" for all that begin so
   int micro_batches = 0;                       ///< 0: chosen by the plan

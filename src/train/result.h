@@ -53,6 +53,15 @@ struct PlanChange {
   double seconds = 0;    ///< from the last worker's end of the old plan to the first step: part of the run's time
 };
 
+/// What several replicas under an update policy took.
+struct ReplicaReport {
+  int replicas = 1;
+  std::string clock = "real";          ///< or "modelled": times are a model's
+  double idle_share = 0;               ///< of the replicas' time: waiting for others
+  int64_t bytes = 0;                   ///< sent, by all together
+  std::vector<int64_t> staleness = {}; ///< [k]: exchanges with weights that k updates of others had passed since they were read
+};
+
 /// What a simulation said of a row.
 struct SimulatedStep {
   double step_seconds = 0;
@@ -93,6 +102,7 @@ struct RunResult {
   std::optional<double> noise_scale;               ///< samples: the gradient noise scale of the last steps (cost/noise_scale.h)
   std::vector<CurvePoint> curve;
   std::vector<EvaluationPoint> evaluations;
+  std::optional<ReplicaReport> replicas;           ///< of rows under an update policy
   std::vector<PlanChange> changes;                 ///< of the plan during the run, in order
   std::optional<Timeline> timeline;                ///< one step, after warm-up, of the last plan; in trace.json, not in run.json
   /// The plan's schedule with nominal times (train/picture.h); null where there is one stage and one micro-batch.

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,6 +49,7 @@ class Background final {
 
  private:
   void work() {
+    c10::InferenceMode inference;  // workers train under it, and what they made may be written to by such threads only
     at::get_num_threads();
     at::set_num_threads(1);
     std::unique_lock lock(mutex_);

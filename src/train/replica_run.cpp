@@ -1,0 +1,366 @@
+#include "train/replica_run.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "plan/named.h"
+#include "runtime/crew.h"
+#include "train/final_metrics.h"
+#include "train/metrics.h"
+#include "train/replica_view.h"
+#include "train/trainer.h"
+#include "update/federated.h"
+#include "update/thread_hub.h"
+#include "update/virtual_hub.h"
+
+namespace trireme {
+namespace {
+
+bool is_plain_sgd(const OptimizerConfig& optimizer) {
+  return optimizer.kind == OptimizerConfig::Kind::sgd && optimizer.momentum == 0;
+}
+
+Plan plan_of_replica(const Experiment& experiment, const Model& model, int workers) {
+  const ReplicaSpec& spec = experiment.replicas;
+  if (workers % spec.devices != 0)
+    fail_user({spec.where, fmt::format("plan_devices = {}", spec.devices), fmt::format("{} workers are no whole number of replicas", workers),
+               "use a multiple"});
+  Experiment one = experiment;
+  one.batch = std::max<int64_t>(1, experiment.batch / (workers / spec.devices));
+  Plan plan = make_plan(spec.plan, one, model, spec.devices);
+  if (plan.devices != spec.devices && !(spec.plan == "single"))
+    fail_user({spec.where, fmt::format("plan = \"{}\"", spec.plan), fmt::format("is for {} workers", plan.devices),
+               fmt::format("write plan_devices = {}", plan.devices)});
+  validate(plan, model, one.batch, "the replicas' plan");
+  return plan;
+}
+
+/// The policy's result is the raw weights: there is one answer to who averages them.
+void check_replicas(const Experiment& experiment) {
+  const auto refuse = [&](const char* what, const char* why) { fail_user({experiment.file.string(), what, why, "leave it out"}); };
+  if (experiment.optimizer.ema > 0) refuse("optimizer.ema", "update policies do not average weights over time");
+  if (experiment.adapt) refuse("adapt", "changes the plan of synchronous training only");
+  if (experiment.noise_scale) refuse("noise_scale", "is estimated from synchronous training only");
+  if (experiment.private_replicas && !experiment.links) refuse("replicas = \"private\"", "the workers of a replica share one copy of its weights");
+}
+
+CompileOptions options_for(const Experiment& experiment, bool training) {
+  CompileOptions options = compile_options(experiment, training);
+  options.private_replicas = false;  // links lie between replicas
+  return options;
+}
+
+/// A replica's step by its samples, the fixed part besides, and its device's speed.
+class StepsBySamples final : public StepTimes {
+ public:
+  StepsBySamples(const Experiment& experiment, const ReplicaBatches& batches) : experiment_(experiment), batches_(batches) {
+    const ModelledClock& clock = *experiment.replicas.clock;
+    variation_.base_seconds = {1};
+    variation_.jitter = clock.jitter;
+    variation_.straggle_probability = clock.straggle_probability;
+    variation_.straggle_factor = clock.straggle_factor;
+    variation_.seed = experiment.seed;
+  }
+
+  double seconds(int replica, int64_t step) const override {
+    const ModelledClock& clock = *experiment_.replicas.clock;
+    const std::vector<double>& speeds = experiment_.device_speeds;
+    const double speed = speeds.empty() ? 1 : speeds[size_t(replica) % speeds.size()];
+    return (clock.step_seconds + clock.sample_seconds * double(batches_.samples_in(replica, step))) / speed * variation_.seconds(replica, step);
+  }
+
+ private:
+  const Experiment& experiment_;
+  const ReplicaBatches& batches_;
+  ModelledSteps variation_;
+};
+
+/// With the batch of all replicas together.
+Experiment whole_experiment(Experiment experiment, int workers) {
+  if (experiment.replicas.batch_per_replica) experiment.batch *= std::max(1, workers / experiment.replicas.devices);
+  return experiment;
+}
+
+}  // namespace
+
+/// What the workers of one replica share.
+struct Replica {
+  Replica(const Program& training, const Model& model, Precision precision, int number, int devices)
+      : first_device(number * devices), world(devices), store(training, precision, first_device), view(training, model),
+        losses(size_t(devices)) {}
+
+  const int first_device;
+  LocalWorld world;
+  ParameterStore store;
+  ReplicaView view;
+  ReplicaState state;                     ///< the leader's
+  std::unique_ptr<ReplicaPolicy> policy;  ///< the leader's
+  std::vector<double> losses;             ///< of the step, by rank
+  int64_t samples = 0;                    ///< of the leader's steps
+  double began = 0;                       ///< on the hub's clock: the leader's first step; times of the run count from there
+  bool goes_on = true;                    ///< written by the leader between two barriers
+};
+
+ReplicaRun::ReplicaRun(const Experiment& experiment, const Model& model, const TaskData& data, const std::string& strategy, int workers)
+    : experiment_(whole_experiment(experiment, workers)), model_(model), data_(data),
+      plan_((check_replicas(experiment_), plan_of_replica(experiment_, model, workers))), replicas_(workers / experiment.replicas.devices),
+      training_(compile(model, plan_, options_for(experiment, true))), evaluation_(compile(model, plan_, options_for(experiment, false))),
+      batches_(experiment_, data, replicas_) {
+  if (workers > kMaxDevices)
+    fail_user({fmt::format("{} workers", workers), "are too many", fmt::format("at most {} can work in one process", kMaxDevices), "use fewer"});
+  update_ = make_policy(strategy, experiment.replicas, {replicas_, experiment.seed, is_plain_sgd(experiment.optimizer)});
+  if (auto* federated = dynamic_cast<FederatedPolicy*>(update_.get())) {
+    federated->on_round = [this](const RoundRecord& record, const ModelValues& values) {
+      std::unique_lock lock(mutex_);
+      if (samples_ < next_evaluation_) return;
+      const int64_t samples = samples_;
+      while (next_evaluation_ <= samples) next_evaluation_ += evaluate_every_;
+      lock.unlock();
+      keep(samples, record.seconds - began_, values);
+    };
+  } else {
+    steps_ = steps_of_replica(0);
+  }
+  const Length every = experiment.evaluate_every;
+  evaluate_every_ = std::max<int64_t>(1, every.unit == Length::Unit::epochs ? int64_t(every.count * double(batches_.samples_per_epoch()))
+                                                                          : int64_t(every.count) * experiment_.batch);
+  next_evaluation_ = evaluate_every_;
+  if (is_modelled()) {
+    times_ = std::make_unique<StepsBySamples>(experiment_, batches_);
+    const ModelledClock& clock = *experiment.replicas.clock;
+    world_ = std::make_unique<VirtualWorld>(replicas_, *times_, VirtualLinks{{clock.link}, clock.server_link, 1}, update_->server());
+  } else {
+    const auto links = experiment.links ? std::make_shared<EmulatedLinks>(replicas_ + 1, *experiment.links) : nullptr;
+    world_ = std::make_unique<ThreadWorld>(replicas_, update_->server(), links);
+  }
+}
+
+ReplicaRun::~ReplicaRun() = default;
+
+int64_t ReplicaRun::steps_of_replica(int replica) const { return steps_of(experiment_.length, batches_.steps_per_epoch(replica)); }
+
+/// Where the policy decides how long the run is, the schedule ends with the experiment's length, and its last rate goes on.
+double ReplicaRun::rate_at(int replica, int64_t step) const {
+  const int64_t total = steps_of_replica(replica);
+  return learning_rate_at(experiment_, std::min(step, total - 1), total, batches_.steps_per_epoch(replica));
+}
+
+void ReplicaRun::keep(int64_t samples, double seconds, ModelValues values) {
+  std::lock_guard lock(mutex_);
+  kept_.push_back({samples, seconds, std::move(values)});
+}
+
+/// Of the steps so far; all replicas ask together.
+int64_t ReplicaRun::samples_of_all(Hub& hub, const Replica& replica) {
+  Hub::Unmetered quiet(hub);
+  return int64_t(hub.total(double(replica.samples)));
+}
+
+void ReplicaRun::keep_if_due(Hub& hub, Replica& replica, int64_t step) {
+  if (steps_ == 0) return;  // rounds are kept
+  if (update_->evaluates_together()) {
+    const int64_t every = steps_of(experiment_.evaluate_every, batches_.steps_per_epoch(hub.replica()));
+    if ((step + 1) % every != 0 || step + 1 == steps_of_replica(hub.replica())) return;
+    ModelValues values = replica.policy->values_for_evaluation(replica.state);
+    const int64_t samples = samples_of_all(hub, replica);
+    if (hub.replica() != 0) return;
+    return keep(samples, hub.now() - replica.began, std::move(values));
+  }
+  int64_t samples = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (samples_ < next_evaluation_) return;
+    samples = samples_;
+    while (next_evaluation_ <= samples) next_evaluation_ += evaluate_every_;
+  }
+  const double seconds = hub.now() - replica.began;
+  keep(samples, seconds, replica.policy->values_for_evaluation(replica.state));
+}
+
+/// The leader's part before a step. Whether there is one.
+bool ReplicaRun::lead_before(Hub& hub, Replica& replica, StepFacts& facts) {
+  const int r = hub.replica();
+  if (steps_ > 0 && facts.step == steps_of_replica(r)) return false;
+  facts.samples = batches_.samples_in(r, facts.step);
+  facts.learning_rate = rate_at(r, facts.step);
+  facts.ends_epoch = (facts.step + 1) % batches_.steps_per_epoch(r) == 0;
+  const ReplicaPolicy::Before before = replica.policy->before_step(facts, replica.state);
+  if (before.wrote) replica.view.renew();
+  return !before.stop;
+}
+
+void ReplicaRun::lead_after(Hub& hub, Replica& replica, const StepFacts& facts, double begin, double loss_sum) {
+  {
+    std::lock_guard lock(mutex_);
+    samples_ += facts.samples;
+    ended_.push_back({hub.replica(), facts.step, facts.samples, loss_sum, begin, hub.now() - replica.began});
+  }
+  replica.samples += facts.samples;
+  changed_.notify_all();
+  if (replica.policy->after_step(facts, replica.state)) replica.view.renew();
+  keep_if_due(hub, replica, facts.step);
+}
+
+void ReplicaRun::train_replica(Hub& hub, int rank, Replica& replica) {
+  c10::InferenceMode inference;
+  const bool leads = rank == 0;
+  const int r = hub.replica();
+  Worker worker(rank, model_, &training_, nullptr, replica.store, replica.world,
+                {.seed = experiment_.seed, .batch_norm = experiment_.batch_norm, .optimizer = experiment_.optimizer});
+  replica.view.show(rank, worker);
+  worker.barrier();
+  if (leads) {
+    replica.state = replica.view.state();
+    replica.policy = update_->for_replica(hub);
+    replica.policy->begin(replica.state);
+    hub.barrier();
+    replica.began = hub.now();
+    if (r == 0) began_ = replica.began;
+  }
+  StepFacts facts;
+  for (;; ++facts.step) {
+    if (leads) replica.goes_on = lead_before(hub, replica, facts);
+    worker.barrier();
+    if (!replica.goes_on) break;
+    double begin = 0;
+    if (leads) {
+      hub.begin_step();
+      begin = hub.now() - replica.began;
+    }
+    // every replica has dropout masks of its own
+    const StepOutcome outcome = worker.train({.step = facts.step * replicas_ + r,
+                                              .batch = batch_from(batches_.training(r, facts.step)),
+                                              .learning_rate = rate_at(r, facts.step),
+                                              .clip_norm = experiment_.clip_norm,
+                                              .starts_stream = batches_.starts_stream(facts.step)});
+    replica.losses[size_t(rank)] = outcome.loss_sum;
+    worker.settle();
+    if (facts.step == 0) replica.view.show(rank, worker);  // the optimizer has its state now
+    worker.barrier();
+    if (!leads) continue;
+    hub.end_step();
+    if (facts.step == 0) replica.state = replica.view.state();
+    double loss_sum = 0;
+    for (double loss : replica.losses) loss_sum += loss;
+    lead_after(hub, replica, facts, begin, loss_sum);
+  }
+  if (leads) {
+    replica.policy->finish(replica.state);
+    const int64_t samples = samples_of_all(hub, replica);
+    if (r == 0) keep(samples, hub.now() - replica.began, values_of(replica.state));
+  }
+}
+
+void ReplicaRun::run_replica(Hub& hub) {
+  Replica replica(training_, model_, experiment_.precision, hub.replica(), plan_.devices);
+  const std::vector<int> threads(size_t(plan_.devices), experiment_.threads);
+  run_crew(replica.world, [&](int rank) { train_replica(hub, rank, replica); }, threads, replica.first_device);
+}
+
+/// All that was kept, by the plan's workers, once nobody trains any more; the last is the result.
+void ReplicaRun::evaluate_kept(const std::function<bool()>& stop) {
+  std::stable_sort(kept_.begin(), kept_.end(), [](const ReplicaSnapshot& a, const ReplicaSnapshot& b) { return a.samples < b.samples; });
+  Replica replica(training_, model_, experiment_.precision, 0, plan_.devices);
+  std::vector<StepOutcome> sums(size_t(plan_.devices));
+  bool stopped = false;
+  const Batches& whole = batches_.whole();
+  run_crew(replica.world, [&](int rank) {
+    c10::InferenceMode inference;
+    Worker worker(rank, model_, &training_, &evaluation_, replica.store, replica.world,
+                  {.seed = experiment_.seed, .batch_norm = experiment_.batch_norm, .optimizer = experiment_.optimizer});
+    replica.view.show(rank, worker);
+    worker.barrier();
+    if (rank == 0) replica.state = replica.view.state();
+    for (const ReplicaSnapshot& snapshot : kept_) {
+      if (rank == 0) {
+        stopped = stop();
+        write_values(snapshot.values, replica.state);
+        replica.view.renew();
+      }
+      worker.barrier();
+      if (stopped && &snapshot != &kept_.back()) continue;
+      StepOutcome& sum = sums[size_t(rank)] = {};
+      for (int64_t k = 0; k < whole.evaluations() && !stopped; ++k) {
+        const StepOutcome part = worker.evaluate({.batch = batch_from(whole.evaluation(k)), .starts_stream = k == 0 || !data_.test->is_stream()});
+        if (plan_.stages.size() > 1) worker.barrier();
+        sum.loss_sum += part.loss_sum;
+        for (const auto& [name, value] : part.metrics) sum.metrics[name] += value;
+      }
+      worker.barrier();
+      if (rank == 0 && !stopped) note_evaluation(snapshot, sums);
+      worker.barrier();
+    }
+    weights_->gather(rank, worker, replica.store);
+  }, std::vector<int>(size_t(plan_.devices), experiment_.threads));
+}
+
+void ReplicaRun::note_evaluation(const ReplicaSnapshot& snapshot, const std::vector<StepOutcome>& outcomes) {
+  StepOutcome sum;
+  for (const StepOutcome& outcome : outcomes) {
+    sum.loss_sum += outcome.loss_sum;
+    for (const auto& [name, value] : outcome.metrics) sum.metrics[name] += value;
+  }
+  const LearningTask task = data_.train->task();
+  const EvaluationSums sums{sum.metrics, sum.loss_sum, batches_.whole().test_samples(), data_.train->classes()};
+  evaluations_.push_back({.step = (snapshot.samples + experiment_.batch - 1) / experiment_.batch,
+                          .samples = snapshot.samples,
+                          .epoch = double(snapshot.samples) / double(data_.train->size()),
+                          .seconds = snapshot.seconds,
+                          .loss = mean_loss(task, sums),
+                          .metrics = evaluation_metrics(task, sums)});
+}
+
+void ReplicaRun::work(const std::function<bool()>& stop) {
+  std::exception_ptr error;
+  try {
+    run_replicas(*world_, [this](Hub& hub) { run_replica(hub); });
+  } catch (...) {
+    error = std::current_exception();
+  }
+  for (int r = 0; r < replicas_; ++r) counts_.push_back(world_->hub(r).counts());
+  {
+    std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  changed_.notify_all();
+  if (error && abort_reason().empty()) std::rethrow_exception(error);
+  weights_ = std::make_unique<TrainedWeights>(training_, model_);
+  if (!kept_.empty()) evaluate_kept(stop);
+}
+
+const TensorMap& ReplicaRun::weights() const {
+  static const TensorMap none;
+  return weights_ ? weights_->tensors() : none;
+}
+
+void ReplicaRun::abort(const std::string& reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!abort_reason_.empty() || over_) return;
+    abort_reason_ = reason;
+  }
+  world_->abort(reason);
+}
+
+std::string ReplicaRun::abort_reason() const {
+  std::lock_guard lock(mutex_);
+  return abort_reason_;
+}
+
+std::vector<ReplicaStep> ReplicaRun::take_steps(double seconds, bool& over) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return over_ || !ended_.empty(); });
+  std::vector<ReplicaStep> taken;
+  taken.swap(ended_);
+  over = over_ && taken.empty();
+  return taken;
+}
+
+}  // namespace trireme

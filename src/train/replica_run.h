@@ -1,0 +1,112 @@
+// Several replicas that train by themselves and agree as an update policy says: on threads in real time, or on a modelled clock.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+#include "program/compile.h"
+#include "train/experiment.h"
+#include "train/result.h"
+#include "train/sample_shares.h"
+#include "train/trained_weights.h"
+#include "update/hub.h"
+#include "update/policy.h"
+#include "update/step_times.h"
+
+namespace trireme {
+
+/// One step of one replica, in the order in which they ended.
+struct ReplicaStep {
+  int replica = 0;
+  int64_t step = 0;       ///< 0-based, of the replica
+  int64_t samples = 0;
+  double loss_sum = 0;
+  double begin = 0, end = 0;  ///< seconds on the hub's clock
+};
+
+/// The run's weights at a moment, to be evaluated when it is over.
+struct ReplicaSnapshot {
+  int64_t samples = 0;    ///< of all replicas
+  double seconds = 0;     ///< on the hub's clock
+  ModelValues values;
+};
+
+struct Replica;
+
+/// Belongs to one thread but for abort() and take_steps(), which any may call.
+class ReplicaRun {
+ public:
+  /// `model` and `data` outlive it. `strategy`: the policy and its options (train/replica_spec.h); `workers`: of all replicas. Errors (user).
+  ReplicaRun(const Experiment& experiment, const Model& model, const TaskData& data, const std::string& strategy, int workers);
+  ~ReplicaRun();
+
+  int replicas() const { return replicas_; }
+  const Plan& plan() const { return plan_; }  ///< of each replica
+  const ReplicaBatches& batches() const { return batches_; }
+  bool is_modelled() const { return experiment_.replicas.clock.has_value(); }
+  int64_t steps() const { return steps_; }    ///< of replica 0; 0: the policy decides
+
+  /// Trains, then evaluates what was kept on the way. `stop`: asked between evaluations; when it is true the rest is left out. Throws what
+  /// a replica failed with, unless it was aborted before.
+  void work(const std::function<bool()>& stop);
+  void abort(const std::string& reason);
+  std::string abort_reason() const;
+
+  /// Steps that have ended since the last call; waits up to `seconds` for one. Nothing and `over`: there will be no more.
+  std::vector<ReplicaStep> take_steps(double seconds, bool& over);
+
+  // -- once work has returned
+
+  const std::vector<HubCounts>& counts() const { return counts_; }          ///< by replica
+  const std::vector<EvaluationPoint>& evaluations() const { return evaluations_; }
+  const TensorMap& weights() const;                                          ///< the run's result; none where it did not come to its end
+
+ private:
+  void run_replica(Hub& hub);
+  void train_replica(Hub& hub, int rank, Replica& replica);
+  bool lead_before(Hub& hub, Replica& replica, StepFacts& facts);
+  void lead_after(Hub& hub, Replica& replica, const StepFacts& facts, double begin, double loss_sum);
+  void keep_if_due(Hub& hub, Replica& replica, int64_t step);
+  int64_t samples_of_all(Hub& hub, const Replica& replica);
+  void keep(int64_t samples, double seconds, ModelValues values);
+  void evaluate_kept(const std::function<bool()>& stop);
+  void note_evaluation(const ReplicaSnapshot& snapshot, const std::vector<StepOutcome>& outcomes);
+  int64_t steps_of_replica(int replica) const;
+  double rate_at(int replica, int64_t step) const;
+
+  const Experiment experiment_;  ///< with the batch of all replicas together
+  const Model& model_;
+  const TaskData& data_;
+  const Plan plan_;
+  const int replicas_;
+  const Program training_, evaluation_;
+  const ReplicaBatches batches_;
+  std::unique_ptr<UpdatePolicy> update_;
+  std::unique_ptr<StepTimes> times_;
+  std::unique_ptr<HubWorld> world_;
+  int64_t steps_ = 0;
+  int64_t evaluate_every_ = 0;  ///< samples of all replicas
+  std::atomic<double> began_{0};  ///< replica 0's first step, on its hub's clock
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<ReplicaStep> ended_;          // guarded by mutex_, as all that follows
+  std::vector<ReplicaSnapshot> kept_;
+  std::string abort_reason_;
+  bool over_ = false;
+  int64_t samples_ = 0, next_evaluation_ = 0;
+
+  std::vector<HubCounts> counts_;
+  std::vector<EvaluationPoint> evaluations_;
+  std::unique_ptr<TrainedWeights> weights_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,19 @@
+// Trains under an update policy and makes the row of the comparison (trainer.h does so for plans).
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "train/experiment.h"
+#include "train/observer.h"
+#include "train/result.h"
+
+namespace trireme {
+
+/// `strategy`: "local-sgd,every=16 steps" (train/replica_spec.h); `workers`: of all replicas together. As train(): what goes wrong during
+/// the run is in the row, bad settings throw user errors before anything starts. The observer is told of a step when as many replica steps
+/// have ended as there are replicas; of evaluations when training is over, as they are made then.
+RunResult train_replicas(const Experiment& experiment, const Model& model, const TaskData& data, const std::string& strategy, int workers,
+                         TrainObserver& observer, const std::atomic<bool>& interrupted);
+
+}  // namespace trireme

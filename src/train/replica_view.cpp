@@ -1,0 +1,76 @@
+#include "train/replica_view.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+/// Pairs of buffers whose names end so; others are nobody's mean or variance.
+std::vector<RunningStatistics> statistics_of(const std::vector<BufferSpec>& specs, const std::vector<at::Tensor>& buffers) {
+  std::vector<RunningStatistics> statistics;
+  for (size_t i = 0; i + 1 < specs.size(); ++i)
+    if (specs[i].name.ends_with("running_mean") && specs[i + 1].name.ends_with("running_var"))
+      statistics.push_back({buffers[i], buffers[i + 1]});
+  return statistics;
+}
+
+}  // namespace
+
+ReplicaView::ReplicaView(const Program& training, const Model& model) : program_(training), model_(model), shown_(training.list_of_rank.size()) {
+  if (program_.private_replicas)
+    fail_run({"update policy", "workers with a copy of the weights each", "the workers of a replica share one copy", "leave out replicas = \"private\""});
+  for (const Bucket& bucket : program_.buckets)
+    if (bucket.versions > 1)
+      fail_run({"update policy", "a schedule without flush", "keeps several versions of the weights", "use gpipe or 1f1b"});
+}
+
+void ReplicaView::show(int rank, Worker& worker) {
+  Shown& shown = shown_[size_t(rank)];
+  shown = {};
+  for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) {
+    const std::vector<int>& holders = program_.buckets[size_t(b)].holders;
+    const bool holds = std::find(holders.begin(), holders.end(), rank) != holders.end();
+    shown.pieces.push_back(holds ? worker.replicas().pieces(b) : std::vector<ReplicaPiece>{});
+  }
+  for (OpId id = 0; id < OpId(program_.ops.size()); ++id) {
+    const std::vector<at::Tensor>* buffers = worker.buffers(id);
+    if (!buffers) continue;
+    const auto found = statistics_of(model_.node(program_.ops[size_t(id)].node).layer->buffers(), *buffers);
+    shown.statistics.insert(shown.statistics.end(), found.begin(), found.end());
+  }
+}
+
+ReplicaState ReplicaView::state() const {
+  ReplicaState state;
+  for (size_t b = 0; b < program_.buckets.size(); ++b) {
+    const Bucket& bucket = program_.buckets[b];
+    if (bucket.contributors.empty()) continue;  // frozen
+    for (int holder : bucket.holders) {
+      const Range slice = bucket.slice_of(holder);
+      if (slice.empty()) continue;
+      const std::vector<ReplicaPiece>& pieces = shown_[size_t(holder)].pieces[b];
+      check_internal(!pieces.empty() && pieces.front().master.defined(), "holders of shared weights see the whole bucket");
+      state.weights.push_back(pieces.front().master.narrow(0, slice.begin, slice.size()));
+      std::vector<at::Tensor>& moments = state.moments.emplace_back();
+      for (size_t p = 1; p < pieces.size(); ++p) moments.insert(moments.end(), pieces[p].state.begin(), pieces[p].state.end());
+    }
+  }
+  for (const Shown& shown : shown_) state.statistics.insert(state.statistics.end(), shown.statistics.begin(), shown.statistics.end());
+  return state;
+}
+
+void ReplicaView::renew() {
+  for (size_t b = 0; b < program_.buckets.size(); ++b) {
+    const std::vector<int>& holders = program_.buckets[b].holders;
+    if (holders.empty()) continue;
+    const ReplicaPiece& whole = shown_[size_t(holders.front())].pieces[b].front();
+    if (!whole.compute.is_same(whole.master)) at::Tensor(whole.compute).copy_(whole.master);
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,41 @@
+// A replica's weights, moments and running statistics as an update policy sees them, cut along what its workers hold.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "model/model.h"
+#include "program/program.h"
+#include "runtime/parameter_store.h"
+#include "runtime/worker.h"
+#include "update/replica_state.h"
+
+namespace trireme {
+
+/// Shared by the workers of one replica, which share one copy of the weights. Every worker shows what it holds; then, while no step is
+/// running, the first one reads and writes the state on behalf of all. Not thread-safe beyond that: barriers separate the two.
+class ReplicaView {
+ public:
+  /// Arguments outlive it. Errors (run): a program whose replicas are private, or that keeps several versions of the weights.
+  ReplicaView(const Program& training, const Model& model);
+
+  /// Of `rank`: from its construction on, and once more after its first step, which makes the optimizer's state.
+  void show(int rank, Worker& worker);
+
+  /// What has been shown, in the order of the buckets and ranks. Tensors are the workers' own.
+  ReplicaState state() const;
+
+  /// After the state's weights were written: the copies in the compute dtype too.
+  void renew();
+
+ private:
+  struct Shown {
+    std::vector<std::vector<ReplicaPiece>> pieces;  ///< by bucket
+    std::vector<RunningStatistics> statistics;
+  };
+  const Program& program_;
+  const Model& model_;
+  std::vector<Shown> shown_;  ///< by rank
+};
+
+}  // namespace trireme

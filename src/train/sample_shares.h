@@ -1,0 +1,57 @@
+// Which samples a replica trains on, and in which order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "train/batches.h"
+#include "train/experiment.h"
+#include "train/replica_spec.h"
+
+namespace trireme {
+
+/// The samples of each replica, ascending. Every sample is in one of them; none is empty. A function of its arguments.
+/// Errors (user): shares by label of targets that are none; fewer samples than replicas; dirichlet shares that leave a replica without any.
+std::vector<std::vector<int64_t>> divide_samples(const Dataset& set, const ReplicaSpec& spec, int replicas, uint64_t seed);
+
+/// Batches of all replicas. Thread-safe.
+class ReplicaBatches {
+ public:
+  /// Arguments outlive it. A replica's batch is the experiment's divided by the replicas. Errors (user): a batch of less than one sample
+  /// for each; those of divide_samples; streams and padding by batch with other shares than SampleShares::batches.
+  ReplicaBatches(const Experiment& experiment, const TaskData& data, int replicas);
+
+  /// Of 0-based step `step` of the replica; never empty.
+  PlannedBatch training(int replica, int64_t step) const;
+  int64_t samples_in(int replica, int64_t step) const;
+  int64_t steps_per_epoch(int replica) const;
+  int64_t samples_per_epoch() const;  ///< of all replicas
+  /// Whether the step is the first of an epoch of a stream.
+  bool starts_stream(int64_t step) const;
+
+  const Batches& whole() const { return whole_; }
+
+ private:
+  bool by_batch() const { return own_.empty(); }
+  int64_t whole_step(int64_t step) const;
+  std::shared_ptr<const std::vector<int64_t>> order_of(int replica, int64_t epoch) const;
+
+  const Experiment& experiment_;
+  const TaskData& data_;
+  const int replicas_;
+  const Batches whole_;
+  int64_t whole_steps_ = 0;                 ///< of an epoch, without a short batch that has not a sample for every replica
+  int64_t batch_ = 1;                       ///< of a replica with samples of its own
+  std::vector<std::vector<int64_t>> own_;   ///< by replica; empty: parts of the whole batches
+
+  struct Kept {
+    int64_t epoch = -1;
+    std::shared_ptr<const std::vector<int64_t>> order;
+  };
+  mutable std::mutex mutex_;
+  mutable std::vector<Kept> kept_;          ///< by replica; guarded by mutex_
+};
+
+}  // namespace trireme

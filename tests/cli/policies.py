@@ -1,0 +1,67 @@
+"""Update policies as strategies: real time, the modelled clock, and what is refused."""
+import math
+
+from support import CliTest
+
+MODELLED = """
+[update.virtual]
+step_seconds = "10 ms"
+sample_seconds = "1 ms"
+"""
+
+
+class Policies(CliTest):
+    def modelled(self, extra=""):
+        with open(self.path("e.toml"), "a", encoding="utf-8") as f:
+            f.write(MODELLED + extra)
+
+    def test_compare_has_a_row_for_each(self):
+        strategies = "data,local-sgd,every=2 steps,async-average,fedavg,rounds=2,local=1 epochs"
+        out, _ = self.trireme("compare", "e.toml", "--no-predict", "--strategies", strategies, "--json", "c.json", "--out", "run")
+        rows = {row["name"]: row for row in self.json("c.json")["rows"]}
+        self.assertEqual(list(rows), ["data", "local-sgd,every=2 steps", "async-average", "fedavg,rounds=2,local=1 epochs"])
+        for name, row in rows.items():
+            self.assertEqual(row["status"], "ok", (name, row["reason"]))
+            self.assertEqual(row["replicas"] is None, name == "data")
+        local = rows["local-sgd,every=2 steps"]
+        self.assertEqual(local["plan"], "2 x one device")
+        self.assertEqual(len(local["curve"]), 6)
+        self.assertEqual([e["samples"] for e in local["evaluations"]], [96, 192])
+        for words in ("waiting for others", "sent by all replicas", "staleness"):
+            self.assertIn(words, out)
+
+    def test_the_modelled_clock(self):
+        self.modelled()
+        self.trireme("train", "e.toml", "--plan", "local-sgd,every=6 steps", "--devices", "4", "--json", "a.json", "--set", "device_speeds=1,1,1,0.5")
+        row = self.json("a.json")["rows"][0]
+        # the slow one of four: 10 ms and 8 samples of 1 ms, at half the speed, six times; an exchange takes no time without links
+        self.assertAlmostEqual(row["evaluations"][-1]["seconds"], 6 * 0.018 * 2, 9)
+        self.assertEqual(row["replicas"]["clock"], "modelled")
+        self.trireme("train", "e.toml", "--plan", "async-average", "--devices", "4", "--json", "b.json", "--set", "update.batch_of=replica")
+        row = self.json("b.json")["rows"][0]
+        self.assertEqual(row["curve"][0]["samples"], 4 * 32)
+        self.assertTrue(math.isfinite(row["curve"][-1]["loss"]))
+
+    def test_the_same_seed_gives_the_same_run(self):
+        self.modelled("jitter = 0.5\n")
+        for name in ("a.json", "b.json"):
+            self.trireme("train", "e.toml", "--plan", "downpour", "--devices", "3", "--json", name, "--set", "optimizer.momentum=0")
+        a, b = (self.json(name)["rows"][0] for name in ("a.json", "b.json"))
+        self.assertEqual(a["curve"], b["curve"])
+        self.assertEqual(a["evaluations"], b["evaluations"])
+        self.assertEqual(a["replicas"]["staleness"], b["replicas"]["staleness"])
+
+    def test_refuses(self):
+        self.all_refused([
+            (["train", "e.toml", "--plan", "local-sdg"], ["local-sdg", 'did you mean "local-sgd"?']),
+            (["train", "e.toml", "--plan", "local-sgd,every=3 parsecs"], ["local-sgd", "every"]),
+            (["train", "e.toml", "--plan", "local-sgd,evry=3 steps"], ["evry", "every"]),
+            (["train", "e.toml", "--plan", "downpour", "--set", "optimizer.momentum=0.9"], ["downpour", "momentum"]),
+            (["train", "e.toml", "--plan", "local-sgd", "--set", "batch=1"], ["2 replicas", "batch of 1"]),
+            (["train", "e.toml", "--plan", "local-sgd", "--set", "update.shares=lables"], ["update.shares", '"labels"']),
+            (["train", "e.toml", "--plan", "local-sgd", "--set", "update.local-sgd.evry=1"], ["evry"]),
+            (["train", "e.toml", "--plan", "local-sgd", "--set", "update.polcy=x"], ["update.polcy"]),
+            (["compare", "e.toml", "--set", "update.easgd.perod=4"], ["perod", "period"]),
+            (["train", "e.toml", "--plan", "local-sgd", "--set", "update.virtual.jitter=0.1"], ["step_seconds"]),
+            (["verify", "e.toml", "--plan", "local-sgd"], ["local-sgd"]),
+        ])

@@ -1,0 +1,253 @@
+// Whole runs under update policies, beside runs of one device.
+#include "train/replica_trainer.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "../base/expect_error.h"
+#include "base/config.h"
+#include "tiny_training.h"
+#include "train/sample_shares.h"
+#include "train/trainer.h"
+
+namespace trireme::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Keeping : TrainObserver {
+  void on_step(const StepReport&) override { ++steps; }
+  void on_weights(const Weights& trained) override { weights = trained.tensors; }
+  int steps = 0;
+  TensorMap weights;
+};
+
+struct Outcome {
+  RunResult row;
+  TensorMap weights;
+  int steps = 0;
+};
+
+double largest_difference(const TensorMap& a, const TensorMap& b) {
+  EXPECT_FALSE(a.empty());
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (const auto& [name, tensor] : a) largest = std::max(largest, (tensor - b.at(name)).abs().max().item<double>());
+  return largest;
+}
+
+class Replicas : public TinyTraining {
+ protected:
+  Replicas() {
+    experiment.precision = Precision::fp64;
+    experiment.length = {3, Length::Unit::epochs};
+    experiment.optimizer.learning_rate = 0.1;
+    experiment.optimizer.momentum = 0;
+  }
+
+  Outcome run(const std::string& strategy, int workers) {
+    Keeping observer;
+    const Model model = build_model(experiment, data);
+    RunResult row = train_replicas(experiment, model, data, strategy, workers, observer, interrupted);
+    return {row, observer.weights, observer.steps};
+  }
+  Outcome single() {
+    Keeping observer;
+    const Model model = build_model(experiment, data);
+    RunResult row = train(experiment, model, data, make_plan("single", experiment, model, 1), observer, interrupted);
+    return {row, observer.weights, observer.steps};
+  }
+  void modelled(double step_seconds) { experiment.replicas.clock = ModelledClock{.step_seconds = step_seconds, .link = {}, .server_link = {}}; }
+};
+
+TEST_F(Replicas, AnAverageAfterEveryStepIsOneDeviceWithTheWholeBatch) {
+  const Outcome one = single();
+  for (const bool on_clock : {false, true}) {
+    if (on_clock) modelled(0.01);
+    const Outcome two = run("local-sgd,every=1 steps", 2);
+    EXPECT_EQ(two.row.status, RunStatus::ok) << two.row.reason;
+    EXPECT_LT(largest_difference(one.weights, two.weights), 1e-12);
+    ASSERT_EQ(two.row.evaluations.size(), one.row.evaluations.size());
+    for (size_t e = 0; e < one.row.evaluations.size(); ++e) {
+      EXPECT_NEAR(two.row.evaluations[e].loss, one.row.evaluations[e].loss, 1e-12);
+      EXPECT_EQ(two.row.evaluations[e].samples, one.row.evaluations[e].samples);
+    }
+    ASSERT_EQ(two.row.curve.size(), one.row.curve.size());
+    EXPECT_EQ(two.steps, one.steps);
+    for (size_t k = 0; k < one.row.curve.size(); ++k) EXPECT_NEAR(two.row.curve[k].loss, one.row.curve[k].loss, 1e-12) << k;
+  }
+}
+
+TEST_F(Replicas, OneReplicaOfAnyPolicyThatIsNotDampedIsOneDevice) {
+  const Outcome one = single();
+  for (const char* strategy : {"local-sgd", "async-average,share=samples", "partial", "downpour", "diloco,every_steps=4,outer_learning_rate=1,outer_momentum=0",
+                               "fedavg,rounds=3"}) {
+    const Outcome same = run(strategy, 1);
+    EXPECT_EQ(same.row.status, RunStatus::ok) << strategy << ": " << same.row.reason;
+    EXPECT_LT(largest_difference(one.weights, same.weights), 1e-12) << strategy;
+  }
+}
+
+TEST_F(Replicas, EveryPolicyLearnsInRealAndInModelledTime) {
+  experiment.length = {30, Length::Unit::epochs};
+  experiment.evaluate_every = {10, Length::Unit::epochs};
+  for (const bool on_clock : {false, true}) {
+    if (on_clock) modelled(0.01);
+    for (const char* strategy : {"local-sgd", "async-average", "partial", "easgd", "eamsgd,momentum=0.5", "downpour,push_every=2,fetch_every=2", "shat",
+                                 "diloco,every_steps=5", "streaming-diloco,every_steps=8", "fedavg,rounds=30", "fedprox,rounds=30", "fedadam,rounds=30"}) {
+      const Outcome outcome = run(strategy, 3);
+      EXPECT_EQ(outcome.row.status, RunStatus::ok) << strategy << ": " << outcome.row.reason;
+      ASSERT_TRUE(outcome.row.test) << strategy;
+      EXPECT_GT(outcome.row.test->main()->value, 0.6) << strategy << (on_clock ? ", modelled" : "");
+      EXPECT_GE(outcome.row.evaluations.size(), 2u) << strategy;
+      ASSERT_TRUE(outcome.row.replicas);
+      EXPECT_EQ(outcome.row.replicas->replicas, 3);
+      EXPECT_GT(outcome.row.replicas->bytes, 0) << strategy;
+    }
+  }
+}
+
+TEST_F(Replicas, ThePlanInsideMakesNoDifference) {
+  experiment.batch = 24;
+  experiment.optimizer.momentum = 0.9;
+  const std::string strategy = "local-sgd,every=3 steps,moments=averaged";
+  const Outcome plain = run(strategy, 2);
+  experiment.replicas.devices = 2;
+  for (const char* plan : {"data", "tensor", "pipeline"}) {
+    experiment.replicas.plan = plan;
+    const Outcome inside = run(strategy, 4);
+    EXPECT_EQ(inside.row.status, RunStatus::ok) << plan << ": " << inside.row.reason;
+    EXPECT_LT(largest_difference(plain.weights, inside.weights), 1e-10) << plan;
+  }
+}
+
+TEST_F(Replicas, TheModelledClockIsDeterministic) {
+  modelled(0.01);
+  experiment.replicas.clock->jitter = 0.3;
+  experiment.replicas.clock->link = {1e6, 1e-3};
+  experiment.replicas.clock->server_link = {1e6, 1e-3};
+  for (const char* strategy : {"async-average", "downpour"}) {
+    const Outcome a = run(strategy, 4), b = run(strategy, 4);
+    EXPECT_EQ(largest_difference(a.weights, b.weights), 0) << strategy;
+    ASSERT_EQ(a.row.curve.size(), b.row.curve.size());
+    for (size_t k = 0; k < a.row.curve.size(); ++k) EXPECT_EQ(a.row.curve[k].seconds, b.row.curve[k].seconds);
+  }
+}
+
+TEST_F(Replicas, ASlowReplicaDelaysNobodyWhereNobodyWaits) {
+  modelled(0.01);
+  experiment.device_speeds = {1, 1, 0.25};
+  const int64_t steps = 11 * 3;
+  const Outcome synchronous = run("local-sgd,every=1 steps", 3), free = run("async-average", 3);
+  EXPECT_NEAR(synchronous.row.curve.back().seconds, double(steps) * 0.04, 1e-9);
+  EXPECT_NEAR(synchronous.row.replicas->idle_share, 0.5, 1e-6);  // two of three wait three quarters of the time
+  // the quick ones are through with their steps after a quarter of the time
+  const auto quick = std::count_if(free.row.curve.begin(), free.row.curve.end(), [&](const CurvePoint& p) { return p.seconds < double(steps) * 0.01 + 1e-9; });
+  EXPECT_GE(quick, steps * 2 / 3);
+}
+
+TEST_F(Replicas, MemoryAndDevicesAreThoseOfEachReplica) {
+  const Outcome outcome = run("local-sgd", 3);
+  ASSERT_EQ(outcome.row.memory.size(), 3u);
+  for (const MemoryUse& use : outcome.row.memory) EXPECT_GT(use.at_peak[size_t(MemoryCategory::weights)], 0);
+  EXPECT_EQ(outcome.row.busy_share.size(), 3u);
+}
+
+TEST_F(Replicas, RefusesWhatItCannotDo) {
+  expect_error(Blame::user, {"20", "30 replicas"}, [&] { run("local-sgd", 30); });
+  expect_error(Blame::user, {"local-sgd", "evry"}, [&] { run("local-sgd,evry=3 steps", 2); });
+  experiment.optimizer.momentum = 0.9;
+  expect_error(Blame::user, {"downpour", "momentum"}, [&] { run("downpour", 2); });
+  experiment.replicas.devices = 2;
+  expect_error(Blame::user, {"plan_devices = 2", "3 workers"}, [&] { run("local-sgd", 3); });
+  experiment.replicas.devices = 1;
+  experiment.optimizer.ema = 0.9;
+  expect_error(Blame::user, {"ema"}, [&] { run("local-sgd", 2); });
+}
+
+TEST_F(Replicas, AStepThatIsNoNumberEndsTheRun) {
+  experiment.optimizer.learning_rate = 1e200;
+  const Outcome outcome = run("local-sgd", 2);
+  EXPECT_EQ(outcome.row.status, RunStatus::failed);
+  EXPECT_THAT(outcome.row.reason, HasSubstr("diverged"));
+}
+
+TEST_F(Replicas, OptionsOfTheFileHoldWhereTheStrategySaysNothing) {
+  const ConfigTable file = ConfigTable::from_string("[update]\nshares = \"samples\"\n[update.local-sgd]\nevery = \"1 steps\"\n[update.virtual]\n"
+                                                    "step_seconds = \"10 ms\"\n[update.virtual.link]\nbandwidth = \"1 MB/s\"\n", "x.toml");
+  const ReplicaSpec spec = read_replica_spec(file.table("update"));
+  file.finish();
+  EXPECT_EQ(spec.shares, SampleShares::samples);
+  EXPECT_EQ(spec.clock->step_seconds, 0.01);
+  EXPECT_EQ(spec.clock->link.bandwidth, 1e6);
+  EXPECT_TRUE(is_update_policy("local-sgd,every=2 epochs"));
+  EXPECT_FALSE(is_update_policy("data"));
+  EXPECT_NE(make_policy("local-sgd", spec, {2, 1, true}), nullptr);
+  expect_error(Blame::user, {"every"}, [&] { make_policy("local-sgd,every=never", spec, {2, 1, true}); });
+}
+
+/// Every sample once; sizes; labels.
+class Shares : public TinyTraining {
+ protected:
+  std::vector<std::vector<int64_t>> divide(SampleShares shares, int replicas, double alpha = 0.5) {
+    ReplicaSpec spec;
+    spec.shares = shares;
+    spec.alpha = alpha;
+    const auto parts = divide_samples(*train_set, spec, replicas, 7);
+    std::vector<int64_t> all;
+    for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+    std::sort(all.begin(), all.end());
+    EXPECT_EQ(all.size(), size_t(train_set->size()));
+    for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], int64_t(i));
+    return parts;
+  }
+  std::map<int64_t, int> labels_in(const std::vector<int64_t>& part) {
+    const at::Tensor labels = train_set->get(part, {}).target;
+    std::map<int64_t, int> counts;
+    for (int64_t i = 0; i < labels.numel(); ++i) ++counts[labels[i].item<int64_t>()];
+    return counts;
+  }
+};
+
+TEST_F(Shares, EverySampleIsSomewhereOnce) {
+  for (int replicas : {1, 3, 7}) {
+    for (const auto& part : divide(SampleShares::samples, replicas)) EXPECT_NEAR(double(part.size()), 210.0 / replicas, 1);
+    for (const auto& part : divide(SampleShares::labels, replicas)) EXPECT_NEAR(double(part.size()), 210.0 / replicas, 2);
+    divide(SampleShares::dirichlet, replicas);
+  }
+}
+
+TEST_F(Shares, ByLabelAReplicaHasFewLabels) {
+  for (const auto& part : divide(SampleShares::labels, 20)) EXPECT_LE(labels_in(part).size(), 4u);  // two shards, each may cross a border
+  double narrow = 0, wide = 0;
+  for (const auto& part : divide(SampleShares::dirichlet, 5, 1000)) wide += double(labels_in(part).size());
+  for (const auto& part : divide(SampleShares::dirichlet, 5, 0.2)) narrow += double(labels_in(part).size());
+  EXPECT_EQ(wide, 20);
+  EXPECT_LT(narrow, wide);
+}
+
+TEST_F(Shares, BatchesOfAllReplicasAreTheWholeOnes) {
+  const ReplicaBatches parts(experiment, data, 3);
+  const Batches whole(experiment, data);
+  EXPECT_EQ(parts.steps_per_epoch(0), 11);
+  for (int64_t step : {0, 10, 11, 25}) {
+    std::vector<int64_t> joined;
+    for (int r = 0; r < 3; ++r) {
+      const PlannedBatch part = parts.training(r, step);
+      EXPECT_EQ(int64_t(part.indices.size()), parts.samples_in(r, step));
+      joined.insert(joined.end(), part.indices.begin(), part.indices.end());
+    }
+    EXPECT_EQ(joined, whole.training(step).indices) << step;
+  }
+  const ReplicaBatches many(experiment, data, 15);  // the last batch of an epoch has 10 samples
+  EXPECT_EQ(many.steps_per_epoch(0), 10);
+  std::vector<int64_t> second = whole.training(11).indices;
+  second.resize(2);
+  EXPECT_EQ(many.training(0, 10).indices, second);
+}
+
+}  // namespace
+}  // namespace trireme::testing
