@@ -334,6 +334,14 @@ std::vector<Column> comparison_columns(const ExperimentResult& result) {
   return table.take();
 }
 
+/// How many devices from `first` on have the same memory, where so many that a line each would only repeat itself.
+static size_t alike_from(const std::vector<MemoryUse>& memory, size_t first) {
+  constexpr size_t kMany = 4;
+  size_t end = first + 1;
+  while (end < memory.size() && memory[end].at_peak == memory[first].at_peak && memory[end].peak == memory[first].peak) ++end;
+  return end - first >= kMany ? end - first : 1;
+}
+
 std::vector<Column> memory_columns(const ExperimentResult& result) {
   double largest = largest_of(result.rows, peak_memory);
   if (largest == 0) return {};
@@ -343,11 +351,12 @@ std::vector<Column> memory_columns(const ExperimentResult& result) {
     columns.push_back({name_of(static_cast<MemoryCategory>(c)), scale.unit, true, {}});
   columns.push_back({"peak", scale.unit, true, {}});
   for (const RunResult& row : result.rows)
-    for (size_t device = 0; device < row.memory.size(); ++device) {
+    for (size_t device = 0, alike = 1; device < row.memory.size(); device += alike) {
+      alike = alike_from(row.memory, device);
       size_t i = 0;
       columns[i++].cells.push_back(variant_name(row));
       columns[i++].cells.push_back(fmt::format("{}", row.devices));
-      columns[i++].cells.push_back(fmt::format("{}", device));
+      columns[i++].cells.push_back(alike == 1 ? fmt::format("{}", device) : fmt::format("{} to {}", device, device + alike - 1));
       for (int64_t bytes : row.memory[device].at_peak)
         columns[i++].cells.push_back(significant(static_cast<double>(bytes) / scale.size));
       columns[i].cells.push_back(significant(static_cast<double>(row.memory[device].peak) / scale.size));

@@ -325,6 +325,10 @@ void ReplicaRun::work(const std::function<bool()>& stop) {
     error = std::current_exception();
   }
   for (int r = 0; r < replicas_; ++r) counts_.push_back(world_->hub(r).counts());
+  for (int d = 0; d < replicas_ * plan_.devices; ++d) {
+    memory_.push_back(memory_use(d));
+    set_memory_limit(d, 0);  // evaluations are nobody's
+  }
   {
     std::lock_guard lock(mutex_);
     over_ = true;

@@ -66,6 +66,7 @@ class ReplicaRun {
   // -- once work has returned
 
   const std::vector<HubCounts>& counts() const { return counts_; }          ///< by replica
+  const std::vector<MemoryUse>& memory() const { return memory_; }          ///< by worker, of training
   const std::vector<EvaluationPoint>& evaluations() const { return evaluations_; }
   const TensorMap& weights() const;                                          ///< the run's result; none where it did not come to its end
 
@@ -105,6 +106,7 @@ class ReplicaRun {
   int64_t samples_ = 0, next_evaluation_ = 0;
 
   std::vector<HubCounts> counts_;
+  std::vector<MemoryUse> memory_;
   std::vector<EvaluationPoint> evaluations_;
   std::unique_ptr<TrainedWeights> weights_;
 };

@@ -54,7 +54,9 @@ class ReplicaSummary {
     return report;
   }
 
-  void write(RunResult& row) const {
+  void write(RunResult& row) {
+    // the last exchange is part of the run
+    if (!run_.evaluations().empty()) seconds_ = std::max(seconds_, run_.evaluations().back().seconds);
     row.curve = curve_;
     row.evaluations = run_.evaluations();
     row.target = experiment_.target;
@@ -163,9 +165,13 @@ void add_warnings(const ReplicaRun& run, const Experiment& experiment, RunResult
   if (!run.is_modelled()) row.oversubscribed = busy > cores;
   if (row.oversubscribed)
     row.warnings.emplace_back(fmt::format("{} workers share {} cores: their times mean nothing, their curves do", row.devices, cores));
-  if (run.is_modelled())
-    row.warnings.emplace_back(fmt::format("times are a model's: {} a step of a replica and {} a sample, exchanges over links as [update.virtual] says",
-                                          format_seconds(experiment.replicas.clock->step_seconds), format_seconds(experiment.replicas.clock->sample_seconds)));
+  if (run.is_modelled()) {
+    const ModelledClock& clock = *experiment.replicas.clock;
+    row.warnings.emplace_back(fmt::format("times are a model's: {}{}{}, exchanges over links as [update.virtual] says",
+                                          clock.step_seconds > 0 ? format_seconds(clock.step_seconds) + " a step" : "",
+                                          clock.step_seconds > 0 && clock.sample_seconds > 0 ? " and " : "",
+                                          clock.sample_seconds > 0 ? format_seconds(clock.sample_seconds) + " a sample" : ""));
+  }
 }
 
 void hand_out(const ReplicaRun& run, const Experiment& experiment, const Model& model, const TaskData& data, TrainObserver& observer,
@@ -215,10 +221,7 @@ RunResult train_replicas(const Experiment& experiment, const Model& model, const
     throw;
   }
   crew.join();
-  for (int d = 0; d < workers; ++d) {
-    row.memory.push_back(memory_use(d));
-    set_memory_limit(d, 0);
-  }
+  row.memory = run.memory();
   for (const EvaluationPoint& point : run.evaluations()) observer.on_evaluation(point);
   summary.write(row);
   describe(end, error, experiment, row);
