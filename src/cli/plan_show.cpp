@@ -146,6 +146,7 @@ int run_plan_show(const PlanShowOptions& options) {
   if (data) check_shapes(experiment, *model, *data, plan);
   if (options.worker >= plan.devices)
     fail_user({"--worker", std::to_string(options.worker), fmt::format("the plan's workers are 0..{}", plan.devices - 1), ""});
+  if (std::string note = strategy_note(plan.name); !note.empty()) notes.push_back(std::move(note));
   for (const std::string& note : notes) std::cout << "note: " << note << "\n";
   std::cout << plan_in_words(plan, *model);
   if (!options.program && options.worker < 0) return 0;

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/plan_choice.h"
+#include "plan/strategy.h"
 #include "train/batches.h"
 #include "train/initial_weights.h"
 #include "train/verify.h"
@@ -43,6 +44,7 @@ int run_plan(const PlanOptions& options) {
   const Model model = build_model(experiment, data);
   const Plan plan = choose_or_find_plan(options.plan, options.experiment.devices, experiment, model, data, options.prediction, /*to_run=*/false);
   check_shapes(experiment, model, data, plan);
+  if (const std::string note = strategy_note(plan.name); !note.empty()) std::cerr << note << "\n";
   std::cout << plan_text(plan, model);
   return 0;
 }

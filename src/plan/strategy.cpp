@@ -173,6 +173,10 @@ const std::vector<std::string>& planned_strategies() {
 
 bool is_planned(std::string_view name) { return contains(planned_strategies(), name); }
 
+std::string strategy_note(std::string_view name) {
+  return name == "asa" ? "asa: a reconstruction of a published strategy, not its authors' program; see docs/planner.md" : "";
+}
+
 const std::vector<std::string>& schedule_names() {
   static const std::vector<std::string> names{"gpipe", "1f1b", "interleaved", "zero-bubble", "pipedream", "2bw"};
   return names;
@@ -243,11 +247,14 @@ std::vector<std::string> join_strategies(const std::vector<std::string>& items, 
 }
 
 std::string strategy_syntax() {
+  std::vector<std::string> planned = planned_strategies();
+  for (std::string& name : planned)
+    if (!strategy_note(name).empty()) name += " (a reconstruction)";
   return fmt::format("{}, or degrees, \"data=2,tensor=2,pipeline=1\"; both with {}; or planned: {}",
                      join(known_strategies()),
                      "\",schedule=1f1b,chunks=2,micro_batches=4,sharding=zero1,recompute=all|except_last,"
                      "compression=bf16|powersgd:2,vertical_sync=1,speeds=2:1,split=height|sequence\"",
-                     join(planned_strategies()));
+                     join(planned));
 }
 
 }  // namespace trireme

@@ -49,6 +49,9 @@ const std::vector<NamedStrategy>& named_strategies();
 const std::vector<std::string>& planned_strategies();
 bool is_planned(std::string_view name);
 
+/// What people are told wherever the name is printed: "asa: a reconstruction, ..."; "" for all that are what they are called.
+std::string strategy_note(std::string_view name);
+
 /// Schedules by the names that program/schedules knows them under.
 const std::vector<std::string>& schedule_names();
 

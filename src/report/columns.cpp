@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/units.h"
+#include "plan/strategy.h"
 
 namespace trireme {
 namespace {
@@ -400,10 +401,19 @@ std::vector<Column> block_columns(const ExperimentResult& result) {
   return columns;
 }
 
+std::vector<std::string> strategy_notes(const ExperimentResult& result) {
+  std::vector<std::string> notes;
+  for (const RunResult& row : result.rows)
+    if (std::string note = strategy_note(row.strategy); !note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end())
+      notes.push_back(std::move(note));
+  return notes;
+}
+
 std::vector<std::string> footnotes(const ExperimentResult& result) {
   std::vector<std::string> notes;
   for (const std::string& warning : distinct_warnings(result))
     notes.push_back(fmt::format("[{}] {}", notes.size() + 1, warning));
+  for (const std::string& note : strategy_notes(result)) notes.push_back(note);
   for (const RunResult& row : result.rows)
     for (const PlanChange& c : row.changes)
       notes.push_back(fmt::format("{}: after step {} from {} to {} in {}: {}", row_name(row), c.step, c.from, c.to, format_seconds(c.seconds),

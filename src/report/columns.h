@@ -29,6 +29,9 @@ std::vector<Column> class_columns(const ExperimentResult& result);
 /// What each block got: one line per row, stage and run of blocks that got the same. Names: strategy, devices.
 std::vector<Column> block_columns(const ExperimentResult& result);
 
+/// What to know about strategies that are in the rows: that `asa` is a reconstruction.
+std::vector<std::string> strategy_notes(const ExperimentResult& result);
+
 /// What belongs below the table: "[1] 4 workers share 2 cores: ..." once for each warning; status cells carry its number.
 std::vector<std::string> footnotes(const ExperimentResult& result);
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "report/columns.h"
 
 namespace trireme {
 namespace {
@@ -375,6 +376,7 @@ json to_json(const ExperimentResult& result) {
           {"price_per_hour", optional_number(result.price_per_hour)},
           {"currency", result.currency},
           {"prices", result.prices},
+          {"notes", strategy_notes(result)},
           {"rows", std::move(rows)}};
 }
 

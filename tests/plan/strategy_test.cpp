@@ -31,6 +31,12 @@ TEST(ParseStrategy, DegreesInAnyOrder) {
   EXPECT_EQ(parse_strategy("compression=none,recompute=none,data=2", "test").recompute, Strategy::Recompute::none);
 }
 
+TEST(StrategyNote, OfAReconstructionOnly) {
+  EXPECT_TRUE(strategy_note("asa").starts_with("asa: a reconstruction"));
+  EXPECT_NE(strategy_syntax().find("asa (a reconstruction)"), std::string::npos);
+  for (const char* name : {"exact", "hybrid-static", "data", "single", ""}) EXPECT_EQ(strategy_note(name), "") << name;
+}
+
 TEST(ParseStrategy, EveryNameIsKnown) {
   for (const NamedStrategy& named : named_strategies()) EXPECT_EQ(parse_strategy(named.name, "test").name, named.name);
   for (const std::string& name : planned_strategies()) {

@@ -58,6 +58,15 @@ TEST(Table, TellsWhyRowsFailedAndWhatToMind) {
   EXPECT_NE(text.find("[1] 4 workers share 2 cores"), std::string::npos);
 }
 
+TEST(Table, SaysOfAsaThatItIsAReconstruction) {
+  ExperimentResult result = sample_result();
+  EXPECT_EQ(comparison_table(result, {.width = 200}).find("reconstruction"), std::string::npos);
+  result.rows[1].strategy = result.rows[3].strategy = "asa";
+  const std::string text = comparison_table(result, {.width = 200});
+  EXPECT_NE(text.find("\nasa: a reconstruction "), std::string::npos) << text;
+  EXPECT_EQ(text.find("reconstruction"), text.rfind("reconstruction")) << "once for all rows";
+}
+
 TEST(Table, OfAClassificationShowsAccuracies) {
   const std::string text = comparison_table(sample_result(), {.width = 1000});
   EXPECT_NE(text.find("loss / accuracy"), std::string::npos) << text;
