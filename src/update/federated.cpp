@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cmath>
 #include <mutex>
 
@@ -42,6 +43,8 @@ class FederatedServer final : public CentralServer {
       : CentralServer(1), options_(options), policy_(policy), rounds_(options.rounds), optimizer_(options.server) {}
 
   double deadline(int) const override { return rounds_.deadline(); }
+
+  void stop() { stops_ = true; }
 
   std::vector<RoundRecord> records() const {
     std::lock_guard lock(mutex_);
@@ -100,7 +103,8 @@ class FederatedServer final : public CentralServer {
     record.seconds = now;
     sum_ = {};
     if (policy_.on_round) policy_.on_round(record, {.weights = shard.weights, .statistics = shard.statistics});
-    rounds_.next(now);
+    if (stops_) rounds_.stop();
+    else rounds_.next(now);
     std::lock_guard lock(mutex_);
     records_.push_back(record);
   }
@@ -112,6 +116,7 @@ class FederatedServer final : public CentralServer {
   ServerOptimizer optimizer_;
   RoundSum sum_;
 
+  std::atomic<bool> stops_ = false;
   mutable std::mutex mutex_;
   std::vector<RoundRecord> records_;  // guarded by mutex_
 };
@@ -195,6 +200,7 @@ class Federated final : public FederatedPolicy {
   explicit Federated(const FederatedOptions& options) : options_(options), server_(options, *this) {}
   ShardServer* server() override { return &server_; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<Client>(options_, hub); }
+  void stop() override { server_.stop(); }
   std::vector<RoundRecord> rounds() const override { return server_.records(); }
 
  private:

@@ -38,6 +38,8 @@ class FederatedPolicy : public UpdatePolicy {
  public:
   /// Called at the end of each round, by the thread of the replica that ended it, while the server waits; the values are the server's own.
   std::function<void(const RoundRecord& record, const ModelValues& values)> on_round;
+  /// The open round is the last one.
+  virtual void stop() = 0;
   /// Of all rounds that are over.
   virtual std::vector<RoundRecord> rounds() const = 0;
 };

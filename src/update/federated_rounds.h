@@ -35,7 +35,7 @@ class FederatedRounds {
   /// Begins round 0 at time 0.
   explicit FederatedRounds(const RoundOptions& options);
 
-  bool is_over() const { return round_ >= options_.rounds || gone_ == options_.clients; }
+  bool is_over() const { return stopped_ || round_ >= options_.rounds || gone_ == options_.clients; }
   int64_t round() const { return round_; }
   /// When the open round is over even if clients are missing; infinity: never.
   double deadline() const { return deadline_; }
@@ -52,6 +52,8 @@ class FederatedRounds {
   bool is_complete(double now) const { return !is_over() && (missing_ == 0 || now >= deadline_); }
   /// Ends the open round and selects the next one's clients.
   void next(double now);
+  /// Ends the open round; there are no more.
+  void stop() { stopped_ = true; }
 
   RoundRecord& record() { return record_; }  ///< of the open round
   /// Clients of a round, ascending: a function of the seed and the round, but for clients that have left.
@@ -66,6 +68,7 @@ class FederatedRounds {
   std::vector<Work> work_;  ///< by client
   int missing_ = 0;         ///< answers of the open round
   int gone_ = 0;
+  bool stopped_ = false;
   double deadline_ = std::numeric_limits<double>::infinity();
   RoundRecord record_;
 };

@@ -254,16 +254,16 @@ class VirtualHub final : public Hub {
       return std::move(*reply);
     }
     const double came = now();
-    VirtualWorld::Parked me{replica(), asked.request, std::nullopt};
-    world_.parked_[size_t(shard)].push_back(&me);
-    while (!me.reply) {
+    const auto me = std::make_shared<VirtualWorld::Parked>(VirtualWorld::Parked{replica(), asked.request, std::nullopt});
+    world_.parked_[size_t(shard)].push_back(me);
+    while (!me->reply) {
       const double deadline = world_.server_->deadline(shard);
       // one whose deadline has passed and who is still put off is asked again when somebody else comes
       world_.clock_.block(replica(), "the parameter server", deadline > now() ? deadline : VirtualClock::kNever);
-      if (!me.reply) world_.offer_parked(shard, now(), replica());
+      if (!me->reply) world_.offer_parked(shard, now(), replica());
     }
     idle += now() - came;
-    return std::move(*me.reply);
+    return std::move(*me->reply);
   }
 
   VirtualWorld& world_;
@@ -307,19 +307,19 @@ double VirtualWorld::collective(const std::vector<int>& members, const std::vect
 }
 
 void VirtualWorld::offer_parked(int shard, double now, int runner) {
-  std::vector<Parked*>& queue = parked_[size_t(shard)];
+  std::vector<std::shared_ptr<Parked>>& queue = parked_[size_t(shard)];
   bool again = !queue.empty();
   while (again) {
     again = false;
     for (size_t i = 0; i < queue.size();) {
-      Parked& parked = *queue[i];
-      parked.reply = server_->serve(shard, parked.replica, parked.request, now);
-      if (!parked.reply) {
+      const std::shared_ptr<Parked> parked = queue[i];
+      parked->reply = server_->serve(shard, parked->replica, parked->request, now);
+      if (!parked->reply) {
         ++i;
         continue;
       }
       queue.erase(queue.begin() + std::ptrdiff_t(i));
-      if (parked.replica != runner) clock_.wake(parked.replica, now);
+      if (parked->replica != runner) clock_.wake(parked->replica, now);
       again = true;
     }
   }

@@ -46,9 +46,9 @@ class VirtualWorld final : public HubWorld {
     LinkSpeed speed;
     double out_free = 0, in_free = 0;  ///< seconds: when what goes out and comes in by then is through
   };
-  struct Parked {
+  struct Parked {  // owns what it refers to: after an abort its replica may be gone while another still runs
     int replica;
-    const Request& request;
+    Request request;
     std::optional<Reply> reply;
   };
 
@@ -66,7 +66,7 @@ class VirtualWorld final : public HubWorld {
   const StepTimes& times_;
   ShardServer* const server_;
   std::vector<Connection> connections_;  ///< by replica, then by machine of the server
-  std::vector<std::vector<Parked*>> parked_;  ///< by shard, in order of arrival
+  std::vector<std::vector<std::shared_ptr<Parked>>> parked_;  ///< by shard, in order of arrival
   struct Meetings;
   std::unique_ptr<Meetings> meetings_;
   std::vector<std::unique_ptr<VirtualHub>> hubs_;

@@ -234,6 +234,16 @@ TEST(Federated, RoundsAreToldAsTheyEnd) {
     EXPECT_LT(largest_difference(models[size_t(t)], reference(problem, t + 1, 1, [](int64_t) { return all_of(2); })), 1e-12);
 }
 
+TEST(Federated, StopsWithTheOpenRound) {
+  const ToyProblem problem{.seed = 87};
+  auto policy = federated({.rounds = {.clients = 3, .rounds = 50, .fraction = 0.7}});
+  policy->on_round = [&](const RoundRecord& record, const ModelValues&) {
+    if (record.round == 3) policy->stop();  // the one that is ending
+  };
+  train_virtually(*policy, problem, {.learning_rate = kRate}, {1, 2, 3});
+  EXPECT_EQ(policy->rounds().size(), 4u);
+}
+
 TEST(Federated, TwoHundredAndFiftySixClientsTakeTurns) {
   const ToyProblem problem{.seed = 85, .samples = {4}};
   auto policy = federated({.rounds = {.clients = 256, .rounds = 5, .fraction = 0.1, .seed = 86}});
