@@ -155,8 +155,9 @@ int InstructionCosts::alike(std::span<const int> group, const std::vector<int>& 
 Demand InstructionCosts::computing(int rank, double seconds, double crowding) const {
   if (seconds <= 0) return {};
   const int cores = links_.cores_of(rank);
-  if (cores < 0) return {seconds / cluster_.devices[size_t(rank)].speed, {}};
-  return {0, {{cores, seconds, crowding}}};
+  const double slowness = options_.slowness.empty() ? 1 : options_.slowness[size_t(rank)];
+  if (cores < 0) return {seconds * slowness / cluster_.devices[size_t(rank)].speed, {}};
+  return {(slowness - 1) * seconds, {{cores, seconds, crowding}}};
 }
 
 InstructionCost InstructionCosts::segment_cost(int rank, const Instruction& i, int64_t samples) {

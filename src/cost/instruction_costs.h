@@ -24,6 +24,8 @@ struct InstructionCostOptions {
   /// Ranks, ascending, that stand for others (sim/simulate.h, representatives), whose traffic on links that they share counts too.
   /// Empty: each for itself.
   std::vector<int> representatives = {};
+  /// By rank: what it computes takes so many times as long, without keeping a core busy for longer. Empty: as the costs say.
+  std::vector<double> slowness = {};
 };
 
 /// The numbers of an instruction on a rank.

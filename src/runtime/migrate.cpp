@@ -46,17 +46,18 @@ int64_t lacking(const Program& program, int rank, const std::string& name, const
 
 }  // namespace
 
-int64_t bytes_to_move(const Program& from, const Program& to, int states, int64_t bytes_per_value) {
+int64_t bytes_to_move(const Program& from, const Program& to, int states, int64_t bytes_per_value, const std::vector<int>& was) {
   const bool divided = from.optimizer_sharding != OptimizerSharding::none || to.optimizer_sharding != OptimizerSharding::none;
   const bool sliced = from.optimizer_sharding == OptimizerSharding::zero3 || to.optimizer_sharding == OptimizerSharding::zero3;
   int64_t most = 0;
   for (int rank = 0; rank < to.devices; ++rank) {
+    const int before = was.empty() ? rank : was[size_t(rank)];
     int64_t values = 0;
     for (const Bucket& bucket : to.buckets) {
       if (!holds(bucket, rank)) continue;
       const bool has_state = !bucket.contributors.empty();
       for (const ParameterShard& shard : bucket.shards) {
-        const int64_t lacks = lacking(from, rank, to.parameters[size_t(shard.parameter)].spec.name, shard);
+        const int64_t lacks = lacking(from, before, to.parameters[size_t(shard.parameter)].spec.name, shard);
         values += sliced ? 0 : lacks;
         if (has_state && !divided) values += lacks * states;
       }

@@ -69,7 +69,8 @@ void give_state(const Program& program, int rank, const TrainingState& state, Re
 
 /// Bytes that the worker which lacks most has to be sent when a run goes over: of its weights (master values), and of `states` optimizer
 /// state tensors, what it does not hold already. Where either plan divides state (zero1 to zero3) an upper bound: as if nobody held any.
-int64_t bytes_to_move(const Program& from, const Program& to, int states, int64_t bytes_per_value);
+/// `was`: by rank of `to` its rank under `from`, -1: it had none. Empty: the same one.
+int64_t bytes_to_move(const Program& from, const Program& to, int states, int64_t bytes_per_value, const std::vector<int>& was = {});
 
 /// Errors (run): see StateGatherer::gather.
 void check_migrates(const Program& program);

@@ -114,14 +114,14 @@ void describe_links(const LinkMeasurement& links, Cluster& cluster) {
 
 }  // namespace
 
-CostSource measured_source(const Experiment& experiment, const Model& model, const Profile& profile, int devices) {
+CostSource measured_source(const Experiment& experiment, const Model& model, const Profile& profile, int devices, bool measures) {
   CostSource source;
   source.cluster = cluster_of(experiment, devices);
   const std::vector<int> threads = threads_of(experiment, devices);
   ProfiledCostsOptions options;
   options.sites = site_options(experiment);
   options.optimizer = experiment.optimizer;
-  options.measures_missing = true;
+  options.measures_missing = measures;
   if (const auto refit = profile.refits.find(refit_name(experiment.model_name, experiment.precision)); refit != profile.refits.end())
     options.factor = refit->second.factor;
   options.threads = threads.front();
@@ -158,8 +158,8 @@ RunResult predict(const Experiment& experiment, const Model& model, const Plan& 
   row.blocks = block_strategies(plan, model);
   const bool many = plan.devices > kMostRanks;
   const Program program = compile(model, plan, compile_for(experiment, source, !many));
-  InstructionCostOptions cost_options{.batch = experiment.batch, .precision = experiment.precision,
-                                     .batch_norm = experiment.batch_norm, .loading = source.loading};
+  InstructionCostOptions cost_options{.batch = experiment.batch, .precision = experiment.precision, .batch_norm = experiment.batch_norm,
+                                      .loading = source.loading, .slowness = source.slowness};
   if (many) cost_options.representatives = representatives(program, model, source.cluster, experiment.batch);
   InstructionCosts costs(program, model, source.cluster, *source.layers, *source.links, cost_options);
   const bool long_list = many && program.greatest_lag == 0;

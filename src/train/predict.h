@@ -19,11 +19,13 @@ struct CostSource {
   std::shared_ptr<const Links> links;
   bool shares_memory = true;  ///< workers are threads with one copy of the weights
   double loading = 0;         ///< seconds per sample that a worker loads or copies
+  std::vector<double> slowness = {};  ///< by device: computing takes so many times as long as `layers` say; empty: as they say. For planners
+                                      ///< the cluster's speeds have to say it too
 };
 
-/// This machine, with `devices` workers. Layers that the profile lacks are measured when they are asked for. The experiment and the model
-/// outlive the result.
-CostSource measured_source(const Experiment& experiment, const Model& model, const Profile& profile, int devices);
+/// This machine, with `devices` workers. Layers that the profile lacks are measured when they are asked for; unless `measures` they are user
+/// errors then, and sizes beyond those measured extrapolated. The experiment and the model outlive the result.
+CostSource measured_source(const Experiment& experiment, const Model& model, const Profile& profile, int devices, bool measures = true);
 
 /// A described cluster, of which the first `devices` devices are used. Errors (user): it has fewer.
 CostSource described_source(const Experiment& experiment, const Model& model, const Cluster& cluster, int devices);

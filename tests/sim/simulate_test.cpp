@@ -7,6 +7,7 @@
 #include <random>
 
 #include "cost/cluster_links.h"
+#include "cost/links_of_speed.h"
 #include "cost/profiled_links.h"
 #include "model/layers/linear.h"
 #include "model/layers/lstm.h"
@@ -20,6 +21,7 @@
 namespace trireme {
 namespace {
 
+using testing::FlopCosts;
 using testing::FreeLinks;
 using testing::MadeUpCosts;
 
@@ -100,6 +102,27 @@ TEST(Simulate, PipelinesOfEqualStages) {
       EXPECT_NEAR(simulation.workers[0].computing, 3.0 * m, 1e-9);
       EXPECT_NEAR(simulation.workers[0].waiting, 3.0, 1e-9);
     }
+}
+
+/// A slow worker takes its factor longer, on a device of its own and on a core; a share that is smaller by as much takes as long as before.
+TEST(Simulate, SlowWorkers) {
+  const FreeLinks own;
+  const LinksOfSpeed cores(2, 4, 0, 0);
+  for (const Links* links : {static_cast<const Links*>(&own), static_cast<const Links*>(&cores)}) {
+    const auto run = [&](const std::string& strategy, const std::vector<double>& slowness) {
+      const Compiled c = compiled(strategy, 2, 40, true);
+      const FlopCosts layers(c.model, 1e6);
+      const Cluster cluster = Cluster::uniform(2);
+      InstructionCosts costs(c.program, c.model, cluster, layers, *links, {.batch = 40, .slowness = slowness});
+      return simulate(c.program, c.model, costs, *links, {.steps = 2});
+    };
+    const Simulation equal = run("data", {}), slow = run("data", {1, 3}), shared = run("data,speeds=3:1", {1, 3});
+    EXPECT_NEAR(slow.workers[0].computing, equal.workers[0].computing, 1e-9);
+    EXPECT_NEAR(slow.workers[1].computing, 3 * equal.workers[1].computing, 1e-9);
+    EXPECT_NEAR(slow.step_seconds, 3 * equal.step_seconds, 1e-9);
+    EXPECT_NEAR(shared.workers[0].computing, 1.5 * equal.workers[0].computing, 0.01 * equal.step_seconds);
+    EXPECT_NEAR(shared.workers[1].computing, 1.5 * equal.workers[1].computing, 0.01 * equal.step_seconds);
+  }
 }
 
 /// finish_i = max(finish_(i-1), ready_i) + t_i over the buckets, in the order in which they become ready (PyTorch DDP).
