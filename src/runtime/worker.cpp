@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "base/error.h"
 #include "base/seconds.h"
@@ -16,6 +18,7 @@ namespace trireme {
 namespace {
 
 constexpr double kShownWaitSeconds = 5e-6;  // shorter waits get no event of their own
+constexpr double kShortestSleep = 2e-4;     // waking up takes a part of that
 
 /// Private replicas move tensors where shared ones only add in place.
 bool computes(EventKind kind, const Program& program) {
@@ -86,6 +89,17 @@ void Worker::State::record(const Program& program, const Instruction& i, EventKi
   outcome.events.push_back({rank, kind, name, i.micro_batch, waits_first ? begin + waited : begin, end, bytes});
 }
 
+/// What an emulated slowness adds to `busy` seconds of an instruction. Many short ones are slept for together.
+void Worker::State::sleep_for(EventKind kind, double busy, double slowness) {
+  const bool slows = kind == EventKind::forward || kind == EventKind::recompute || kind == EventKind::backward || kind == EventKind::update;
+  if (!slows || slowness <= 1) return;
+  sleep_owed += (slowness - 1) * busy;
+  if (sleep_owed < kShortestSleep) return;
+  const double begin = steady_seconds();
+  std::this_thread::sleep_for(std::chrono::duration<double>(sleep_owed));
+  sleep_owed -= steady_seconds() - begin;
+}
+
 /// One round through the instruction list: the work on batch `number` and, at their lags, on those before it.
 StepOutcome Worker::State::run_list(Prepared& prepared, int64_t number, bool trace) {
   const Program& program = *prepared.program;
@@ -107,8 +121,10 @@ StepOutcome Worker::State::run_list(Prepared& prepared, int64_t number, bool tra
     BatchInFlight& entry = in_flight[size_t(batch - first)];
     current = &entry;
     execute(prepared, i, entry);
-    const double end = steady_seconds(), waited = waits() - waits_before, exchanged = replicas->counts().exchange_seconds - exchange_before;
+    const double waited = waits() - waits_before, exchanged = replicas->counts().exchange_seconds - exchange_before;
     const EventKind kind = event_kind(i.code);
+    sleep_for(kind, steady_seconds() - clock - waited - exchanged, entry.input.slowness);
+    const double end = steady_seconds();
     const double busy = end - clock - waited - exchanged;
     (computes(kind, program) ? outcome.compute_seconds : outcome.exposed_seconds) += busy;
     outcome.exposed_seconds += exchanged;

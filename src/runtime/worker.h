@@ -33,6 +33,7 @@ struct StepInput {
   double clip_norm = 0;      ///< 0: no clipping; needs a program that keeps gradients
   bool trace = false;        ///< record a timeline
   bool starts_stream = false;  ///< stateful layers begin with zero state: the first step of an epoch
+  double slowness = 1;       ///< emulated: layers and updates take so many times as long, of which the worker sleeps the rest
 };
 
 /// Squared norms of a training step's gradients, for the gradient noise scale (cost/noise_scale.h). A piece is the part of the batch that

@@ -63,6 +63,7 @@ struct Worker::State {
   void execute(Prepared& prepared, const Instruction& instruction, BatchInFlight& batch);
   void stop_if_aborted() const;  ///< ends long segments soon after another worker failed or the user interrupted
   void begin_batch(const Prepared& prepared, const StepInput& step_input, int64_t number);
+  void sleep_for(EventKind kind, double busy, double slowness);
   void record(const Program& program, const Instruction& instruction, EventKind kind, double begin, double end, double waited,
               int64_t bytes);
   /// For the shapes of the batch that is being worked on.
@@ -139,6 +140,8 @@ struct Worker::State {
   int64_t batches = 0;      ///< fed to the training program so far
   int64_t first_batch = 0;  ///< fed first after the pipeline was last empty
   std::deque<BatchInFlight> in_flight;
+
+  double sleep_owed = 0;  ///< seconds that an emulated slowness has not been given yet; below 0: given in advance
 
   // of the instruction that is running
   const BatchInFlight* current = nullptr;

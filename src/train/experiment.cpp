@@ -16,6 +16,7 @@
 #include "train/initial_weights.h"
 #include "train/metrics.h"
 #include "train/read_data.h"
+#include "train/read_emulation.h"
 #include "train/read_optimizer.h"
 #include "zoo/imported.h"
 
@@ -57,34 +58,6 @@ void read_devices(const ConfigTable& file, Experiment& e) {
     if (!std::isfinite(speed) || speed <= 0)
       file.fail("device_speeds", "speeds must be positive", "write [1.0, 0.5] for a second device of half the speed");
   e.private_replicas = file.get_choice("replicas", "shared", {"shared", "private"}) == "private";
-}
-
-/// What the table leaves out stays as it is in `speed`.
-LinkSpeed read_speed(const ConfigTable& table, const LinkSpeed& speed) {
-  const LinkSpeed read{table.get_bandwidth("bandwidth", speed.bandwidth), table.get_seconds("latency", speed.latency)};
-  if (table.has("bandwidth") && !(read.bandwidth > 0)) table.fail("bandwidth", "nothing would ever arrive", "leave it out for no limit");
-  return read;
-}
-
-/// Links that are emulated between the workers.
-void read_links(const ConfigTable& file, Experiment& e) {
-  const ConfigTable link = file.table("cluster").table("link");
-  if (link.keys().empty()) return;
-  LinkSchedule schedule{read_speed(link, {}), {}};
-  int64_t last = 0;
-  for (const ConfigTable& change : link.tables("change")) {
-    const int64_t step = change.require_int("at_step", 1);
-    if (step <= last)
-      change.fail("at_step", fmt::format("the change before it is at step {}", last), "list changes in the order of their steps");
-    last = step;
-    const LinkSpeed& before = schedule.changes.empty() ? schedule.at_first : schedule.changes.back().speed;
-    schedule.changes.push_back({step, read_speed(change, before)});
-  }
-  if (file.has("replicas") && !e.private_replicas)
-    file.fail("replicas", "workers that share one copy of the weights send no gradients over [cluster.link]",
-              "write replicas = \"private\", or leave it out: links imply it");
-  e.private_replicas = true;
-  e.links = schedule;
 }
 
 void read_training(const ConfigTable& file, Experiment& e) {
@@ -208,7 +181,7 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   e.file = path;
   read_training(file, e);
   read_devices(file, e);
-  read_links(file, e);
+  read_emulation(file, e);
   e.replicas = read_replica_spec(file.table("update"));
   e.adapt = file.get_bool("adapt", false);
   read_model(file, e);
@@ -221,6 +194,10 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   e.schedule = settings.schedule;
   e.clip_norm = settings.clip_norm;
   file.finish();
+
+  std::vector<int> numbers = e.devices;  // the file's too: of its rows one runs by itself
+  numbers.insert(numbers.end(), overrides.devices.begin(), overrides.devices.end());
+  check_emulation(e, *std::max_element(numbers.begin(), numbers.end()));
 
   if (overrides.seed) e.seed = *overrides.seed;
   if (overrides.steps) e.length = {double(*overrides.steps), Length::Unit::steps};

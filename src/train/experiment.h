@@ -15,6 +15,7 @@
 #include "program/compile.h"
 #include "runtime/optimizer.h"
 #include "runtime/precision.h"
+#include "train/emulation.h"
 #include "train/learning_rate.h"
 #include "train/replica_spec.h"
 #include "zoo/zoo.h"
@@ -51,6 +52,8 @@ struct Experiment {
   bool private_replicas = false;               ///< replicas = "private": a copy of the weights per worker, as separate devices have
   std::optional<LinkSchedule> links;           ///< [cluster.link]: workers talk as over links of this speed; replicas are private then
   ReplicaSpec replicas;                        ///< [update]: of the rows that train under an update policy
+  std::vector<WorkerChange> worker_changes;    ///< [[cluster.worker.change]]: workers that slow down during a run
+  std::vector<MemoryChange> memory_changes;    ///< [[cluster.memory.change]]: of device_memory during a run
   bool adapt = false;                          ///< `train` measures itself against predictions and changes its plan
   std::vector<std::string> frozen;             ///< parameters that are not trained: "conv1.weight", or "layer1.*" for all that begin so
   int micro_batches = 0;                       ///< 0: chosen by the plan

@@ -55,6 +55,42 @@ latency = "1 ms")");
   refuse({"bandwith", "bandwidth"}, "[cluster.link]\nbandwith = \"1 Gbit/s\"");
 }
 
+TEST_F(ExperimentFile, WorkersAndMemoryThatChange) {
+  const Experiment e = read(R"(devices = [2, 4]
+device_memory = "1 GiB"
+[[cluster.worker.change]]
+worker = 1
+at_step = 20
+slower = 3
+[[cluster.worker.change]]
+worker = 3
+at_step = 20
+slower = 1.5
+[[cluster.worker.change]]
+worker = 1
+at_step = 30
+slower = 1
+[[cluster.memory.change]]
+at_step = 10
+limit = "300 MiB")");
+  EXPECT_FALSE(e.private_replicas);
+  ASSERT_EQ(e.worker_changes.size(), 3u);
+  EXPECT_EQ(slowness_at(e.worker_changes, 1, 19), 1);
+  EXPECT_EQ(slowness_at(e.worker_changes, 1, 20), 3);
+  EXPECT_EQ(slowness_at(e.worker_changes, 1, 30), 1);
+  EXPECT_EQ(slowness_at(e.worker_changes, 3, 1000), 1.5);
+  EXPECT_EQ(slowness_at(e.worker_changes, 0, 1000), 1);
+  EXPECT_EQ(memory_limit_at(e.memory_changes, e.device_memory, 9), 1 << 30);
+  EXPECT_EQ(memory_limit_at(e.memory_changes, e.device_memory, 10), 300 << 20);
+  const std::string change = "devices = 2\n[[cluster.worker.change]]\nat_step = 5\n";
+  refuse({"worker", "2 workers are counted from 0 to 1"}, change + "worker = 2\nslower = 2");
+  refuse({"slower", "at least 1"}, change + "worker = 1\nslower = 0.5");
+  refuse({"slower"}, change + "worker = 1");
+  refuse({"at_step", "step 5"}, change + "worker = 1\nslower = 2\n[[cluster.worker.change]]\nat_step = 4\nworker = 0\nslower = 2");
+  refuse({"limit", "missing"}, "[[cluster.memory.change]]\nat_step = 5");
+  refuse({"limit", "nothing fits"}, "[[cluster.memory.change]]\nat_step = 5\nlimit = \"0 B\"");
+}
+
 TEST_F(ExperimentFile, Everything) {
   const Experiment e = read(R"(
 name = "all"
