@@ -19,8 +19,8 @@
 #include "report/table.h"
 #include "train/batches.h"
 #include "train/compare.h"
+#include "train/forecaster.h"
 #include "train/initial_weights.h"
-#include "train/link_forecaster.h"
 #include "train/replica_trainer.h"
 #include "train/trainer.h"
 
@@ -76,8 +76,8 @@ class MessageObserver : public TrainObserver {
 /// Trains, and where the experiment says `adapt` as what it measures suggests. The rows of a comparison stay as they are.
 RunResult train_or_adapt(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer) {
   if (!experiment.adapt) return train(experiment, model, data, plan, observer, interrupted_by_user());
-  LinkForecaster forecaster(experiment, model, plan);
-  PlanAdapter adapter(forecaster, plan.name, forecaster.first_links());
+  PlanForecaster forecaster(experiment, model, plan);
+  PlanAdapter adapter(forecaster, plan.name, forecaster.at_first(), {.probes = experiment.links.has_value()});
   return train(experiment, model, data, plan, observer, interrupted_by_user(), &adapter);
 }
 

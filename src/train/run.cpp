@@ -19,11 +19,18 @@ constexpr int64_t kTracedStep = 10;  // of a plan, or the last one of a shorter 
 
 }  // namespace
 
-Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& plan)
+Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& plan, bool adapts)
     : experiment(e), model(m), data(d), batches(experiment, data), steps(steps_of(e.length, sampler().steps_per_epoch())),
-      evaluate_every(steps_of(e.evaluate_every, sampler().steps_per_epoch())), ledger(plan.devices),
+      evaluate_every(steps_of(e.evaluate_every, sampler().steps_per_epoch())), ledger(plan.devices), adapts_(adapts),
       links_(e.links ? std::make_shared<EmulatedLinks>(kMaxDevices, *e.links) : nullptr) {
-  begin_phase(std::make_unique<Phase>(experiment, model, plan, links_));
+  begin_phase(std::make_unique<Phase>(experiment, model, plan, std::vector<int>(), links_));
+}
+
+/// Bytes of a worker beyond which an allocation fails. 0: whoever adapts the plan has taken that over.
+int64_t Run::enforced_limit(int64_t step) const {
+  const std::vector<MemoryChange>& changes = experiment.memory_changes;
+  if (adapts_ && !changes.empty() && changes.front().at_step <= step) return 0;
+  return memory_limit_at(changes, experiment.device_memory, step);
 }
 
 bool Run::saves_weights() const {
@@ -43,7 +50,7 @@ void Run::begin_phase(std::unique_ptr<Phase> phase) {
   std::shared_ptr<Phase> last = std::move(phase);  // its threads end outside the lock
   std::lock_guard lock(mutex_);
   for (; devices_ < p.plan.devices; ++devices_) {
-    set_memory_limit(devices_, experiment.device_memory);
+    set_memory_limit(devices_, enforced_limit(p.first_step));
     reset_memory_peak(devices_);
   }
   std::swap(phase_, last);
@@ -65,7 +72,8 @@ StepInput Run::training_input(Phase& phase, int rank, int64_t step) const {
           .learning_rate = learning_rate_at(experiment, step, steps, sampler().steps_per_epoch()),
           .clip_norm = experiment.clip_norm,
           .trace = step == std::min(phase.first_step + kTracedStep, steps - 1),
-          .starts_stream = sampler().starts_anew(step % sampler().steps_per_epoch())};
+          .starts_stream = sampler().starts_anew(step % sampler().steps_per_epoch()),
+          .slowness = slowness_at(experiment.worker_changes, phase.worker(rank), step)};
 }
 
 StepOutcome Run::evaluate(Phase& phase, int rank, Worker& worker) const {
@@ -90,6 +98,7 @@ void Run::work(Phase& phase, int rank, ParameterStore& store) {
   int64_t step = phase.first_step;
   for (; step < steps && gate.enter(step); ++step) {
     if (links_) links_->begin_step(step);
+    if (!experiment.memory_changes.empty()) set_memory_limit(rank, enforced_limit(step));
     if (gate.probes_before(step)) {
       const LinkEstimate links = probe_links(worker.world());
       std::lock_guard lock(mutex_);
@@ -116,7 +125,8 @@ bool Run::changes_plan(Phase& phase, int rank, Worker& worker, int64_t step) {
     std::lock_guard lock(mutex_);
     phase.ends_in_change = wanted_.has_value() && gate.reopen();
     if (phase.ends_in_change) {
-      change_ = {.step = step, .from = phase.plan.in_short(model), .to = wanted_->plan.in_short(model), .reason = wanted_->reason};
+      change_ = {.step = step, .from = phase.plan.in_short(model) + on_workers(phase.workers),
+                 .to = wanted_->plan.in_short(model) + on_workers(wanted_->workers), .reason = wanted_->reason};
       change_began_ = steady_seconds();
     }
   }
@@ -132,12 +142,27 @@ void Run::note_change() {
 }
 
 /// What moves within this process would have gone over the links.
-void Run::carry_state(const Program& from, const Program& to) {
-  const int64_t bytes = bytes_to_move(from, to, optimizer_state_count(experiment.optimizer),
-                                      int64_t(c10::elementSize(master_type(experiment.precision))));
+void Run::carry_state(const Phase& from, const Phase& to) {
+  std::vector<int> was;
+  for (int rank = 0; rank < to.plan.devices; ++rank) {
+    int before = 0;
+    while (before < from.plan.devices && from.worker(before) != to.worker(rank)) ++before;
+    was.push_back(before < from.plan.devices ? before : -1);
+  }
+  const int64_t bytes = bytes_to_move(from.training, to.training, optimizer_state_count(experiment.optimizer),
+                                      int64_t(c10::elementSize(master_type(experiment.precision))), was);
   if (bytes == 0) return;
   const EmulatedLinks::Time there = links_->message(0, 1, bytes);
   while (std::chrono::steady_clock::now() < there && last_phase().world.abort_reason().empty()) std::this_thread::sleep_for(kPoll);
+}
+
+std::vector<int> Run::threads_of(const Phase& phase) const {
+  int all = phase.plan.devices;
+  for (int worker : phase.workers) all = std::max(all, worker + 1);
+  const std::vector<int> threads = trireme::threads_of(experiment, all);
+  std::vector<int> by_rank;
+  for (int rank = 0; rank < phase.plan.devices; ++rank) by_rank.push_back(threads[size_t(phase.worker(rank))]);
+  return by_rank;
 }
 
 void Run::work_all() {
@@ -146,7 +171,7 @@ void Run::work_all() {
       {
         Phase& phase = *phase_;
         ParameterStore store(phase.training, experiment.precision);
-        run_crew(phase.world, [&](int rank) { work(phase, rank, store); }, threads_of(experiment, phase.plan.devices));
+        run_crew(phase.world, [&](int rank) { work(phase, rank, store); }, threads_of(phase));
         if (!phase.ends_in_change) break;
         state_ = phase.gatherer.take();
       }
@@ -157,8 +182,8 @@ void Run::work_all() {
       }
       validate(wanted->plan, model, experiment.batch, "plan " + wanted->plan.name);
       check_shapes(experiment, model, data, wanted->plan);
-      auto next = std::make_unique<Phase>(experiment, model, std::move(wanted->plan), links_);
-      if (links_) carry_state(phase_->training, next->training);
+      auto next = std::make_unique<Phase>(experiment, model, std::move(wanted->plan), std::move(wanted->workers), links_);
+      if (links_) carry_state(*phase_, *next);
       next->first_step = change_.step;
       ledger.change_plan(next->plan.devices);
       begin_phase(std::move(next));

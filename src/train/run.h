@@ -22,12 +22,16 @@ namespace trireme {
 
 /// The workers under one plan, from one change of plan to the next.
 struct Phase {
-  Phase(const Experiment& experiment, const Model& model, Plan p, std::shared_ptr<EmulatedLinks> links)
-      : plan(std::move(p)), training(compile(model, plan, compile_options(experiment, true))),
+  Phase(const Experiment& experiment, const Model& model, Plan p, std::vector<int> who, std::shared_ptr<EmulatedLinks> links)
+      : plan(std::move(p)), workers(std::move(who)), training(compile(model, plan, compile_options(experiment, true))),
         evaluation(compile(model, plan, compile_options(experiment, false))), world(plan.devices, std::move(links)),
         weights(training, model), gatherer(training) {}
 
+  /// Of the run's workers, which one has this rank.
+  int worker(int rank) const { return workers.empty() ? rank : workers[size_t(rank)]; }
+
   const Plan plan;
+  const std::vector<int> workers;  ///< by rank; empty: 0, 1, ...
   const Program training, evaluation;
   LocalWorld world;
   TrainedWeights weights;    ///< gathered at the end of the run, where a file or final metrics need them
@@ -43,7 +47,8 @@ struct Phase {
 /// all else is safe from any thread unless it says otherwise.
 class Run {
  public:
-  Run(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan);
+  /// `adapts`: somebody sees to it that the plan fits when memory shrinks; else what is over the limit then ends the run.
+  Run(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, bool adapts = false);
 
   const Experiment experiment;
   const Model model;
@@ -83,12 +88,15 @@ class Run {
   void begin_phase(std::unique_ptr<Phase> phase);
   std::optional<PlannedBatch> next_batch(Phase& phase) const;
   StepInput training_input(Phase& phase, int rank, int64_t step) const;
+  int64_t enforced_limit(int64_t step) const;
   StepOutcome evaluate(Phase& phase, int rank, Worker& worker) const;
   void work(Phase& phase, int rank, ParameterStore& store);
   bool changes_plan(Phase& phase, int rank, Worker& worker, int64_t step);
   void note_change();
-  void carry_state(const Program& from, const Program& to);
+  void carry_state(const Phase& from, const Phase& to);
+  std::vector<int> threads_of(const Phase& phase) const;
 
+  const bool adapts_;
   const std::shared_ptr<EmulatedLinks> links_;  ///< null: there are none
 
   mutable std::mutex mutex_;

@@ -59,27 +59,33 @@ class Adaptation {
 
   void after_step(const LedgerEntry& entry, double seconds) {
     if (!adapter_ || entry.plan < plan_) return;  // the change that was wished for is still to come
-    const Adapter::Wish wish = adapter_->after_step({.step = entry.step, .steps_left = run_.steps - entry.step,
-                                                     .seconds = seconds, .plan = entry.plan,
-                                                     .links = run_.take_links()});
+    const Experiment& e = run_.experiment;
+    MeasuredStep step{.step = entry.step, .steps_left = run_.steps - entry.step, .seconds = seconds, .plan = entry.plan,
+                      .links = run_.take_links(), .memory = memory_limit_at(e.memory_changes, e.device_memory, entry.step)};
+    for (size_t rank = 0; rank < entry.outcomes.size(); ++rank)
+      step.compute.push_back(std::max(0.0, entry.outcomes[rank].compute_seconds - entry.load_seconds[rank]));
+    Adapter::Wish wish = adapter_->after_step(step);
+    if (!wish.warning.empty()) warnings_.push_back(std::move(wish.warning));
     if (wish.links) run_.gate.request_probe();
     if (!wish.change) return;
     plan_ = entry.plan + 1;
-    run_.change_plan(*wish.change);
+    run_.change_plan(std::move(*wish.change));
   }
+
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
   Run& run_;
   Adapter* const adapter_;
   int plan_ = 0;  ///< that the run has, or is about to have
+  std::vector<std::string> warnings_;
 };
 
 /// Reads the ledger until the workers are through, telling the observer, and ends them when time is up, the loss is no number any
 /// more, or the user asks.
-void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adapter* adapter, const std::atomic<bool>& interrupted,
+void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation& adaptation, const std::atomic<bool>& interrupted,
                 Ending& ending) {
   const double started = steady_seconds();
-  Adaptation adaptation(run, adapter);
   double interrupted_at = 0;
   bool aborted = false;
   while (true) {
@@ -274,16 +280,17 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   result.warnings = experiment.model_notes;
   add_warnings(plan, model, experiment, result);
 
-  auto run = std::make_shared<Run>(experiment, model, data, plan);
+  auto run = std::make_shared<Run>(experiment, model, data, plan, adapter != nullptr);
   add_length_warnings(*run, result);
   if (plan.stages.size() > 1 || plan.micro_batches > 1) result.schedule = short_picture(run->last_phase().training, model);
   Summary summary(run->experiment, {data.train->task(), data.train->classes()}, plan.devices, run->sampler().samples_per_epoch(),
                   run->batches.test_samples(), run->steps);
   Ending ending;
+  Adaptation adaptation(*run, adapter);
   const double started = steady_seconds();
   std::thread crew([run] { run->work_all(); });
   try {
-    coordinate(*run, summary, observer, adapter, interrupted, ending);
+    coordinate(*run, summary, observer, adaptation, interrupted, ending);
   } catch (...) {  // an observer that cannot go on (disk full) ends the run
     run->abort("the run's observer failed");
     crew.join();
@@ -293,6 +300,7 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   if (ending.abandoned) crew.detach();
   else crew.join();
   add_changes(*run, ending, result);
+  result.warnings.insert(result.warnings.end(), adaptation.warnings().begin(), adaptation.warnings().end());
   add_memory(*run, ending, result);
   summary.write(result);
   describe_ending(ending, ending.abandoned ? nullptr : run->error(), experiment, run->steps, result);

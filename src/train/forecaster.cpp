@@ -1,0 +1,216 @@
+#include "train/forecaster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "base/error.h"
+#include "cost/links_of_speed.h"
+#include "cost/profiled_costs.h"
+#include "plan/named.h"
+#include "plan/strategy.h"
+#include "profile/measure_links.h"
+#include "program/compile.h"
+#include "program/schedules/schedule.h"
+#include "runtime/migrate.h"
+#include "train/best_plan.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kSearchSeconds = 2;   // of the exact planner, while workers go on ...
+constexpr double kFirstSeconds = 60;   // ... and before they begin, measuring included
+constexpr size_t kPlanned = 3;         // of its finalists; all where memory is limited
+constexpr double kSpeedStep = 0.01;    // speeds are rounded to that: plans show them
+
+/// Beside the experiment's strategies where memory is limited.
+const std::vector<std::string> kSavers = {"zero1", "zero2", "zero3", "data,recompute=all", "1f1b,recompute=all"};
+
+double now_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// Whether a run that goes on under it keeps the curve of one device.
+bool keeps_curve(const Plan& plan) {
+  return find_schedule(plan.schedule, plan.name).flushes && plan.compression.kind == Compression::Kind::none;
+}
+
+/// But for their names.
+bool is_same(const Plan& a, Plan b) {
+  b.name = a.name;
+  return a == b;
+}
+
+double slowness_of(const Conditions& now, int worker) { return size_t(worker) < now.slowness.size() ? now.slowness[size_t(worker)] : 1; }
+
+std::vector<int> first_workers(int count) {
+  std::vector<int> workers(static_cast<size_t>(count));
+  std::iota(workers.begin(), workers.end(), 0);
+  return workers;
+}
+
+/// By rank of `to`, its rank under `from`; -1: it had none.
+std::vector<int> ranks_before(const std::vector<int>& from, const std::vector<int>& to) {
+  std::vector<int> ranks;
+  for (int worker : to) {
+    const auto found = std::find(from.begin(), from.end(), worker);
+    ranks.push_back(found == from.end() ? -1 : int(found - from.begin()));
+  }
+  return ranks;
+}
+
+}  // namespace
+
+PlanForecaster::PlanForecaster(const Experiment& experiment, const Model& model, const Plan& initial)
+    : experiment_(experiment), model_(model), devices_(std::max(initial.devices, experiment.devices.front())) {
+  Profile profile;
+  profile.machine = fingerprint_of_this_machine(experiment.threads);
+  cores_ = profile.machine.cores;
+  if (!experiment.links && devices_ > 1) {
+    std::vector<int> groups;
+    for (int n = 2; n <= devices_; ++n) groups.push_back(n);
+    profile.links = measure_links(groups);
+  }
+  source_ = measured_source(experiment, model, profile, devices_);
+  const Conditions first = at_first();
+  add(initial.name, initial, first_workers(initial.devices), true);
+  add_strategies(experiment.strategies, source_for(first, first_workers(devices_)), first_workers(devices_), true);
+  find_candidates(first, initial.name, kFirstSeconds);
+  for (const Candidate& candidate : candidates_) forecast(candidate, first, find(initial.name));
+  const auto& measured = dynamic_cast<const ProfiledCosts&>(*source_.layers);
+  source_ = measured_source(experiment, model, measured.profile(), devices_, /*measures=*/false);
+}
+
+Conditions PlanForecaster::at_first() const {
+  Conditions first;
+  if (experiment_.links) first.links = {.latency = experiment_.links->at_first.latency, .bandwidth = experiment_.links->at_first.bandwidth};
+  first.slowness.assign(size_t(devices_), 1.0);
+  first.memory = experiment_.device_memory;
+  return first;
+}
+
+const PlanForecaster::Candidate& PlanForecaster::find(const std::string& name) const {
+  const auto found = std::find_if(candidates_.begin(), candidates_.end(), [&](const Candidate& c) { return c.name == name; });
+  check_internal(found != candidates_.end(), "only candidates are asked for");
+  return *found;
+}
+
+void PlanForecaster::add(const std::string& name, const Plan& plan, const std::vector<int>& workers, bool is_constant) {
+  if (!keeps_curve(plan)) return;
+  const auto has_name = [&](const std::string& text) {
+    return std::any_of(candidates_.begin(), candidates_.end(), [&](const Candidate& c) { return c.name == text; });
+  };
+  for (const Candidate& known : candidates_)
+    if (known.workers == workers && is_same(known.plan, plan)) return;
+  std::string unique = name;
+  for (int again = 2; has_name(unique); ++again) unique = fmt::format("{} ({})", name, again);
+  candidates_.push_back({unique, plan, workers, compile(model_, plan, compile_options(experiment_, true)), is_constant});
+}
+
+/// The strategies' plans for a source's devices, which are these workers.
+void PlanForecaster::add_strategies(const std::vector<std::string>& strategies, const CostSource& source, const std::vector<int>& workers,
+                                    bool is_constant) {
+  for (const std::string& strategy : strategies)
+    for (const std::string& name : expand_strategy(strategy)) {
+      if (is_planned(name)) continue;  // asked apart
+      try {
+        const Plan plan = is_single(name) ? named_plan(name, model_, cluster_of(experiment_, 1), experiment_.batch, {})
+                                          : make_plan(name, experiment_, model_, source);
+        std::vector<int> used = workers;
+        if (plan.devices > int(used.size())) continue;  // a plan's file for more of them
+        used.resize(size_t(plan.devices));
+        add(is_constant ? name : plan.in_short(model_) + on_workers(used), plan, used, is_constant);
+      } catch (const Error& error) {
+        if (error.blame() != Blame::user) throw;  // too few workers, too small a batch: no candidate
+      }
+    }
+}
+
+/// The exact planner's best within so many seconds, on any number of the first workers of `order`.
+void PlanForecaster::add_planned(const Conditions& now, const std::vector<int>& order, double seconds) {
+  std::map<int, CostSource> sources;
+  const auto source_of = [&](int devices) -> const CostSource& {
+    const auto known = sources.find(devices);
+    if (known != sources.end()) return known->second;
+    return sources.emplace(devices, source_for(now, {order.begin(), order.begin() + devices})).first->second;
+  };
+  try {
+    const BestPlan best = find_best_plan(experiment_, model_, devices_, source_of, {.objective = Objective::time, .limit = seconds});
+    const size_t most = now.memory > 0 ? best.finalists.size() : kPlanned;
+    for (size_t i = 0; i < std::min(most, best.finalists.size()); ++i) {
+      const Plan& plan = best.finalists[i].rated.plan;
+      const std::vector<int> used(order.begin(), order.begin() + plan.devices);
+      add(plan.in_short(model_) + on_workers(used), plan, used, false);
+    }
+  } catch (const Error& error) {
+    if (error.blame() != Blame::user) throw;  // it asked for what has not been measured: no candidate
+  }
+}
+
+/// What these workers' plans cost.
+CostSource PlanForecaster::source_for(const Conditions& now, const std::vector<int>& workers) const {
+  CostSource source = source_;
+  source.cluster.devices.clear();
+  source.slowness.clear();
+  for (int worker : workers) {
+    Device device = source_.cluster.devices[size_t(worker)];
+    const double slowness = slowness_of(now, worker);
+    if (slowness > 1) device.speed = std::max(kSpeedStep, std::round(device.speed / slowness / kSpeedStep) * kSpeedStep);
+    device.memory = now.memory;
+    source.cluster.devices.push_back(device);
+    source.slowness.push_back(slowness);
+  }
+  if (!experiment_.links) return source;
+  source.links = std::make_shared<LinksOfSpeed>(source.cluster.size(), cores_, now.links.bandwidth, now.links.latency);
+  source.cluster.nodes = {ClusterNode{.link = {.bandwidth = now.links.bandwidth, .latency = now.links.latency}, .price_per_hour = 0, .instance = ""}};
+  return source;
+}
+
+Forecast PlanForecaster::forecast(const Candidate& candidate, const Conditions& now, const Candidate& current) const {
+  const CostSource source = source_for(now, candidate.workers);
+  PredictionOptions options;
+  options.timeline = false;
+  const RunResult row = predict(experiment_, model_, candidate.plan, source, options);
+  Forecast forecast{.name = candidate.name, .step_seconds = row.step_seconds->median, .workers = candidate.workers};
+  for (double share : row.busy_share) forecast.compute.push_back(share * row.step_seconds->median);
+  if (now.memory > 0) forecast.missing = std::max<int64_t>(0, *row.predicted->peak_memory - now.memory);
+  forecast.bytes_to_move = bytes_to_move(current.program, candidate.program, optimizer_state_count(experiment_.optimizer),
+                                         int64_t(c10::elementSize(master_type(experiment_.precision))),
+                                         ranks_before(current.workers, candidate.workers));
+  return forecast;
+}
+
+void PlanForecaster::find_candidates(const Conditions& now, const std::string& current, double seconds) {
+  std::erase_if(candidates_, [&](const Candidate& c) { return !c.is_constant && c.name != current; });
+  std::vector<int> order = first_workers(devices_);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return slowness_of(now, a) < slowness_of(now, b); });
+  for (int count = 1; count <= devices_; ++count) {  // all, and all that are faster than one of the others
+    const bool leaves_out = count < devices_;
+    if (leaves_out && slowness_of(now, order[size_t(count) - 1]) == slowness_of(now, order[size_t(count)])) continue;
+    std::vector<int> workers(order.begin(), order.begin() + count);
+    std::sort(workers.begin(), workers.end());
+    const CostSource source = source_for(now, workers);
+    add_strategies(experiment_.strategies, source, workers, false);
+    if (now.memory > 0) add_strategies(kSavers, source, workers, false);
+  }
+  add_planned(now, order, seconds);
+}
+
+Outlook PlanForecaster::outlook(const Conditions& now, const std::string& current) {
+  const double begin = now_seconds();
+  find_candidates(now, current, kSearchSeconds);
+  Outlook outlook;
+  for (const Candidate& candidate : candidates_) {
+    try {
+      outlook.forecasts.push_back(forecast(candidate, now, find(current)));
+    } catch (const Error& error) {
+      if (error.blame() != Blame::user || candidate.name == current) throw;  // of degrees that were not measured: no candidate
+    }
+  }
+  outlook.seconds = now_seconds() - begin;
+  return outlook;
+}
+
+}  // namespace trireme
