@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <numeric>
 
 #include "base/error.h"
+#include "base/seconds.h"
 #include "cost/links_of_speed.h"
 #include "cost/profiled_costs.h"
 #include "plan/named.h"
@@ -29,8 +29,6 @@ constexpr double kSpeedStep = 0.01;    // speeds are rounded to that: plans show
 
 /// Beside the experiment's strategies where memory is limited.
 const std::vector<std::string> kSavers = {"zero1", "zero2", "zero3", "data,recompute=all", "1f1b,recompute=all"};
-
-double now_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// Whether a run that goes on under it keeps the curve of one device.
 bool keeps_curve(const Plan& plan) {
@@ -199,7 +197,7 @@ void PlanForecaster::find_candidates(const Conditions& now, const std::string& c
 }
 
 Outlook PlanForecaster::outlook(const Conditions& now, const std::string& current) {
-  const double begin = now_seconds();
+  const double begin = steady_seconds();
   find_candidates(now, current, kSearchSeconds);
   Outlook outlook;
   for (const Candidate& candidate : candidates_) {
@@ -209,7 +207,7 @@ Outlook PlanForecaster::outlook(const Conditions& now, const std::string& curren
       if (error.blame() != Blame::user || candidate.name == current) throw;  // of degrees that were not measured: no candidate
     }
   }
-  outlook.seconds = now_seconds() - begin;
+  outlook.seconds = steady_seconds() - begin;
   return outlook;
 }
 

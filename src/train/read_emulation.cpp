@@ -10,16 +10,9 @@
 namespace trireme {
 namespace {
 
-/// What the table leaves out stays as it is in `speed`.
-LinkSpeed read_speed(const ConfigTable& table, const LinkSpeed& speed) {
-  const LinkSpeed read{table.get_bandwidth("bandwidth", speed.bandwidth), table.get_seconds("latency", speed.latency)};
-  if (table.has("bandwidth") && !(read.bandwidth > 0)) table.fail("bandwidth", "nothing would ever arrive", "leave it out for no limit");
-  return read;
-}
-
 /// `last`: of the change before it; equal steps are in order where `may_equal`.
 int64_t read_step(const ConfigTable& change, int64_t last, bool may_equal) {
-  const int64_t step = change.require_int("at_step", 1);
+  const int64_t step = change.require_int("at_step", may_equal ? 0 : 1);
   if (step < last || (step == last && !may_equal))
     change.fail("at_step", fmt::format("the change before it is at step {}", last), "list changes in the order of their steps");
   return step;
@@ -28,12 +21,12 @@ int64_t read_step(const ConfigTable& change, int64_t last, bool may_equal) {
 void read_links(const ConfigTable& file, Experiment& e) {
   const ConfigTable link = file.table("cluster").table("link");
   if (link.keys().empty()) return;
-  LinkSchedule schedule{read_speed(link, {}), {}};
+  LinkSchedule schedule{read_link_speed(link, {}), {}};
   int64_t last = 0;
   for (const ConfigTable& change : link.tables("change")) {
     last = read_step(change, last, /*may_equal=*/false);
     const LinkSpeed& before = schedule.changes.empty() ? schedule.at_first : schedule.changes.back().speed;
-    schedule.changes.push_back({last, read_speed(change, before)});
+    schedule.changes.push_back({last, read_link_speed(change, before)});
   }
   if (file.has("replicas") && !e.private_replicas)
     file.fail("replicas", "workers that share one copy of the weights send no gradients over [cluster.link]",
@@ -68,6 +61,12 @@ void read_memory(const ConfigTable& cluster, Experiment& e) {
 }
 
 }  // namespace
+
+LinkSpeed read_link_speed(const ConfigTable& table, const LinkSpeed& speed) {
+  const LinkSpeed read{table.get_bandwidth("bandwidth", speed.bandwidth), table.get_seconds("latency", speed.latency)};
+  if (table.has("bandwidth") && !(read.bandwidth > 0)) table.fail("bandwidth", "nothing would ever arrive", "leave it out for no limit");
+  return read;
+}
 
 void read_emulation(const ConfigTable& file, Experiment& e) {
   read_links(file, e);

@@ -10,6 +10,9 @@ namespace trireme {
 /// order of their steps, workers that none can be, speeds and limits that nothing can be done with.
 void read_emulation(const ConfigTable& file, Experiment& experiment);
 
+/// A table's bandwidth and latency; what it leaves out stays as it is in `speed`. Errors (user): no bandwidth.
+LinkSpeed read_link_speed(const ConfigTable& table, const LinkSpeed& speed);
+
 /// Errors (user): a change of a worker that none of up to `workers` is.
 void check_emulation(const Experiment& experiment, int workers);
 

@@ -14,6 +14,7 @@
 #include "runtime/crew.h"
 #include "train/final_metrics.h"
 #include "train/metrics.h"
+#include "train/read_emulation.h"
 #include "train/replica_view.h"
 #include "train/trainer.h"
 #include "update/federated.h"
@@ -47,6 +48,9 @@ void check_replicas(const Experiment& experiment) {
   const auto refuse = [&](const char* what, const char* why) { fail_user({experiment.file.string(), what, why, "leave it out"}); };
   if (experiment.optimizer.ema > 0) refuse("optimizer.ema", "update policies do not average weights over time");
   if (experiment.adapt) refuse("adapt", "changes the plan of synchronous training only");
+  if (!experiment.memory_changes.empty()) refuse("cluster.memory.change", "memory changes during synchronous training only");
+  if (experiment.links && !experiment.links->changes.empty()) refuse("cluster.link.change", "links change during synchronous training only");
+  if (experiment.replicas.clock && experiment.links) refuse("cluster.link", "on the modelled clock links are those of [update.virtual]");
   if (experiment.noise_scale) refuse("noise_scale", "is estimated from synchronous training only");
   if (experiment.private_replicas && !experiment.links) refuse("replicas = \"private\"", "the workers of a replica share one copy of its weights");
 }
@@ -113,6 +117,7 @@ ReplicaRun::ReplicaRun(const Experiment& experiment, const Model& model, const T
       plan_((check_replicas(experiment_), plan_of_replica(experiment_, model, workers))), replicas_(workers / experiment.replicas.devices),
       training_(compile(model, plan_, options_for(experiment, true))), evaluation_(compile(model, plan_, options_for(experiment, false))),
       batches_(experiment_, data, replicas_) {
+  check_emulation(experiment_, workers);
   if (workers > kMaxDevices)
     fail_user({fmt::format("{} workers", workers), "are too many", fmt::format("at most {} can work in one process", kMaxDevices), "use fewer"});
   update_ = make_policy(strategy, experiment.replicas, {replicas_, experiment.seed, is_plain_sgd(experiment.optimizer)});
@@ -239,7 +244,8 @@ void ReplicaRun::train_replica(Hub& hub, int rank, Replica& replica) {
                                               .batch = batch_from(batches_.training(r, facts.step)),
                                               .learning_rate = rate_at(r, facts.step),
                                               .clip_norm = experiment_.clip_norm,
-                                              .starts_stream = batches_.starts_stream(facts.step)});
+                                              .starts_stream = batches_.starts_stream(facts.step),
+                                              .slowness = is_modelled() ? 1 : slowness_at(experiment_.worker_changes, replica.first_device + rank, facts.step)});
     replica.losses[size_t(rank)] = outcome.loss_sum;
     worker.settle();
     if (facts.step == 0) replica.view.show(rank, worker);  // the optimizer has its state now

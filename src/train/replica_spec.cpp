@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "train/read_emulation.h"
 #include "update/registry.h"
 
 namespace trireme {
@@ -30,12 +31,6 @@ double read_share(const ConfigTable& table, const char* key, double fallback) {
   return value;
 }
 
-LinkSpeed read_speed(const ConfigTable& table) {
-  const LinkSpeed speed{table.get_bandwidth("bandwidth", 0), table.get_seconds("latency", 0)};
-  if (table.has("bandwidth") && !(speed.bandwidth > 0)) table.fail("bandwidth", "nothing would ever arrive", "leave it out for no limit");
-  return speed;
-}
-
 ModelledClock read_clock(const ConfigTable& table) {
   ModelledClock clock;
   clock.step_seconds = table.get_seconds("step_seconds", 0);
@@ -46,8 +41,8 @@ ModelledClock read_clock(const ConfigTable& table) {
   if (!(clock.jitter <= 2)) table.fail("jitter", "is the deviation of the logarithm of a step's time", "0.1 makes steps vary by about 10 %");
   clock.straggle_probability = read_share(table, "straggle_probability", 0);
   clock.straggle_factor = table.get_double("straggle_factor", 1, 1);
-  clock.link = read_speed(table.table("link"));
-  clock.server_link = read_speed(table.table("server_link"));
+  clock.link = read_link_speed(table.table("link"), {});
+  clock.server_link = read_link_speed(table.table("server_link"), {});
   return clock;
 }
 
