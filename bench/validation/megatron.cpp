@@ -155,8 +155,8 @@ Table megatron_speed() {
       .setup =
           "selene.cluster.toml, bf16, Adam, equally many blocks per stage, every block recomputed. Table 1: micro-batches and chunks per "
           "GPU of the authors' script (Megatron-LM's repository, examples/sc21/run_table_1.sh); schedule interleaved where there are "
-          "several chunks, else 1f1b. Table 2, for which there is no script: 1f1b, micro-batches by the paper's rule, (B / (d b) + p - 1)(t_f(b) + "
-          "t_b(b)).",
+          "several chunks, else 1f1b. Table 2, for which there is no script: 1f1b, micro-batches by the paper's rule, "
+          "(B / (d b) + p - 1)(t_f(b) + t_b(b)).",
       .calibrated = "`greatest_efficiency`, on the first row.",
       .decimals = 0,
       .rows = {},

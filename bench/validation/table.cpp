@@ -15,13 +15,13 @@ constexpr const char* kHead =
     "run\n"
     "would execute and walks it on a clock, with costs of the published machine's cluster file (docs/clusters.md) or with published "
     "seconds\n"
-    "per layer. At most one number is calibrated per table, on the one row that is marked; everything else is predicted, nothing is "
-    "tuned per\n"
-    "row, and rows that do not come out are shown as they are. `bench/validation.sh --check` fails where a row leaves its gate "
-    "(greatest\n"
-    "relative error) or a statement under a table is not true. Absolute speeds of machines that one only knows from a datasheet are off "
-    "by\n"
-    "tens of per cent ([clusters.md](clusters.md)); ratios between plans on one machine are what is looked at.\n";
+    "per layer. At most one number is calibrated per table, on the one row that is marked (or on measurements published elsewhere); "
+    "everything\n"
+    "else is predicted, nothing is tuned per row, and rows that do not come out are shown as they are. `bench/validation.sh --check` "
+    "fails\n"
+    "where a row leaves its gate (greatest relative error) or a statement under a table is not true. Absolute speeds of machines that one\n"
+    "only knows from a datasheet are off by tens of per cent ([clusters.md](clusters.md)); ratios between plans on one machine are what "
+    "is\nlooked at.\n";
 
 std::string error_of(const Row& row) {
   return row.predicted && row.published != 0 ? fmt::format("{:+.1f} %", 100 * row.error()) : "";

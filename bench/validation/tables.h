@@ -13,8 +13,9 @@ Table gpipe_weights();
 Table gpipe_tpu();
 Table gpipe_p100();
 
-/// torchgpipe (Kim et al., 2020): U-Net's weights and throughput, ResNet-101.
+/// torchgpipe (Kim et al., 2020): U-Net's and AmoebaNet's weights, U-Net's throughput, ResNet-101.
 Table unet_weights();
+Table amoebanet_weights();
 Table unet_speed();
 Table resnet101_speed();
 

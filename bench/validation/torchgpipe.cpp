@@ -1,6 +1,7 @@
 // torchgpipe: Kim et al., "torchgpipe: On-the-fly Pipeline Parallelism for Training Giant Models", 2020, and the benchmarks beside it.
 #include <fmt/format.h>
 
+#include "validation/amoebanet.h"
 #include "validation/resnet101.h"
 #include "validation/simulated.h"
 #include "validation/tables.h"
@@ -55,6 +56,25 @@ Table unet_weights() {
                              Published{24, 160, 7800, 10}, Published{48, 160, 15820, 10}}) {
     const double own = double(torchgpipe_unet(p.convolutions, p.channels, 192).model.parameter_count()) / kMillion;
     table.rows.push_back({.what = fmt::format("U-Net({}, {})", p.convolutions, p.channels), .published = p.millions, .predicted = own,
+                          .gate = p.unit / p.millions, .note = {}});
+  }
+  return table;
+}
+
+Table amoebanet_weights() {
+  Table table{.title = "torchgpipe: parameters of AmoebaNet-D", .source = kSource,
+              .quantity = "Millions of parameters of AmoebaNet-D(L, D)",
+              .setup = "none: parameters of the model that GPipe's tables are simulated with.", .calibrated = "nothing.", .decimals = 1,
+              .rows = {}, .claims = {}, .remarks = {}};
+  struct Published {
+    int layers;
+    int64_t filters;
+    double millions, unit;  // the last digit printed
+  };
+  for (const Published& p : {Published{18, 208, 81.5, 0.1}, Published{18, 416, 319, 0.1}, Published{18, 544, 542.7, 0.1},
+                             Published{36, 544, 1060, 10}, Published{72, 512, 1840, 10}}) {
+    const double own = double(amoebanet(p.layers, p.filters).model.parameter_count()) / kMillion;
+    table.rows.push_back({.what = fmt::format("AmoebaNet-D({}, {})", p.layers, p.filters), .published = p.millions, .predicted = own,
                           .gate = p.unit / p.millions, .note = {}});
   }
   return table;

@@ -2,6 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "validation/amoebanet.h"
 #include "validation/simulated.h"
 #include "validation/tables.h"
 #include "validation/unet.h"
@@ -23,6 +28,27 @@ TEST(Validation, SmallImagesAreFasterInDataParallelAndSlowerInAPipeline) {
 TEST(Validation, UNetHasThePublishedModulesAndParameters) {
   EXPECT_EQ(torchgpipe_unet(5, 64, 192).modules.size(), 241u);
   EXPECT_NEAR(double(torchgpipe_unet(6, 72, 192).model.parameter_count()), 362.2e6, 0.05e6);
+}
+
+TEST(Validation, AmoebaNetHasThePublishedParameters) { EXPECT_THAT(broken({amoebanet_weights()}), IsEmpty()); }
+
+TEST(Validation, StagesOfCellsHaveTheLeastVarianceOfFlops) {
+  const CellModel net = amoebanet(6, 32);
+  std::vector<double> flops(size_t(net.cells.back()) + 1, 0);
+  for (NodeId id = net.model.input_count(); id < NodeId(net.model.nodes().size()); ++id)
+    flops[size_t(net.cells[size_t(id)])] += net.model.node(id).layer->forward_flops(net.model.input_shapes(id));
+  const auto squares = [&](size_t first, size_t second) {  // of three stages that end there
+    const auto sum = [&](size_t begin, size_t end) { return std::accumulate(flops.begin() + long(begin), flops.begin() + long(end), 0.0); };
+    return std::pow(sum(0, first), 2) + std::pow(sum(first, second), 2) + std::pow(sum(second, flops.size()), 2);
+  };
+  double least = squares(1, 2);
+  for (size_t first = 1; first < flops.size(); ++first)
+    for (size_t second = first + 1; second < flops.size(); ++second) least = std::min(least, squares(first, second));
+  const std::vector<int> stages = even_stages(net, 3);
+  std::vector<size_t> ends(3, 0);
+  for (size_t id = 0; id < stages.size(); ++id) ends[size_t(stages[id])] = std::max(ends[size_t(stages[id])], size_t(net.cells[id]) + 1);
+  EXPECT_TRUE(std::is_sorted(stages.begin(), stages.end()));
+  EXPECT_DOUBLE_EQ(squares(ends[0], ends[1]), least);
 }
 
 TEST(Validation, ARowThatLeavesItsGateIsNamed) {
