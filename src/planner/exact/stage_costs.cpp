@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "cost/declared_talk.h"
 #include "plan/plan.h"
 
 namespace trireme {
@@ -92,6 +93,32 @@ const std::vector<Candidate>& StageCosts::candidates(NodeId node) const {
   return it->second;
 }
 
+/// What split layers say over the tensor axis within their calls of one micro-batch.
+double StageCosts::talk_seconds(NodeId node, const Candidate& candidate) const {
+  const int t = candidate.tensor;
+  if (t == 1 || !candidate.option->talks_over_tensor_axis) return 0;
+  const Model& model = facts_.model();
+  const int bytes = facts_.request().bytes_per_value;
+  const Precision precision = bytes <= 2 ? Precision::bf16 : bytes == 8 ? Precision::fp64 : Precision::fp32;
+  CallInputs inputs{.shapes = model.input_shapes(node), .elements = {}, .wanted = {}};
+  inputs.elements.assign(inputs.shapes.size(), bytes);
+  inputs.wanted = facts_.layer(node).gradient_goes;
+  const LayerTalk talk =
+      declared_talk(call_shapes(*model.node(node).layer, inputs, *candidate.option, t, degree(t).samples, precision));
+  const LinkCost& ring = moves_.tensor_ring(t);
+  const auto seconds_of = [&](const std::vector<Talk>& said) {
+    double seconds = 0;
+    for (const Talk& one : said)
+      switch (one.kind) {
+        case RedistributionKind::send_receive: seconds += one.times * (ring.latency + one.bytes * ring.seconds_per_byte); break;
+        case RedistributionKind::all_reduce: seconds += one.times * ring_all_reduce_seconds(ring, t, one.bytes); break;
+        default: seconds += one.times * ring_reduce_scatter_seconds(ring, t, one.bytes); break;
+      }
+    return seconds;
+  };
+  return (settings_.recompute ? 2 : 1) * seconds_of(talk.forward) + seconds_of(talk.backward);
+}
+
 /// Docs of the replicas' table: float32 weights and gradients, under bf16 a narrow copy for computing beside them.
 StageCosts::Bytes StageCosts::bytes_per_element() const {
   constexpr double kNarrow = 2, kUsual = 4;
@@ -113,6 +140,7 @@ StageTerms StageCosts::own(NodeId node, const Candidate& candidate, const std::v
     add_parameter(layer.parameters[p].elements, candidate, p, elsewhere, terms);
   }
   overlap(terms);
+  terms.moves += talk_seconds(node, candidate);
   const LayerMemory memory =
       facts_.request().costs.memory(node, *candidate.option, candidate.tensor, degree(candidate.tensor).samples);
   terms.kept += double(memory.saved) + (layer.output_kept ? double(memory.output) : 0);

@@ -153,6 +153,18 @@ TEST(StepModel, TensorParallelPairsOfLinearLayersAllReduce) {
   EXPECT_DOUBLE_EQ(p.memory[0].weights, 64);
 }
 
+TEST(StepModel, SplitLossesTalk) {
+  Setting s(1, linked(2, 64, false));
+  Plan plan = named_plan("tensor", s.model, s.cluster, s.request.batch, LayerSeconds(s.model.nodes().size(), 1.0));
+  plan.layers[size_t(s.model.find("fc0"))].split = "columns";
+  plan.layers[size_t(s.model.find("loss"))].split = "vocabulary";
+  // of 8 rows first 2, then 5 floats; nothing else moves
+  const double maxima = 2 * (0.5 + 0.5 * 8 * 2 * 4 / 64), sums = 2 * (0.5 + 0.5 * 8 * 5 * 4 / 64);
+  const Prediction p = s.step.predict(plan);
+  EXPECT_DOUBLE_EQ(p.communication, maxima + sums);
+  expect_sum(p);
+}
+
 TEST(StepModel, SaysWhatItDoesNotKnow) {
   Setting s(3, Cluster::uniform(2));
   expect_error(Blame::user, {"pipedream", "batches overlap"}, [&] { s.predict("pipedream"); });
