@@ -59,9 +59,11 @@ struct PlanBestOptions {
   CostSourceOptions prediction;
   std::string objective;                ///< "time", "memory" or "cost"
   bool explain = false;                 ///< print the runners-up and what decided, to the standard error
-  std::optional<double> limit = 60;     ///< seconds of searching
+  std::string gap;                      ///< "1%": what is not better by more is not looked for; empty: the very best
+  std::string time_limit = "60 s";      ///< of searching
 };
-/// Prints the best plan as JSON. Errors (user): none fits, with what is missing and what would help.
+/// Prints the best plan as JSON, and what is proven about it to the standard error. Errors (user): none fits, with what is missing and what
+/// would help; none was found in time.
 int run_plan_best(const PlanBestOptions& options);
 
 struct PlanShowOptions {

@@ -133,6 +133,10 @@ struct PlanVerbs {
                                                       "times to the target on more and more devices, by data parallelism and by the best hybrid")
         ->check(CLI::IsMember({"time", "memory", "cost", "accuracy"}));
     plan->add_flag("--explain", best.explain, "with --objective: what decided, and the runners-up (to the standard error)");
+    plan->add_option("--gap", best.gap, "with --objective: stop when no plan is better by more than this, \"1%\" (default: 0, the very best)");
+    plan->add_option("--time-limit", best.time_limit,
+                     "with --objective: stop searching then, and say how far the best plan so far may be from the optimum")
+        ->capture_default_str();
     best.prediction.add(*plan);
     add_accuracy(*plan);
     show = plan->add_subcommand("show", "print a plan in words, with --program its schedule as a picture, or the layers of a model");
@@ -158,13 +162,15 @@ struct PlanVerbs {
       const bool finds = !best.objective.empty() || trireme::is_planned(json.plan);
       for (const char* flag : {"--cluster", "--profile"})
         if (!finds && plan->count(flag) > 0) throw CLI::ValidationError(flag, "is for finding a plan: say what for with --objective");
-      if (best.objective.empty() && best.explain)
-        throw CLI::ValidationError("--explain", "is for finding a plan: say what for with --objective");
       if (!best.objective.empty() && (of_graph || plan->count("--plan") > 0))
         throw CLI::ValidationError("--objective", "finds a plan for an experiment: leave out --plan and --graph");
       for (const char* flag : kAccuracyFlags)
         if (!of_accuracy && plan->count(flag) > 0) throw CLI::ValidationError(flag, "goes with --objective accuracy");
-      if (of_accuracy && plan->count("--explain") > 0) throw CLI::ValidationError("--explain", "is for time, memory and cost");
+      for (const char* flag : kSearchFlags) {
+        if (of_accuracy && plan->count(flag) > 0) throw CLI::ValidationError(flag, "is for time, memory and cost");
+        if (best.objective.empty() && plan->count(flag) > 0)
+          throw CLI::ValidationError(flag, "is for finding a plan: say what for with --objective");
+      }
       if (of_accuracy && accuracy.epochs.empty()) throw CLI::RequiredError("--epochs");
       take_devices(of_accuracy);
       json.prediction = best.prediction;
@@ -190,6 +196,7 @@ struct PlanVerbs {
     accuracy.json = graph.json;
   }
 
+  static constexpr const char* kSearchFlags[] = {"--explain", "--gap", "--time-limit"};
   static constexpr const char* kAccuracyFlags[] = {"--epochs", "--batch-per-worker", "--epoch-samples"};
   void add_accuracy(CLI::App& plan) {
     plan.add_option("--epochs", accuracy.epochs,

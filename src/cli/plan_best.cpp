@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
 #include <iostream>
 
 #include "base/error.h"
@@ -33,22 +36,55 @@ std::string explanation(const std::vector<Finalist>& finalists, const PlanAnswer
   }
   std::string text = text_table({"plan", "simulated", "by formula", "computing", "bubble", "exposed comm.", "reducing", "update", "fullest device"},
                                 rows, {1, 2, 3, 4, 5, 6, 7, 8});
-  text += fmt::format("searched: {}\n{}; no plan of these takes less than {:.6g} by the formula (gap {:.2f} %)\n", answer.searched, answer.proof,
-                      answer.lower_bound, 100 * answer.gap());
-  return text;
+  return text + fmt::format("searched: {}\n", answer.searched);
 }
 
-std::string if_in_words(const WhatIf& what_if, const RatedPlan& best, const Model& model, const std::string& objective) {
+std::string amount_in_words(double value, Objective objective) {
+  if (objective == Objective::memory) return format_bytes(int64_t(value));
+  return objective == Objective::cost ? fmt::format("{:.4g} a step", value) : format_seconds(value);
+}
+
+std::string if_in_words(const WhatIf& what_if, const RatedPlan& best, const Model& model, Objective objective) {
   const std::optional<RatedPlan>& other = what_if.answer.best;
   if (!other) return fmt::format("if {}: {}\n", what_if.change, what_if.answer.proof);
-  const auto amount = [&](double value) {
-    if (objective == "memory") return format_bytes(int64_t(value));
-    return objective == "cost" ? fmt::format("{:.4g} a step", value) : format_seconds(value);
-  };
+  const auto amount = [&](double value) { return amount_in_words(value, objective); };
   const bool same = other->plan.layers == best.plan.layers && other->plan.schedule == best.plan.schedule &&
                     other->plan.micro_batches == best.plan.micro_batches && other->plan.stages == best.plan.stages;
   return fmt::format("if {}: {} by the formula in place of {} ({:+.1f} %), by {}\n", what_if.change, amount(other->objective),
                      amount(best.objective), 100 * (other->objective / best.objective - 1), same ? "the same plan" : other->plan.in_short(model));
+}
+
+/// "1%", "1 %", "0.5%", "0"
+double parse_gap(const std::string& text) {
+  if (text.empty()) return 0;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const std::string unit = end + std::strspn(end, " ");
+  if (end == text.c_str() || (unit != "%" && !(unit.empty() && value == 0)) || !(value >= 0 && value < 100))
+    fail_user({"--gap", "\"" + text + "\"", "must be a share of the optimum in percent, less than 100 %", "for example --gap 1%"});
+  return value / 100;
+}
+
+/// "60 s", "5 min", or "60" seconds.
+double parse_limit(const std::string& text) {
+  const bool number = !text.empty() && text.find_first_not_of("0123456789.") == text.npos;
+  const double value = parse_seconds(number ? text + " s" : text, "--time-limit");
+  if (!(value > 0) || !std::isfinite(value))
+    fail_user({"--time-limit", "\"" + text + "\"", "must be more than 0", "for example --time-limit \"60 s\""});
+  return value;
+}
+
+/// What is proven about the plan that is printed, which the simulator may like better than the planner's own best.
+std::string proof_in_words(const RatedPlan& plan, const PlanAnswer& answer, Objective objective) {
+  constexpr double kRounding = 1e-9;
+  const auto amount = [&](double value) { return amount_in_words(value, objective); };
+  const double gap = plan.objective > 0 ? (plan.objective - answer.lower_bound) / plan.objective : 0;
+  std::string text = fmt::format("{} by the formula, ", amount(plan.objective));
+  text += gap <= kRounding ? std::string("the least there is")
+                           : fmt::format("at most {:.2g} % from the least there is, which is {} or more", 100 * gap, amount(answer.lower_bound));
+  if (plan.objective > answer.best->objective * (1 + kRounding))
+    text += fmt::format("; by the simulator's clock it is quicker than the formula's best, {}", amount(answer.best->objective));
+  return fmt::format("{} ({})\n", text, answer.proof);
 }
 
 /// Of the devices that were given, a plan may use only some.
@@ -60,24 +96,29 @@ std::string devices_in_words(const Plan& plan, int devices) {
 }  // namespace
 
 int run_plan_best(const PlanBestOptions& options) {
+  const Objective objective = objective_of(options.objective);
+  const double tolerance = parse_gap(options.gap), limit = parse_limit(options.time_limit);
   Experiment experiment = options.experiment.read();
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
   Predictions predictions(experiment, model, data, options.prediction);
   const int devices = options.experiment.devices.empty() ? experiment.devices.front() : options.experiment.devices.front();
-  const BestPlan best = find_best_plan(experiment, model, devices, predictions.sources(), {objective_of(options.objective), options.limit});
+  const BestPlan best = find_best_plan(experiment, model, devices, predictions.sources(), {objective, limit, tolerance});
   predictions.keep();
-  if (!best.answer.best) fail_nothing_fits("plan", best.answer.shortfall.value(), model);
-  Plan plan = best.finalists.front().rated.plan;
+  if (!best.answer.best && best.answer.shortfall) fail_nothing_fits("plan", *best.answer.shortfall, model);
+  if (!best.answer.best) fail_user({"--time-limit", options.time_limit, "no plan was found in time", "give the search more"});
+  const RatedPlan& rated = best.finalists.front().rated;
+  Plan plan = rated.plan;
   plan.name = "exact";
   std::cerr << devices_in_words(plan, devices);
+  if (options.explain) std::cerr << "on " << predictions.in_words() << ":\n" << explanation(best.finalists, best.answer, model);
+  std::cerr << proof_in_words(rated, best.answer, objective);
   if (options.explain) {
-    std::cerr << "on " << predictions.in_words() << ":\n" << explanation(best.finalists, best.answer, model);
     PlanRequest request = plan_request(experiment, model, predictions.source(devices));
-    request.objective = objective_of(options.objective);
-    request.time_limit = options.limit;
-    for (const WhatIf& change : what_if(request, *best.answer.best))
-      std::cerr << if_in_words(change, *best.answer.best, model, options.objective);
+    request.objective = objective;
+    request.time_limit = limit;
+    request.tolerance = tolerance;
+    for (const WhatIf& change : what_if(request, *best.answer.best)) std::cerr << if_in_words(change, *best.answer.best, model, objective);
   }
   std::cout << plan_text(plan, model);
   return 0;

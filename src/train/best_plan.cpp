@@ -68,6 +68,7 @@ BestPlan find_best_plan(const Experiment& experiment, const Model& model, int de
   PlanRequest request = plan_request(experiment, model, source);
   request.objective = options.objective;
   request.time_limit = options.limit;
+  request.tolerance = options.tolerance;
   request.known = usual_plans(experiment, model, source, request);
   BestPlan result{find_plan(request), {}};
   if (!result.answer.best) return result;

@@ -32,6 +32,7 @@ struct BestPlan {
 struct BestPlanOptions {
   Objective objective = Objective::time;
   std::optional<double> limit = 60;  ///< seconds of searching
+  double tolerance = 0;              ///< PlanRequest::tolerance
 };
 
 /// The exact planner's answer, its runners-up and the usual plans (named, hybrid-static, asa) on the simulator's clock: the best never

@@ -123,6 +123,21 @@ class Predictions(CliTest):
         self.assertLessEqual(seconds["best"], min(seconds.values()) * (1 + 1e-9))
         self.trireme("train", "e.toml", "--plan", "best.json", "--out", "o")  # what is planned runs
 
+    def test_a_gap_and_a_time_limit(self):
+        plan = ("plan", "e.toml", "--objective", "time", "--cluster", "c.toml", "--devices", "4")
+        _, err = self.trireme(*plan)
+        self.assertRegex(err, r"by the formula, (the least there is|at most .* by the simulator's clock it is quicker than .*) \(optimal under")
+        _, err = self.trireme(*plan, "--gap", "50 %", "--time-limit", "30")
+        self.assertRegex(err, r"by the formula, (the least there is|at most [0-9.]+ % from the least there is)")
+        out, err = self.trireme(*plan, "--time-limit", "1 us")  # named plans are there before the search
+        self.assertRegex(err, r"by the formula, at most .* \(at most .*: the time limit ended the search\)")
+        self.assertEqual(json.loads(out)["name"], "exact")
+        for arguments, says in ((("--gap", "1"), ["--gap", "percent"]), (("--gap", "-1%"), ["--gap"]), (("--gap", "100%"), ["--gap"]),
+                                (("--time-limit", "soon"), ["--time-limit", "soon"]), (("--time-limit", "0"), ["--time-limit", "more than 0"])):
+            self.refused(*plan, *arguments, says=says)
+        self.refused("plan", "e.toml", "--gap", "1%", says=["--gap", "--objective"])
+        self.refused("plan", "e.toml", "--time-limit", "1 s", "--objective", "accuracy", "--epochs", "32:1", says=["--time-limit", "time, memory and cost"])
+
     def test_fewer_devices_than_there_are(self):
         self.write("slow.toml", CLUSTER.replace("MEMORY", "8 GiB").replace("10 GB/s", "1 MB/s").replace("10 Gbit/s", "1 Mbit/s"))
         out, err = self.trireme("plan", "e.toml", "--objective", "time", "--cluster", "slow.toml", "--devices", "4")
@@ -131,8 +146,12 @@ class Predictions(CliTest):
 
     def test_strategies_that_planners_find(self):
         strategies = "single,data,tensor,hybrid-static,asa,exact"
-        self.trireme("simulate", "e.toml", "--cluster", "c.toml", "--devices", "2,4", "--strategies", strategies, "--json", "s.json",
-                     "--set", "model.options.depth=4")
+        out, _ = self.trireme("simulate", "e.toml", "--cluster", "c.toml", "--devices", "2,4", "--strategies", strategies, "--json", "s.json",
+                              "--set", "model.options.depth=4", "--out", "run")
+        with open(self.path("run", "report.html"), encoding="utf-8") as report:
+            for text, times in ((out, 1), (self.trireme("report", "run", data=False)[0], 1), (report.read(), 2)):  # in the report's data too
+                self.assertEqual(text.count("asa: a reconstruction of a published strategy"), times)
+        self.assertEqual(len(self.json("s.json")["notes"]), 1)
         rows = self.json("s.json")["rows"]
         self.assertEqual([row["name"] for row in rows], ["single"] + [n for n in strategies.split(",")[1:] for _ in (2, 4)])
         for row in rows:
@@ -160,8 +179,12 @@ class Predictions(CliTest):
         self.assertEqual(self.json("o/planned/asa-x2.json")["name"], "asa")
         self.trireme("train", "e.toml", "--plan", "hybrid-static", "--devices", "2", "--profile", "p.json", "--out", "t")
         self.assertEqual(self.json("t/plan.json")["name"], "hybrid-static")
-        out, _ = self.trireme("plan", "e.toml", "--plan", "asa", "--devices", "4", "--cluster", "c.toml")
+        out, err = self.trireme("plan", "e.toml", "--plan", "asa", "--devices", "4", "--cluster", "c.toml")
         self.assertEqual(json.loads(out)["devices"], 4)
+        self.assertIn("asa: a reconstruction", err)
+        self.write("asa.json", out)
+        self.assertIn("asa: a reconstruction", self.trireme("plan", "show", "asa.json", "e.toml")[0])
+        self.assertIn("asa (a reconstruction)", self.trireme("simulate", "--help", data=False)[0] + self.trireme("compare", "--help", data=False)[0])
         self.refused("verify", "e.toml", "--plan", "exact", says=["exact", "found by a planner", "trireme plan"])
         self.refused("plan", "e.toml", "--plan", "data", "--cluster", "c.toml", says=["--cluster", "--objective"])
         self.refused("simulate", "e.toml", "--strategies", "exakt", says=["exakt", 'did you mean "exact"'])

@@ -21,11 +21,22 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kRunnersUp = 8;
 constexpr size_t kMostTiedCuts = 4096;
 
+/// `else_why`: why there is a gap where neither the time nor the tolerance is to blame.
+std::string proof_in_words(const PlanAnswer& answer, const PlanRequest& request, const Deadline& deadline, const char* else_why) {
+  constexpr double kRounding = 1e-9;
+  if (!answer.best) return answer.lower_bound < kInfinity ? "none was found in time" : "no plan of the space fits";
+  if (answer.gap() <= kRounding) return "optimal under the step model";
+  return fmt::format("at most {:.2g} % from optimal under the step model: {}", 100 * answer.gap(),
+                     answer.gap() <= request.tolerance * (1 + kRounding) ? "nothing better by more than was asked for was looked for"
+                     : deadline.passed() ? "the time limit ended the search"
+                                         : else_why);
+}
+
 class Finder {
  public:
   Finder(const PlanRequest& request, double cutoff, bool any)
-      : request_(request), facts_(request), model_(facts_), outline_(facts_), places_(outline_, model_), deadline_(request.time_limit),
-        first_cutoff_(cutoff), any_(any) {}
+      : request_(request), facts_(request), model_(facts_), outline_(facts_), deadline_(request.time_limit),
+        places_(outline_, model_, deadline_), first_cutoff_(cutoff), any_(any) {}
 
   PlanAnswer run() {
     for (const Plan& plan : request_.known)
@@ -175,23 +186,17 @@ class Finder {
         "{}; stages of {} devices{}; schedules {}; micro-batches {}", outline_.cuts_in_words(), fmt::join(stage_sizes_of(request_), ", "),
         has_equal_stages(request_) ? ", equally many in each" : "", fmt::join(request_.space.schedules, ", "),
         fmt::join(micro_batches_of(request_), ", "));
-    constexpr double kRounding = 1e-9;
-    if (!answer_.best) answer_.proof = answer_.lower_bound < kInfinity ? "none was found in time" : "no plan of the space fits";
-    else if (answer_.gap() <= kRounding) answer_.proof = "optimal under the step model";
-    else
-      answer_.proof = fmt::format("at most {:.2g} % from optimal under the step model: {}", 100 * answer_.gap(),
-                                  deadline_.passed() ? "the time limit ended the search"
-                                  : answer_.gap() <= request_.tolerance ? "nothing better by more than that was asked for"
-                                  : incomplete_      ? "there are too many ways to cut tied parameters"
-                                                     : "too many ways to divide a stage, the dearest were left out");
+    answer_.proof = proof_in_words(answer_, request_, deadline_,
+                                   incomplete_ ? "there are too many ways to cut tied parameters"
+                                               : "too many ways to divide a stage, the dearest were left out");
   }
 
   const PlanRequest& request_;
   const ModelFacts facts_;
   const StepModel model_;
   const Outline outline_;
-  Places places_;
   const Deadline deadline_;
+  Places places_;
   const double first_cutoff_;
   const bool any_;
   std::priority_queue<Open> open_;
@@ -202,6 +207,7 @@ class Finder {
 
 /// The least money: for every number of nodes, the fastest plan on them.
 PlanAnswer find_cheapest(const PlanRequest& request) {
+  const Deadline deadline(request.time_limit);
   PlanAnswer best;
   double lower = kInfinity;
   for (int devices = 1; devices <= request.cluster.size(); ++devices) {
@@ -212,7 +218,7 @@ PlanAnswer find_cheapest(const PlanRequest& request) {
     const double price = price_per_hour(nodes, devices) / kSecondsPerHour;
     if (price == 0)
       fail_user({"planner", "objective cost", "the cluster has nodes without a price", "give every node a price per hour"});
-    PlanAnswer answer = find_fastest(with_cluster(request, nodes), best.best ? best.best->objective / price : kInfinity);
+    PlanAnswer answer = find_fastest(within(with_cluster(request, nodes), deadline), best.best ? best.best->objective / price : kInfinity);
     lower = std::min(lower, answer.lower_bound * price);
     if (answer.best) std::swap(answer, best);
     if (best.best) best.best->objective = best.best->prediction.money;
@@ -221,6 +227,7 @@ PlanAnswer find_cheapest(const PlanRequest& request) {
     for (RatedPlan& plan : best.runners_up) plan.objective = plan.prediction.money;
   }
   best.lower_bound = std::min(lower, best.best ? best.best->objective : kInfinity);
+  best.proof = proof_in_words(best, request, deadline, "too many ways to divide a stage, the dearest were left out");
   return best;
 }
 
@@ -229,13 +236,11 @@ PlanAnswer find_cheapest(const PlanRequest& request) {
 PlanAnswer find_fastest(const PlanRequest& request, double cutoff, bool any) { return Finder(request, cutoff, any).run(); }
 
 PlanAnswer find_plan(const PlanRequest& request) {
-  switch (request.objective) {
-    case Objective::memory: return find_smallest(request);
-    case Objective::time:
-    case Objective::cost: break;
-  }
-  PlanAnswer answer = request.objective == Objective::cost ? find_cheapest(request) : find_fastest(request);
-  if (!answer.best) answer.shortfall = explain_shortfall(request);
+  PlanAnswer answer = request.objective == Objective::memory ? find_smallest(request)
+                      : request.objective == Objective::cost ? find_cheapest(request)
+                                                             : find_fastest(request);
+  const bool none_fits = !answer.best && answer.lower_bound == kInfinity;
+  if (none_fits) answer.shortfall = explain_shortfall(request);
   return answer;
 }
 

@@ -37,7 +37,7 @@ struct PlanAnswer {
   int questions = 0;                  ///< combinations of what is enumerated ...
   int searched_questions = 0;         ///< ... that the sum of the work alone did not rule out (each way to cut tied parameters counts)
   size_t labels = 0;                  ///< partial divisions of stages that were looked at
-  std::optional<Shortfall> shortfall; ///< where `best` is empty
+  std::optional<Shortfall> shortfall; ///< where no plan fits; not where none was found in time
 
   double gap() const { return best && best->objective > 0 ? (best->objective - lower_bound) / best->objective : 0; }
 };

@@ -24,8 +24,8 @@ struct Label {
 
 class LabelSearch {
  public:
-  LabelSearch(const Lattice& lattice, double limit, double cutoff, double byte, int late)
-      : lattice_(lattice), limit_(limit), cutoff_(cutoff), byte_(byte) {
+  LabelSearch(const Lattice& lattice, double limit, double cutoff, double byte, int late, const Deadline& deadline)
+      : lattice_(lattice), limit_(limit), cutoff_(cutoff), byte_(byte), deadline_(deadline) {
     least_held_ = lattice.least_sums({0, 0, 0, 1});
     for (const int layers : std::set<int>{late, lattice.layers()}) {
       add_bound({1, 1, layers, 0});
@@ -42,7 +42,11 @@ class LabelSearch {
       label.main = lattice_.leaving()[size_t(s)].main;
       if (!hopeless(label, lattice_.layers(), s)) labels_.back()[size_t(s)] = {label};
     }
-    for (int layer = lattice_.layers() - 1; layer >= 0; --layer) extend_all(layer);
+    for (int layer = lattice_.layers() - 1; layer >= 0; --layer)
+      if (!extend_all(layer)) {
+        answer_.complete = false;
+        return std::move(answer_);
+      }
     collect();
     return std::move(answer_);
   }
@@ -55,10 +59,12 @@ class LabelSearch {
 
   void add_bound(const SumWeights& weights) { bounds_.push_back({weights, lattice_.least_sums(weights)}); }
 
-  void extend_all(int layer) {
+  /// False where the deadline has passed.
+  bool extend_all(int layer) {
     std::vector<std::vector<Label>>& here = labels_[size_t(layer)];
     here.resize(size_t(lattice_.states(layer)));
     for (int a = 0; a < int(lattice_.arcs(layer).size()); ++a) {
+      if (deadline_.passed()) return false;
       const Arc& arc = lattice_.arcs(layer)[size_t(a)];
       const std::vector<Label>& after = labels_[size_t(layer) + 1][size_t(arc.to)];
       for (int l = 0; l < int(after.size()); ++l) {
@@ -69,6 +75,7 @@ class LabelSearch {
         insert(here[size_t(arc.from)], label);
       }
     }
+    return true;
   }
 
   Label extended(const Label& label, const Arc& arc, bool run_begins) const {
@@ -133,6 +140,7 @@ class LabelSearch {
 
   const Lattice& lattice_;
   const double limit_, cutoff_, byte_;
+  const Deadline& deadline_;
   std::vector<Bound> bounds_;
   Lattice::Sums least_held_;
   std::vector<std::vector<std::vector<Label>>> labels_;  // by boundary and state
@@ -141,8 +149,8 @@ class LabelSearch {
 
 }  // namespace
 
-LabelAnswer search_labels(const Lattice& lattice, double limit, double cutoff, double byte, int late) {
-  return LabelSearch(lattice, limit, cutoff, byte, late).run();
+LabelAnswer search_labels(const Lattice& lattice, double limit, double cutoff, double byte, int late, const Deadline& deadline) {
+  return LabelSearch(lattice, limit, cutoff, byte, late, deadline).run();
 }
 
 }  // namespace trireme

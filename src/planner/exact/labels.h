@@ -2,6 +2,7 @@
 #pragma once
 
 #include "planner/exact/segment_search.h"
+#include "planner/graph_plan.h"
 
 namespace trireme {
 
@@ -12,7 +13,7 @@ struct LabelAnswer {
 };
 
 /// Ways with fill + main below `cutoff`. `limit`: bytes; 0: none. For bounds: a good price of a byte, and of how many layers the reductions
-/// matter (SumWeights::late).
-LabelAnswer search_labels(const Lattice& lattice, double limit, double cutoff, double byte, int late);
+/// matter (SumWeights::late). Once `deadline` has passed nothing is looked at any more, and the answer is not complete.
+LabelAnswer search_labels(const Lattice& lattice, double limit, double cutoff, double byte, int late, const Deadline& deadline);
 
 }  // namespace trireme

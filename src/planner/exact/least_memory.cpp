@@ -16,16 +16,16 @@ constexpr double kPrecision = 1e-3;  // of a bisection over limits, relative
 
 PlanAnswer any_plan(const PlanRequest& request) { return find_fastest(request, kInfinity, true); }
 
-/// Least factor in (lower, upper] for which `fits` finds a plan, to kPrecision; `fits` is given factors and returns the least that would have
+/// Least factor in (lower, upper] for which `fits` finds a plan, to `precision`; `fits` is given factors and returns the least that would have
 /// done, or nothing.
 template <class Fits>
-std::pair<double, double> bisect(double lower, double upper, Fits&& fits) {
-  while (upper - lower > kPrecision * upper) {
+double bisect(double lower, double upper, double precision, Fits&& fits) {
+  while (upper - lower > precision * upper) {
     const double middle = (lower + upper) / 2;
     if (const std::optional<double> enough = fits(middle)) upper = std::min(middle, *enough);
     else lower = middle;
   }
-  return {lower, upper};
+  return upper;
 }
 
 Cluster limited(const Cluster& cluster, double bytes) {
@@ -59,7 +59,7 @@ std::vector<double> real_limits(const PlanRequest& request, const Plan& plan) {
 
 class Changes {
  public:
-  explicit Changes(const PlanRequest& request) : request_(request) {}
+  Changes(const PlanRequest& request, const Deadline& deadline) : request_(request), deadline_(deadline) {}
 
   std::vector<std::string> that_help() {
     try_recompute();
@@ -71,7 +71,7 @@ class Changes {
 
  private:
   bool note_if(const PlanRequest& changed, const std::string& what) {
-    if (!any_plan(changed).best) return false;
+    if (!any_plan(within(changed, deadline_)).best) return false;
     found_.push_back(what);
     return true;
   }
@@ -105,6 +105,7 @@ class Changes {
   }
 
   const PlanRequest& request_;
+  const Deadline& deadline_;
   std::vector<std::string> found_;
 };
 
@@ -115,36 +116,47 @@ PlanRequest with_cluster(const PlanRequest& r, const Cluster& cluster) {
           r.objective, r.space, r.known, r.time_limit, r.tolerance, r.layer_classes};
 }
 
+PlanRequest within(const PlanRequest& request, const Deadline& deadline) {
+  PlanRequest result = request;
+  result.time_limit = deadline.seconds_left();
+  return result;
+}
+
 PlanAnswer find_smallest(const PlanRequest& request) {
+  const Deadline deadline(request.time_limit);
   PlanAnswer first = any_plan(request);
-  if (!first.best) {
-    first.shortfall = explain_shortfall(request);
-    return first;
-  }
-  bool proven = true;
+  if (!first.best) return first;
+  Plan smallest = first.best->plan;
+  double too_little = 0;  // proven
   const auto fits = [&](double bytes) -> std::optional<double> {
     const Cluster cluster = limited(request.cluster, bytes);
-    const PlanAnswer answer = any_plan(with_cluster(request, cluster));
-    if (answer.best) return answer.best->prediction.fullest();
-    proven = proven && answer.lower_bound == kInfinity;
-    return {};
+    const PlanAnswer answer = any_plan(within(with_cluster(request, cluster), deadline));
+    if (!answer.best) {
+      if (answer.lower_bound == kInfinity) too_little = std::max(too_little, bytes);
+      return {};
+    }
+    smallest = answer.best->plan;
+    return answer.best->prediction.fullest();
   };
-  const auto [lower, upper] = bisect(0, first.best->prediction.fullest(), fits);
-  const Cluster cluster = limited(request.cluster, upper);
-  PlanAnswer answer = find_fastest(with_cluster(request, cluster));
+  const double least = bisect(0, first.best->prediction.fullest(), std::max(kPrecision, request.tolerance), fits);
+  const Cluster cluster = limited(request.cluster, least);
+  PlanRequest fastest = within(with_cluster(request, cluster), deadline);
+  fastest.known.push_back(smallest);
+  PlanAnswer answer = find_fastest(fastest);
   check_internal(answer.best.has_value(), "a plan that was found fits the limit that it gave");
   for (RatedPlan& plan : answer.runners_up) plan.objective = plan.prediction.fullest();
   answer.best->objective = answer.best->prediction.fullest();
-  answer.lower_bound = proven ? lower : 0;
-  answer.proof = proven ? fmt::format("within {:.1g} % of the least memory under the step model", 100 * answer.gap())
-                        : "no proof: the search under some limit came to no end";
+  answer.lower_bound = std::min(too_little, answer.best->objective);
+  answer.proof = fmt::format("at most {:.2g} % from the least memory under the step model{}", 100 * answer.gap(),
+                             deadline.passed() ? ": the time limit ended the search" : "");
   return answer;
 }
 
 Shortfall explain_shortfall(const PlanRequest& request) {
+  const Deadline deadline(request.time_limit);
   Cluster free = request.cluster;
   for (Device& device : free.devices) device.memory = 0;
-  const PlanAnswer unlimited = any_plan(with_cluster(request, free));
+  const PlanAnswer unlimited = any_plan(within(with_cluster(request, free), Deadline(std::nullopt)));  // the first that there is: quick
   Shortfall shortfall;
   if (!unlimited.best) {
     shortfall.changes.emplace_back("a larger batch or fewer devices per stage: no division leaves every worker a sample");
@@ -154,12 +166,12 @@ Shortfall explain_shortfall(const PlanRequest& request) {
   const auto times_over = [&](const RatedPlan& plan) { return excess(plan.prediction, real_limits(request, plan.plan)); };
   const auto fits = [&](double factor) -> std::optional<double> {
     const Cluster cluster = scaled(request.cluster, factor);
-    PlanAnswer answer = any_plan(with_cluster(request, cluster));
+    PlanAnswer answer = any_plan(within(with_cluster(request, cluster), deadline));
     if (!answer.best) return {};
     shortfall.nearest = std::move(*answer.best);
     return times_over(shortfall.nearest);
   };
-  const double factor = bisect(1, times_over(shortfall.nearest), fits).second;
+  const double factor = bisect(1, times_over(shortfall.nearest), kPrecision, fits);
   Prediction& prediction = shortfall.nearest.prediction;
   prediction.limits = real_limits(request, shortfall.nearest.plan);
   for (size_t s = 0; s < prediction.limits.size(); ++s) {
@@ -168,7 +180,7 @@ Shortfall explain_shortfall(const PlanRequest& request) {
     shortfall.missing = missing;
     shortfall.stage = int(s);
   }
-  shortfall.changes = Changes(request).that_help();
+  shortfall.changes = Changes(request, deadline).that_help();
   shortfall.changes.push_back(fmt::format("devices with {:.1f} % more memory", 100 * (factor - 1)));
   return shortfall;
 }

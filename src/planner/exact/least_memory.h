@@ -4,18 +4,23 @@
 #include <limits>
 
 #include "planner/exact/find_plan.h"
+#include "planner/graph_plan.h"
 
 namespace trireme {
 
 /// The fastest plan, of those faster than `cutoff` seconds. `any`: the first that is found will do.
 PlanAnswer find_fastest(const PlanRequest& request, double cutoff = std::numeric_limits<double>::infinity(), bool any = false);
 
-/// The plan whose fullest device holds least, to a thousandth (that much `lower_bound` is below), by bisection over a limit for all devices;
-/// of those with so little the fastest.
+/// The plan whose fullest device holds least, to a thousandth or the request's tolerance (that much `lower_bound` is below), by bisection
+/// over a limit for all devices; of those with so little the fastest.
 PlanAnswer find_smallest(const PlanRequest& request);
 
-/// For a request that no plan fits.
+/// For a request that no plan fits. Its time limit is for this alone; where it ends the search, what is said is true, but may not be the
+/// mildest.
 Shortfall explain_shortfall(const PlanRequest& request);
+
+/// The same request with the time that is left.
+PlanRequest within(const PlanRequest& request, const Deadline& deadline);
 
 /// The same request about another cluster, which must outlive the result.
 PlanRequest with_cluster(const PlanRequest& request, const Cluster& cluster);

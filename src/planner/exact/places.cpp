@@ -50,7 +50,7 @@ SegmentSearch& Places::search(DeviceSpan span, const StageSettings& settings, co
   Trellis& at = trellis(span, settings, tied);
   std::vector<double> key{rule.fill_compute, rule.fill_weight, rule.main_compute, rule.main_weight, rule.once, folded ? 1.0 : 0.0};
   std::unique_ptr<SegmentSearch>& search = searches_[{&at, std::move(key)}];
-  if (!search) search = std::make_unique<SegmentSearch>(at, rule, folded);
+  if (!search) search = std::make_unique<SegmentSearch>(at, rule, folded, deadline_);
   return *search;
 }
 

@@ -15,7 +15,8 @@ namespace trireme {
 /// Used by one thread. The arguments outlive it.
 class Places {
  public:
-  Places(const Outline& outline, const StepModel& model) : outline_(outline), model_(model) {}
+  Places(const Outline& outline, const StepModel& model, const Deadline& deadline)
+      : outline_(outline), model_(model), deadline_(deadline) {}
 
   const Outline& outline() const { return outline_; }
   const StepModel& model() const { return model_; }
@@ -43,6 +44,7 @@ class Places {
 
   const Outline& outline_;
   const StepModel& model_;
+  const Deadline& deadline_;
   std::map<std::set<SegmentSearch*>, Fills> fills_;
   std::map<std::pair<int, int>, DeviceSpan> alike_;
   std::map<std::vector<double>, DeviceSpan> first_;

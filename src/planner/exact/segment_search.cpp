@@ -16,8 +16,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 const SegmentSearch::Least SegmentSearch::kNone{kInfinity, kInfinity, kInfinity, kInfinity, kInfinity};
 
-SegmentSearch::SegmentSearch(Trellis& trellis, const StepRule& rule, bool folded)
-    : trellis_(trellis), rule_(rule), folded_(folded), sweeps_(size_t(trellis.outline().segments())), least_(sweeps_.size()) {}
+SegmentSearch::SegmentSearch(Trellis& trellis, const StepRule& rule, bool folded, const Deadline& deadline)
+    : trellis_(trellis), rule_(rule), folded_(folded), deadline_(deadline), sweeps_(size_t(trellis.outline().segments())),
+      least_(sweeps_.size()) {}
 
 void SegmentSearch::Least::take(const Least& other) {
   fill = std::min(fill, other.fill);
@@ -159,14 +160,14 @@ void SegmentSearch::settle(int segment, double micro_batches, double cutoff, Kno
   LabelAnswer answer;
   bool done = false;
   if (known.byte == 0) {  // perhaps nothing needs to be left out for memory's sake
-    answer = search_labels(lattice, 0, cutoff, 0, known.late);
+    answer = search_labels(lattice, 0, cutoff, 0, known.late, deadline_);
     labels_ += answer.labels;
     done = limit == 0 || std::all_of(answer.choices.begin(), answer.choices.end(), [&](const SegmentChoice& choice) {
              return fits_limit(lattice.sum_of(lattice.way_of(choice.candidates)).bytes, limit);
            });
   }
   if (!done) {
-    answer = search_labels(lattice, limit, cutoff, known.byte, known.late);
+    answer = search_labels(lattice, limit, cutoff, known.byte, known.late, deadline_);
     labels_ += answer.labels;
   }
   complete_ = complete_ && answer.complete;

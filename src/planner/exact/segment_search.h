@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/exact/lattice.h"
+#include "planner/graph_plan.h"
 
 namespace trireme {
 
@@ -22,8 +23,8 @@ struct SegmentChoice {
 /// Of the segments of one place, under one rule. Used by one thread.
 class SegmentSearch {
  public:
-  /// `trellis` outlives it. `folded`: only fill + main counts (a plan of one stage), and all of it is put into main.
-  SegmentSearch(Trellis& trellis, const StepRule& rule, bool folded);
+  /// `trellis` and `deadline` outlive it. `folded`: only fill + main counts (a plan of one stage), and all of it is put into main.
+  SegmentSearch(Trellis& trellis, const StepRule& rule, bool folded, const Deadline& deadline);
 
   struct Known {
     bool asked = false, priced = false;
@@ -47,7 +48,7 @@ class SegmentSearch {
   /// Knows the segment one step better: prices it, then settles it for `cutoff`.
   void look_closer(int segment, double micro_batches, double cutoff);
 
-  bool complete() const { return complete_; }  ///< whether nothing was ever left out of settled choices
+  bool complete() const { return complete_; }  ///< whether nothing was ever left out of settled choices, for the deadline's sake either
   size_t labels() const { return labels_; }    ///< made so far
 
  private:
@@ -86,6 +87,7 @@ class SegmentSearch {
   Trellis& trellis_;
   const StepRule rule_;
   const bool folded_;
+  const Deadline& deadline_;
   bool complete_ = true;
   size_t labels_ = 0;
   std::vector<std::vector<int>> lists_;         // of states

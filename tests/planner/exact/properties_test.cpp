@@ -139,6 +139,74 @@ TEST(FindPlan, EqualBlocksAreRecognised) {
   }
 }
 
+constexpr Objective kObjectives[] = {Objective::time, Objective::memory, Objective::cost};
+
+/// The bound is one, the gap is that of the bound, and neither is worse than was asked for.
+TEST(FindPlan, StopsWithinATolerance) {
+  int quicker = 0;
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    Random random(seed);
+    const Model model = random_model(random, 6, 8, seed % 2 == 0, false);
+    Cluster cluster = random_cluster(random, 4);
+    for (Device& device : cluster.devices) device.memory = 20000;
+    const FakeCosts costs(model, seed);
+    PlanRequest request{.model = model, .cluster = cluster, .costs = costs, .batch = 16};
+    request.layer_classes = each_its_own(model);
+    for (const Objective objective : kObjectives) {
+      request.objective = objective;
+      request.tolerance = 0;
+      const PlanAnswer best = find_plan(request);
+      ASSERT_TRUE(best.best) << "seed " << seed;
+      for (const double tolerance : {0.02, 0.3}) {
+        request.tolerance = tolerance;
+        const PlanAnswer answer = find_plan(request);
+        EXPECT_LE(answer.gap(), tolerance * kRounding) << "seed " << seed;
+        EXPECT_LE(answer.lower_bound, best.best->objective * kRounding) << "seed " << seed;
+        EXPECT_GE(answer.best->objective * kRounding, best.lower_bound) << "seed " << seed;
+        quicker += objective == Objective::time && answer.labels < best.labels;
+      }
+    }
+  }
+  EXPECT_GT(quicker, 0) << "a tolerance saves work somewhere";
+}
+
+TEST(FindPlan, IsTruthfulWhenTheTimeIsUp) {
+  int ended = 0, empty = 0;
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    Random random(seed);
+    const Model model = random_model(random, 6, 8, seed % 2 == 0, false);
+    const Cluster cluster = random_cluster(random, 4);
+    const FakeCosts costs(model, seed);
+    PlanRequest request{.model = model, .cluster = cluster, .costs = costs, .batch = 16};
+    request.layer_classes = each_its_own(model);
+    for (const Objective objective : kObjectives) {
+      request.objective = objective;
+      request.time_limit = {};
+      const PlanAnswer best = find_plan(request);
+      for (const double limit : {0.0, 1e-4, 1e-3, 5e-3})
+        for (const bool knows_one : {false, true}) {
+          request.time_limit = limit;
+          request.known.clear();
+          if (knows_one) request.known.push_back(named_plan("tensor", model, cluster, 16, {}));
+          const PlanAnswer answer = find_plan(request);
+          EXPECT_FALSE(answer.shortfall) << "something fits, seed " << seed;
+          EXPECT_LE(answer.lower_bound, best.best->objective * kRounding) << "seed " << seed << ", limit " << limit;
+          if (!answer.best) {
+            EXPECT_EQ(answer.proof, "none was found in time");
+            ++empty;
+            continue;
+          }
+          EXPECT_GE(answer.best->objective * kRounding, best.lower_bound) << "seed " << seed << ", limit " << limit;
+          if (answer.gap() <= 2e-3) continue;  // as near as memory is looked for anyway
+          EXPECT_THAT(answer.proof, testing::HasSubstr("the time limit ended the search"));
+          ++ended;
+        }
+    }
+  }
+  EXPECT_GT(ended, 0);
+  EXPECT_GT(empty, 0);
+}
+
 TEST(FindPlan, SaysWhatIsMissingAndWhatWouldFit) {
   const Model model = zoo_model(1);
   Cluster cluster = Cluster::uniform(2);
