@@ -28,16 +28,24 @@ function blockText({ stage, strategy }, stages) {
   return degrees ? `s${stage}: ${degrees}` : `s${stage}`;
 }
 
-/// The model's blocks by name; those that a row does not have (a stage's border may cut a block in two) are the same blocks.
-function blockNames(rows) { return [...new Set(rows.flatMap((row) => row.blocks.map((b) => b.block)))]; }
+/// The row's blocks with names that no other block has: "top" before all others and "top 2" behind them. The parts into which stages' borders cut
+/// a block keep its name.
+function namedBlocks(row) {
+  const times = new Map();
+  return row.blocks.map((b, i) => {
+    if (i === 0 || row.blocks[i - 1].block !== b.block) times.set(b.block, (times.get(b.block) || 0) + 1);
+    return { ...b, name: times.get(b.block) > 1 ? `${b.block} ${times.get(b.block)}` : b.block };
+  });
+}
+function blockNames(rows) { return [...new Set(rows.flatMap((row) => namedBlocks(row).map((b) => b.name)))]; }
 
 /// Every block is as wide as any other, its parts by their layers.
 function blockCells(row, lane, names) {
   const layers = new Map(), filled = new Map(), stages = new Set(row.blocks.map((b) => b.stage)).size;
-  for (const b of row.blocks) layers.set(b.block, (layers.get(b.block) || 0) + b.layers);
-  return row.blocks.map((b, i) => {
-    const before = filled.get(b.block) || 0, from = names.indexOf(b.block), whole = layers.get(b.block);
-    filled.set(b.block, before + b.layers);
+  for (const b of namedBlocks(row)) layers.set(b.name, (layers.get(b.name) || 0) + b.layers);
+  return namedBlocks(row).map((b, i) => {
+    const before = filled.get(b.name) || 0, from = names.indexOf(b.name), whole = layers.get(b.name);
+    filled.set(b.name, before + b.layers);
     return { x: [from + before / whole, from + (before + b.layers) / whole], y: lane, text: blockText(b, stages),
              kind: kindOfBlock(b.strategy, stages), begins: i > 0 && row.blocks[i - 1].stage !== b.stage, block: b, row, stages };
   });
@@ -54,7 +62,7 @@ function blockSets(rows, lanes, names) {
 }
 
 function blockTooltip({ block, stages }) {
-  const lines = [`${block.block}: ${block.strategy}`, `${block.layers} ${block.layers === 1 ? "layer" : "layers"}`];
+  const lines = [`${block.name}: ${block.strategy}`, `${block.layers} ${block.layers === 1 ? "layer" : "layers"}`];
   return stages > 1 ? [...lines, `stage ${block.stage}`] : lines;
 }
 
