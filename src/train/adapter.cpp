@@ -22,6 +22,10 @@ constexpr int kBaseline = 4;
 constexpr double kLeastCompute = 0.05;
 /// Latencies that differ by a smaller factor, or by a smaller part of a step, are taken for the same: waking up is part of them.
 constexpr double kSameLatency = 3, kLatencyOfStep = 0.05;
+/// Measurements of links in a row that agree neither with what was known nor with each other: nothing is known by them.
+constexpr int kMostSuspicions = 4;
+/// Disappointments that count.
+constexpr int kMostDisappointments = 3;
 /// Slownesses are kept in steps of this, so that plans have readable speeds.
 constexpr double kSlownessStep = 0.1;
 
@@ -54,7 +58,7 @@ PlanAdapter::PlanAdapter(Forecaster& forecaster, std::string current, Conditions
   const Outlook outlook = forecaster.outlook(now_, current_);
   const Forecast& own = forecast_of(outlook, current_);
   workers_ = own.workers;
-  expected_ = observed_ = own.step_seconds;
+  expected_ = observed_ = forecast_ = own.step_seconds;
   expected_compute_ = own.compute;
 }
 
@@ -63,11 +67,15 @@ Adapter::Wish PlanAdapter::after_step(const MeasuredStep& step) {
     plan_ = step.plan;
     settle();
   }
-  if (step.links) take_links(*step.links);
+  const bool again = step.links && !take_links(*step.links);
   if (step.memory != now_.memory) {
     now_.memory = step.memory;
     has_changed_ = true;
     return replan(step, /*observed=*/false);
+  }
+  if (again) {
+    measuring_ = true;
+    return {.links = true};
   }
   if (step.links) return reconsider(step);
   if (measuring_) return {};
@@ -78,15 +86,26 @@ Adapter::Wish PlanAdapter::after_step(const MeasuredStep& step) {
   return observe(step) ? judge(step) : Wish{};
 }
 
-void PlanAdapter::take_links(const LinkEstimate& links) {
+/// False: they are to be measured once more, as one measurement may have been disturbed.
+bool PlanAdapter::take_links(const LinkEstimate& links) {
   measuring_ = false;
   settle();
-  if (links.bandwidth <= 0) return;  // one worker has none to measure
-  LinkEstimate& known = now_.links;
-  const auto [less, more] = std::minmax(links.latency, known.latency);
-  has_changed_ |= differ(links.bandwidth, known.bandwidth, options_.same) ||
-                  (more > kSameLatency * less && more - less > kLatencyOfStep * expected_);
-  known = links;
+  if (links.bandwidth <= 0) return true;  // one worker has none to measure
+  const auto same = [&](const LinkEstimate& known) {
+    const auto [less, more] = std::minmax(links.latency, known.latency);
+    return !differ(links.bandwidth, known.bandwidth, options_.same) &&
+           !(more > kSameLatency * less && more - less > kLatencyOfStep * expected_);
+  };
+  const bool changes = !same(now_.links) && suspected_ && same(*suspected_);
+  if (!same(now_.links) && !changes && ++suspicions_ < kMostSuspicions) {
+    suspected_ = links;
+    return false;
+  }
+  suspected_.reset();
+  suspicions_ = 0;
+  if (changes) now_.links = links;
+  has_changed_ |= changes;
+  return true;
 }
 
 /// Takes medians when a window is whole; false before.
@@ -172,7 +191,13 @@ void PlanAdapter::confirm() {
 /// Something is off, and what could be measured of it has been.
 Adapter::Wish PlanAdapter::reconsider(const MeasuredStep& step) {
   settle();
-  if (has_changed_ || !confirmed_) return replan(step, /*observed=*/true);
+  const bool first = plan_ == 0 && !confirmed_;  // tells of forecasts, not of changes
+  if (!confirmed_ && plan_ > 0 && observed_ > expected_) disappointments_ = std::min(disappointments_ + 1, kMostDisappointments);
+  if (has_changed_ || (!confirmed_ && !first)) return replan(step, /*observed=*/true);
+  if (first) {
+    accept();
+    return {};
+  }
   const double factor = observed_ / expected_;  // the machine as a whole: the same for all plans
   machine_ *= factor;
   for (auto& [name, all] : known_)
@@ -204,17 +229,21 @@ Adapter::Wish PlanAdapter::replan(const MeasuredStep& step, bool observed) {
   const Outlook outlook = forecaster_.outlook(now_, current_);
   const Forecast& own = forecast_of(outlook, current_);
   const double scale = scale_of(own);
+  const bool must = own.missing > 0;
   const Forecast* best = nullptr;
-  for (const Forecast& f : outlook.forecasts)
-    if (f.name != current_ && f.missing == 0 && (!best || seconds_of(f, scale) < seconds_of(*best, scale))) best = &f;
+  for (const Forecast& f : outlook.forecasts) {
+    if (f.name == current_ || f.missing > 0 || (best && seconds_of(f, scale) >= seconds_of(*best, scale))) continue;
+    if (must || seconds_of(f, scale) < (1 - least_gain(f.name)) * observed_) best = &f;
+  }
   const double seconds = best ? seconds_of(*best, scale) : 0;
+  forecast_ = own.step_seconds;
   if (observed) accept();
-  if (own.missing > 0) return leave(step, outlook, own, best, seconds, scale);
+  if (must) return leave(step, outlook, own, best, seconds, scale);
   if (!best) return {};
   const LinkEstimate& links = now_.links;
   const double saved = (observed_ - seconds) * double(step.steps_left);
   const double moving = (links.bandwidth > 0 ? double(best->bytes_to_move) / links.bandwidth : 0) + links.latency + options_.rebuilding;
-  if (saved <= moving || seconds >= (1 - options_.gain) * observed_) return {};
+  if (saved <= moving) return {};
   return change_to(*best, seconds, scale,
                    fmt::format("a step took {}, {} is expected to take {}{}; found in {}", format_seconds(observed_), best->name,
                                format_seconds(seconds), circumstances(), format_seconds(outlook.seconds)));
@@ -246,6 +275,7 @@ Adapter::Wish PlanAdapter::change_to(const Forecast& forecast, double seconds, d
   current_ = forecast.name;
   workers_ = forecast.workers;
   expected_ = observed_ = seconds;
+  forecast_ = forecast.step_seconds;
   expected_compute_ = forecast.compute;
   for (double& s : expected_compute_) s *= scale;
   confirmed_ = false;
@@ -275,6 +305,7 @@ void PlanAdapter::remember(double seconds) {
   std::vector<Known>& known = known_[current_];
   std::erase_if(known, [&](const Known& k) { return alike(k.conditions); });
   known.push_back({now_, seconds});
+  if (forecast_ > 0) error_[current_] = seconds / (forecast_ * machine_);
 }
 
 double PlanAdapter::seconds_of(const Forecast& forecast, double scale) const {
@@ -282,7 +313,12 @@ double PlanAdapter::seconds_of(const Forecast& forecast, double scale) const {
   if (known != known_.end())
     for (const Known& k : known->second)
       if (alike(k.conditions)) return k.seconds;
-  return forecast.step_seconds * scale;
+  const auto error = error_.find(forecast.name);
+  return forecast.step_seconds * (error == error_.end() ? scale : machine_ * error->second);
+}
+
+double PlanAdapter::least_gain(const std::string& plan) const {
+  return error_.contains(plan) ? options_.gain : std::min(0.9, options_.untried * double(1 << disappointments_));
 }
 
 void PlanAdapter::settle() {

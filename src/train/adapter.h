@@ -89,7 +89,8 @@ struct AdaptationOptions {
   int windows = 2;         ///< observations in a row that must be off before anything is done
   double off = 0.25;       ///< a step so far from what is expected, relatively
   double unequal = 0.4;    ///< a worker that computes for so much longer or shorter than the others, against what is expected
-  double gain = 0.05;      ///< least relative gain of a change: hysteresis
+  double gain = 0.05;      ///< least relative gain of a change to a plan that has run: hysteresis
+  double untried = 0.15;   ///< to one that has not: forecasts err. Doubled by each plan that turned out slower than forecast
   double same = 0.2;       ///< bandwidths and speeds that differ by less are taken for the same
   double rebuilding = 0.1; ///< seconds of a change of plan besides what moves
   bool probes = true;      ///< there are links to be measured
@@ -99,13 +100,13 @@ struct AdaptationOptions {
 /// When either stays off it finds out what has changed:
 /// - a worker whose compute time grew more than that of the others (than the lower median's), again and again, is that much slower: its
 ///   factor is estimated anew, those of the others stay;
-/// - links are measured anew where the step is off;
-/// - where it is neither, the machine as a whole is slower or faster: all forecasts and memories are scaled by that, and nothing changes;
-///   but for a plan's first observations, by which its own forecast is judged.
-/// If something has changed it asks for forecasts and changes the plan where
-///     (T_now - T_new) steps_left > bytes_to_move / bandwidth + latency + rebuilding   and   T_new < (1 - gain) T_now.
+/// - links are measured anew where the step is off; if they differ again and again, until two measurements in a row agree;
+/// - where it is neither, the machine as a whole is slower or faster: all forecasts and memories are scaled by that, and nothing changes.
+/// If something has changed, or a plan that the run went over to does not keep what its forecast promised, it asks for forecasts and changes the plan where
+///     (T_now - T_new) steps_left > bytes_to_move / bandwidth + latency + rebuilding   and   T_new < (1 - least gain) T_now.
 /// T_now is the measured median. T_new is what the plan has been measured to take under like conditions, where it has run, else its forecast
-/// times what the current plan takes over its own forecast: an error that all forecasts share cancels out. Where nothing changes, what is
+/// times what it took over its own forecast when it ran; where it never ran, times what the current plan takes over its own: an error that
+/// all forecasts share cancels out. Where nothing changes, what is
 /// measured becomes what is expected, so nothing is asked twice; between two changes lie at least settling + window * windows steps.
 ///
 /// When workers may take less memory than the current plan needs, the fastest plan that fits takes its place whatever it gains; where none
@@ -129,7 +130,7 @@ class PlanAdapter final : public Adapter {
     Conditions conditions;
     double seconds = 0;
   };
-  void take_links(const LinkEstimate& links);
+  bool take_links(const LinkEstimate& links);
   bool observe(const MeasuredStep& step);
   void compare_workers();
   bool is_slow_or_fast(size_t rank, int observations) const;
@@ -141,6 +142,7 @@ class PlanAdapter final : public Adapter {
   Wish change_to(const Forecast& forecast, double seconds, double scale, std::string reason);
   double scale_of(const Forecast& own) const;
   double seconds_of(const Forecast& forecast, double scale) const;
+  double least_gain(const std::string& plan) const;
   std::string circumstances() const;
   bool alike(const Conditions& conditions) const;
   void remember(double seconds);
@@ -155,12 +157,16 @@ class PlanAdapter final : public Adapter {
   Conditions now_;
   double machine_ = 1;                   ///< by which everything computes for longer than forecasts say
   double expected_ = 0;                  ///< seconds of a step
+  double forecast_ = 0;                  ///< of the current plan under the present conditions, as the forecaster gave it
   std::vector<double> expected_compute_; ///< by rank
   bool confirmed_ = false;               ///< the current plan has been measured, and expectations are from that
   int plan_ = 0;             ///< how often it has been changed
   int settling_ = 0;         ///< steps still to be left out
   int strikes_ = 0;          ///< observations in a row of steps that were off
   bool measuring_ = false;   ///< links have been asked for
+  std::optional<LinkEstimate> suspected_;  ///< links as last measured, which differ from what was known
+  int suspicions_ = 0;       ///< measurements in a row that differed
+  int disappointments_ = 0;  ///< plans that turned out slower than forecast
   bool has_changed_ = false; ///< links, speeds or memory since candidates were last compared
   int64_t warned_of_ = -1;   ///< limit that no plan fits
   std::vector<MeasuredStep> window_;
@@ -175,6 +181,7 @@ class PlanAdapter final : public Adapter {
   int baseline_ = 0;                     ///< observations that expected_compute_ is the mean of
   double pace_ = 1;                      ///< compute time of the others over the expected one
   std::map<std::string, std::vector<Known>> known_;  ///< by plan
+  std::map<std::string, double> error_;  ///< by plan that has run: seconds over forecast, the machine's pace left out
 };
 
 }  // namespace trireme
