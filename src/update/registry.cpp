@@ -45,7 +45,7 @@ std::vector<std::string> update_policy_names() {
 }
 
 std::unique_ptr<UpdatePolicy> make_update_policy(const ConfigTable& update, const RunFacts& facts) {
-  const std::string name = update.get_choice("policy", kPolicies.front().name, update_policy_names());
+  const std::string name = update.get_choice("policy", update.require_string("policy"), update_policy_names());
   const auto entry = std::find_if(kPolicies.begin(), kPolicies.end(), [&](const Entry& e) { return name == e.name; });
   check_internal(entry != kPolicies.end(), "get_choice returns one of its choices");
   return entry->read(update, facts);

@@ -1,7 +1,7 @@
 // A replica as an update policy sees it: what it may read and write between two steps.
 //
 // A replica is a group of workers that runs a plan on its own share of the samples, with weights of its own. What the policy sees of it
-// is flat: the plan inside does not matter. All replicas of a run are cut in the same way.
+// is flat: the plan inside does not matter. All replicas of a run are cut in the same way; a bucket may also be a worker's slice of one.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -193,6 +193,7 @@ TEST(UpdatePolicies, SayWhatIsWrong) {
   };
   const RunFacts plain{.replicas = 2, .plain_sgd = true}, adam{.replicas = 2, .plain_sgd = false};
   expect({"e.toml", "policy", "local-sgb", "local-sgd"}, "policy = \"local-sgb\"", plain);
+  expect({"e.toml", "policy"}, "period = 4", plain);
   expect({"every", "0.5 epochs", "whole number"}, "policy = \"local-sgd\"\nevery = \"0.5 epochs\"", plain);
   expect({"moments", "averaged"}, "policy = \"async-average\"\nmoments = \"averaged\"", plain);
   expect({"beta"}, "policy = \"easgd\"\nbeta = 1.5", plain);
