@@ -1,18 +1,27 @@
 // How long the exact planner takes, by layers and devices.
 //
-// plan_growth [--memory GIB] [--tolerance SHARE] [--only resnet|layers|devices] [--least DEVICES] [--most DEVICES]: the fastest plan of
-// ResNet-50 (batch 256) on 1 to 8 devices, of GPT-2 with 12 to
-// 96 layers on 64 devices, and of GPT-2 with 96 layers of width 12288 (batch 1024, 175 billion parameters) on 64 to 1024 devices in nodes of 8.
-// Layers cost what their FLOPs and bytes say on a device of 100 TFLOP/s and 1 TB/s with 5 us per call; links of 200 GB/s in a node, 50 GB/s
-// between nodes. Prints a line per search: nodes of the model, devices, processor seconds of searching, questions asked, of these looked at,
-// labels, predicted seconds, gap, the plan.
+// plan_growth [--series resnet,layers,devices,large] [--memory GIB] [--gap SHARE] [--limit SECONDS] [--svg FILE]: searches for the fastest plan
+// of
+//   resnet: ResNet-50 (batch 256) on 1 to 8 devices;
+//   layers: GPT-2 with 12 to 96 layers of width 1536 (batch 512) on 64 devices;
+//   devices: GPT-2 with 24 layers of that width on 4 to 1024 devices (not on 16, by far the dearest: the most on which stages may differ in size);
+//   large: GPT-2 with 96 layers of width 12288 (batch 1024, 175 billion parameters) on 256 to 1024 devices;
+//   tight: the same on 64, whose memory it nearly fills (not among the series that are run unless asked for).
+// Nodes have 8 devices. Layers cost what their FLOPs and bytes say on a device of 100 TFLOP/s and 1 TB/s with 5 us per call; links of 200 GB/s
+// in a node, 50 GB/s between nodes. Prints a line per search: nodes of the model, devices, processor seconds of searching, questions asked, of
+// these looked at, labels, predicted seconds, gap, the plan. --svg draws the seconds over layers and over devices.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdlib>
 #include <ctime>
+#include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "base/json_file.h"
+#include "chart.h"
 #include "planner/exact/find_plan.h"
 #include "zoo/zoo.h"
 
@@ -60,20 +69,38 @@ Cluster make_cluster(int devices, double gib) {
   return cluster;
 }
 
-void search(const std::string& name, const Model& model, int devices, int64_t batch, double gib, double tolerance) {
-  const Cluster cluster = make_cluster(devices, gib);
-  const RooflineCosts costs(model);
-  PlanRequest request{.model = model, .cluster = cluster, .costs = costs, .batch = batch};
+struct Options {
+  std::vector<std::string> series{"resnet", "layers", "devices", "large"};
+  double gib = 80, gap = 0;
+  std::optional<double> limit;
+  std::string svg;
+};
+
+struct Case {
+  std::string series;
+  Model model;
+  int devices = 1;
+  int64_t batch = 1;
+  int blocks = 0;  ///< of GPT-2
+};
+
+/// Processor seconds.
+double search(const Case& c, const Options& o) {
+  const Cluster cluster = make_cluster(c.devices, o.gib);
+  const RooflineCosts costs(c.model);
+  PlanRequest request{.model = c.model, .cluster = cluster, .costs = costs, .batch = c.batch};
   request.optimizer_tensors = 2;
-  request.tolerance = tolerance;
+  request.tolerance = o.gap;
+  request.time_limit = o.limit;
   request.space.shardings.push_back(OptimizerSharding::zero1);
   const std::clock_t start = std::clock();
   const PlanAnswer answer = find_plan(request);
   const double seconds = double(std::clock() - start) / CLOCKS_PER_SEC;
-  fmt::print("{:<12} {:>6} {:>7} {:>9.3f} {:>6} {:>6} {:>9} {:>10.4f} {:>8.2g} {}\n", name, model.nodes().size(), devices, seconds,
+  fmt::print("{:<9} {:>6} {:>7} {:>9.3f} {:>6} {:>6} {:>9} {:>10.4f} {:>8.2g} {}\n", c.series, c.model.nodes().size(), c.devices, seconds,
              answer.questions, answer.searched_questions, answer.labels, answer.best ? answer.best->prediction.seconds : 0.0, answer.gap(),
-             (answer.best ? answer.best->plan.in_short(model) : answer.proof).substr(0, kShown));
+             (answer.best ? answer.best->plan.in_short(c.model) : answer.proof).substr(0, kShown));
   std::fflush(stdout);
+  return seconds;
 }
 
 Model gpt2(int layers, int width) {
@@ -81,28 +108,54 @@ Model gpt2(int layers, int width) {
                      {"positions", 2048}, {"probability", 0}}, LearningTask::language, {2048}, 51200});
 }
 
+std::vector<Case> cases_of(const std::string& series) {
+  constexpr int kSmall = 1536, kLarge = 12288, kLargeBlocks = 96;
+  std::vector<Case> cases;
+  if (series == "resnet")
+    for (const int devices : {1, 2, 4, 8}) cases.push_back({series, make_model({"resnet50", {3, 224, 224}, 1000, {}}), devices, 256});
+  if (series == "layers")
+    for (const int blocks : {12, 24, 48, 96}) cases.push_back({series, gpt2(blocks, kSmall), 64, 512, blocks});
+  if (series == "devices")
+    for (const int devices : {4, 8, 32, 64, 128, 256, 512, 1024}) cases.push_back({series, gpt2(24, kSmall), devices, 1024, 24});
+  if (series == "large")
+    for (const int devices : {256, 512, 1024}) cases.push_back({series, gpt2(kLargeBlocks, kLarge), devices, 1024, kLargeBlocks});
+  if (series == "tight") cases.push_back({series, gpt2(kLargeBlocks, kLarge), 64, 1024, kLargeBlocks});
+  return cases;
+}
+
+void run(const Options& o) {
+  constexpr double kLeastShown = 1e-4;  // seconds
+  const std::map<std::string, std::string> names{{"resnet", "ResNet-50"}, {"devices", "GPT-2, 24 layers"}, {"large", "GPT-2, 175 billion"},
+                                                 {"tight", "the same, tight"}};
+  ChartPanel over_layers{"processor seconds of the exact planner, GPT-2 on 64 devices", "layers (transformer blocks)", true};
+  ChartPanel over_devices{"the same, against devices", "devices", true};
+  fmt::print("{:<9} {:>6} {:>7} {:>9} {:>6} {:>6} {:>9} {:>10} {:>8} plan\n", "series", "nodes", "devices", "search s", "asked", "looked",
+             "labels", "step s", "gap");
+  for (const std::string& series : o.series) {
+    ChartPanel::Line line{names.contains(series) ? names.at(series) : ""};
+    for (const Case& c : cases_of(series))
+      line.points.emplace_back(series == "layers" ? c.blocks : c.devices, std::max(kLeastShown, search(c, o)));
+    (series == "layers" ? over_layers : over_devices).lines.push_back(std::move(line));
+  }
+  std::vector<ChartPanel> panels;
+  for (ChartPanel* panel : {&over_layers, &over_devices})
+    if (!panel->lines.empty()) panels.push_back(std::move(*panel));
+  if (!o.svg.empty()) write_file_atomically(o.svg, svg_chart(panels));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  double gib = 80, tolerance = 0;
-  std::string only;
-  int least = 1, most = 1024;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::string(argv[i]) == "--memory") gib = std::atof(argv[i + 1]);
-    if (std::string(argv[i]) == "--tolerance") tolerance = std::atof(argv[i + 1]);
-    if (std::string(argv[i]) == "--only") only = argv[i + 1];
-    if (std::string(argv[i]) == "--least") least = std::atoi(argv[i + 1]);
-    if (std::string(argv[i]) == "--most") most = std::atoi(argv[i + 1]);
-  }
-  fmt::print("{:<12} {:>6} {:>7} {:>9} {:>6} {:>6} {:>9} {:>10} {:>8} plan\n", "model", "nodes", "devices", "search s", "asked", "looked at",
-             "labels", "step s", "gap");
-  if (only.empty() || only == "resnet") {
-    const Model resnet = make_model({"resnet50", {3, 224, 224}, 1000, {}});
-    for (const int devices : {1, 2, 4, 8}) search("resnet50", resnet, devices, 256, gib, tolerance);
-  }
-  if (only.empty() || only == "layers")
-    for (const int layers : {12, 24, 48, 96}) search("gpt2", gpt2(layers, 1536), 64, 512, gib, tolerance);
-  if (only.empty() || only == "devices")
-    for (const int devices : {64, 256, 1024})
-      if (devices >= least && devices <= most) search("gpt2-175b", gpt2(96, 12288), devices, 1024, gib, tolerance);
+  CLI::App app{"Processor seconds of the exact planner, by layers and devices."};
+  Options o;
+  app.add_option("--series", o.series, "what to search: resnet, layers, devices, large, tight")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"resnet", "layers", "devices", "large", "tight"}))
+      ->capture_default_str();
+  app.add_option("--memory", o.gib, "GiB of a device")->capture_default_str();
+  app.add_option("--gap", o.gap, "share: what is not better by more is not looked for")->check(CLI::Range(0.0, 1.0))->capture_default_str();
+  app.add_option("--limit", o.limit, "seconds of each search (default: none)");
+  app.add_option("--svg", o.svg, "draw a chart into this file");
+  CLI11_PARSE(app, argc, argv);
+  run(o);
 }

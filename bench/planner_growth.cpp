@@ -1,9 +1,9 @@
 // How the time of an exact plan in PipeDream's cost model grows with layers and devices.
 //
-// planner_growth [--layers 16,32,...] [--devices 2,4,...] [--straight] [--seed 1]: chains with drawn times, activations and weights
-// of a convolutional network's kind, 1 GB/s. Prints a row per number of layers, a column per number of devices: processor seconds of
+// planner_growth [--layers 16,32,...] [--devices 2,4,...] [--straight] [--seed 1] [--svg FILE]: chains with drawn times, activations and
+// weights of a convolutional network's kind, 1 GB/s. Prints a row per number of layers, a column per number of devices: processor seconds of
 // the best of three searches, which run on one core. Below each column stands the exponent of the growth with layers, beside each row
-// that of the growth with devices (slopes of straight lines through the logarithms).
+// that of the growth with devices (slopes of straight lines through the logarithms). --svg draws both.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -13,9 +13,12 @@
 #include <cstdio>
 #include <ctime>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/json_file.h"
+#include "chart.h"
 #include "planner/pipedream.h"
 
 namespace {
@@ -55,7 +58,8 @@ double best_seconds(const LayerGraph& graph, const PipeDreamCosts& costs) {
     const double seconds = double(std::clock() - start) / CLOCKS_PER_SEC;
     best = round == 0 ? seconds : std::min(best, seconds);
   }
-  return best;
+  constexpr double kTick = 1e-6;  // of the clock
+  return std::max(best, kTick);
 }
 
 /// The slope of log(seconds) over log(size).
@@ -74,6 +78,20 @@ double exponent(const std::vector<int>& sizes, const std::vector<double>& second
   return xx > 0 ? xy / xx : 0;
 }
 
+std::string chart(const std::vector<int>& layers, const std::vector<int>& devices, const std::vector<std::vector<double>>& by_devices) {
+  ChartPanel over_layers{"processor seconds of a plan in PipeDream's model, against layers", "layers of a chain", true};
+  ChartPanel over_devices{"the same, against devices", "devices", true};
+  for (size_t d = 0; d < devices.size(); ++d) {
+    over_layers.lines.push_back({fmt::format("{} devices", devices[d])});
+    for (size_t l = 0; l < layers.size(); ++l) over_layers.lines.back().points.emplace_back(layers[l], by_devices[d][l]);
+  }
+  for (size_t l = 0; l < layers.size(); ++l) {
+    over_devices.lines.push_back({fmt::format("{} layers", layers[l])});
+    for (size_t d = 0; d < devices.size(); ++d) over_devices.lines.back().points.emplace_back(devices[d], by_devices[d][l]);
+  }
+  return svg_chart({over_layers, over_devices});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -81,10 +99,12 @@ int main(int argc, char** argv) {
   std::vector<int> layers{16, 32, 64, 128, 256, 512}, devices{2, 4, 8, 16, 32, 64};
   bool straight = false;
   uint64_t seed = 1;
+  std::string svg;
   app.add_option("--layers", layers, "lengths of the chains")->delimiter(',')->check(CLI::Range(1, 100'000))->capture_default_str();
   app.add_option("--devices", devices, "numbers of devices")->delimiter(',')->check(CLI::Range(1, 65'536))->capture_default_str();
   app.add_flag("--straight", straight, "no replicas");
   app.add_option("--seed", seed, "of the chains")->capture_default_str();
+  app.add_option("--svg", svg, "draw a chart into this file");
   CLI11_PARSE(app, argc, argv);
 
   fmt::print("{:>8}", "layers");
@@ -106,4 +126,5 @@ int main(int argc, char** argv) {
   fmt::print("{:>8}", "exponent");
   for (const auto& column : by_devices) fmt::print(" {:>9.2f}", exponent(layers, column));
   fmt::print("\n");
+  if (!svg.empty()) trireme::write_file_atomically(svg, chart(layers, devices, by_devices));
 }

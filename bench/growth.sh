@@ -1,0 +1,19 @@
+#!/bin/sh
+# How the planners' time grows with layers and devices: prints the tables of bench/plan_growth (plans of experiments) and bench/planner_growth (graph files,
+# PipeDream's model) and draws docs/planner-growth.svg and docs/graph-planner-growth.svg. Some minutes on one core.
+#
+# Usage: bench/growth.sh [BUILD_FOLDER] [CHART_FOLDER]   (default: build, docs)
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+build=${1:-$here/../build}
+charts=${2:-$here/../docs}
+for program in plan_growth planner_growth; do
+  if [ ! -x "$build/bench/$program" ]; then
+    echo "$program was not found in '$build/bench': build it with cmake --build $build --target $program" >&2
+    exit 2
+  fi
+done
+echo "load before: $(cut -d ' ' -f 1-3 /proc/loadavg), $(nproc) cores"
+"$build/bench/plan_growth" --svg "$charts/planner-growth.svg"
+"$build/bench/planner_growth" --svg "$charts/graph-planner-growth.svg"
+echo "load after: $(cut -d ' ' -f 1-3 /proc/loadavg)"
