@@ -16,12 +16,18 @@
 #include "cli/plan_accuracy.h"
 #include "cli/profile_command.h"
 #include "plan/strategy.h"
+#include "update/registry.h"
 
 namespace {
 
 constexpr int kRunFailed = 1, kUserError = 2;
 
 std::string plan_help() { return "a plan file, or " + trireme::strategy_syntax(); }
+
+std::string trained_plan_help() {
+  return fmt::format("{}; or an update policy and its keys, \"local-sgd,every=16 steps\" (docs/updates.md): {}", plan_help(),
+                     trireme::join(trireme::update_policy_names()));
+}
 
 void add_compare(CLI::App& app, trireme::CompareOptions& o) {
   auto* verb = app.add_subcommand("compare", "train under every strategy and compare them");
@@ -30,7 +36,7 @@ void add_compare(CLI::App& app, trireme::CompareOptions& o) {
   o.experiment.add_devices(*verb, true);
   verb->add_option("--strategies", o.experiment.strategies,
                    "strategies, degrees or plan files, for example data,1f1b,recompute=all,data=2,tensor=2,my-plan.json; keys belong to what "
-                   "stands before them (default: the experiment's). Each is " + plan_help())
+                   "stands before them (default: the experiment's). Each is " + trained_plan_help())
       ->delimiter(',');
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   o.prediction.add_profile(*verb);
@@ -55,7 +61,7 @@ void add_train(CLI::App& app, trireme::TrainOptions& o) {
   o.experiment.add_common(*verb);
   o.experiment.add_run(*verb);
   o.experiment.add_devices(*verb, false);
-  verb->add_option("--plan", o.plan, plan_help())->capture_default_str();
+  verb->add_option("--plan", o.plan, trained_plan_help())->capture_default_str();
   o.prediction.add_profile(*verb);
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   verb->add_flag("--messages", o.messages, "write JSON lines instead of a progress bar");

@@ -116,11 +116,11 @@ ReplicaRun::ReplicaRun(const Experiment& experiment, const Model& model, const T
     : experiment_(whole_experiment(experiment, workers)), model_(model), data_(data),
       plan_((check_replicas(experiment_), plan_of_replica(experiment_, model, workers))), replicas_(workers / experiment.replicas.devices),
       training_(compile(model, plan_, options_for(experiment, true))), evaluation_(compile(model, plan_, options_for(experiment, false))),
-      batches_(experiment_, data, replicas_) {
+      update_(make_policy(strategy, experiment.replicas, {replicas_, experiment.seed, is_plain_sgd(experiment.optimizer)})),
+      batches_(experiment_, data, replicas_, update_->evaluates_together()) {
   check_emulation(experiment_, workers);
   if (workers > kMaxDevices)
     fail_user({fmt::format("{} workers", workers), "are too many", fmt::format("at most {} can work in one process", kMaxDevices), "use fewer"});
-  update_ = make_policy(strategy, experiment.replicas, {replicas_, experiment.seed, is_plain_sgd(experiment.optimizer)});
   if (auto* federated = dynamic_cast<FederatedPolicy*>(update_.get())) {
     federated->on_round = [this](const RoundRecord& record, const ModelValues& values) {
       std::unique_lock lock(mutex_);

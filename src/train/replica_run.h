@@ -89,8 +89,8 @@ class ReplicaRun {
   const Plan plan_;
   const int replicas_;
   const Program training_, evaluation_;
+  const std::unique_ptr<UpdatePolicy> update_;
   const ReplicaBatches batches_;
-  std::unique_ptr<UpdatePolicy> update_;
   std::unique_ptr<StepTimes> times_;
   std::unique_ptr<HubWorld> world_;
   int64_t steps_ = 0;

@@ -105,7 +105,7 @@ std::vector<std::vector<int64_t>> divide_samples(const Dataset& set, const Repli
   return shares;
 }
 
-ReplicaBatches::ReplicaBatches(const Experiment& experiment, const TaskData& data, int replicas)
+ReplicaBatches::ReplicaBatches(const Experiment& experiment, const TaskData& data, int replicas, bool equal_steps)
     : experiment_(experiment), data_(data), replicas_(replicas), whole_(experiment, data) {
   const ReplicaSpec& spec = experiment.replicas;
   if (experiment.batch < replicas)
@@ -123,15 +123,21 @@ ReplicaBatches::ReplicaBatches(const Experiment& experiment, const TaskData& dat
   batch_ = experiment.batch / replicas;
   own_ = divide_samples(*data.train, spec, replicas, experiment.seed);
   kept_.resize(own_.size());
+  if (!equal_steps) return;
+  size_t most = 0;
+  for (const std::vector<int64_t>& own : own_) most = std::max(most, own.size());
+  equal_steps_ = (int64_t(most) + batch_ - 1) / batch_;
 }
 
 int64_t ReplicaBatches::steps_per_epoch(int replica) const {
   if (by_batch()) return whole_steps_;
+  if (equal_steps_ > 0) return equal_steps_;
   const auto samples = int64_t(own_[size_t(replica)].size());
   return (samples + batch_ - 1) / batch_;
 }
 
 int64_t ReplicaBatches::samples_per_epoch() const {
+  if (equal_steps_ > 0) return equal_steps_ * batch_ * replicas_;
   if (!by_batch()) return data_.train->size();
   int64_t sum = 0;
   for (int64_t k = 0; k < whole_steps_; ++k) sum += whole_.sampler().batch_size_at(k);
@@ -143,6 +149,7 @@ int64_t ReplicaBatches::whole_step(int64_t step) const {
 }
 
 int64_t ReplicaBatches::samples_in(int replica, int64_t step) const {
+  if (equal_steps_ > 0) return batch_;
   const int64_t k = step % steps_per_epoch(replica);
   if (by_batch()) return share_of(whole_.sampler().batch_size_at(k), replicas_, replica).size();
   return std::min(batch_, int64_t(own_[size_t(replica)].size()) - k * batch_);
@@ -169,10 +176,16 @@ PlannedBatch ReplicaBatches::training(int replica, int64_t step) const {
     planned.indices = {planned.indices.begin() + range.begin, planned.indices.begin() + range.end};
     return planned;
   }
-  const int64_t epoch = step / steps_per_epoch(replica), first = step % steps_per_epoch(replica) * batch_;
-  const auto order = order_of(replica, epoch);
-  PlannedBatch planned{data_.train, {}, {experiment_.seed, epoch, experiment_.data.augment}};
-  planned.indices.assign(order->begin() + first, order->begin() + first + samples_in(replica, step));
+  // who makes as many steps as others goes from one order of its samples to the next in the middle of a batch
+  const auto own = int64_t(own_[size_t(replica)].size());
+  const int64_t first = equal_steps_ > 0 ? step * batch_ : step / steps_per_epoch(replica) * own + step % steps_per_epoch(replica) * batch_;
+  PlannedBatch planned{data_.train, {}, {experiment_.seed, first / own, experiment_.data.augment}};
+  for (int64_t i = first, end = first + samples_in(replica, step); i < end;) {
+    const auto order = order_of(replica, i / own);
+    const int64_t count = std::min(end - i, own - i % own);
+    planned.indices.insert(planned.indices.end(), order->begin() + i % own, order->begin() + i % own + count);
+    i += count;
+  }
   return planned;
 }
 

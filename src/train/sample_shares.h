@@ -19,9 +19,10 @@ std::vector<std::vector<int64_t>> divide_samples(const Dataset& set, const Repli
 /// Batches of all replicas. Thread-safe.
 class ReplicaBatches {
  public:
-  /// Arguments outlive it. A replica's batch is the experiment's divided by the replicas. Errors (user): a batch of less than one sample
-  /// for each; those of divide_samples; streams and padding by batch with other shares than SampleShares::batches.
-  ReplicaBatches(const Experiment& experiment, const TaskData& data, int replicas);
+  /// Arguments outlive it. A replica's batch is the experiment's divided by the replicas. `equal_steps`: of an epoch, for policies whose
+  /// replicas meet after steps: as many as who has most samples needs; who has fewer goes on with its next order. Errors (user): a batch of
+  /// less than one sample for each; those of divide_samples; streams and padding by batch with other shares than SampleShares::batches.
+  ReplicaBatches(const Experiment& experiment, const TaskData& data, int replicas, bool equal_steps);
 
   /// Of 0-based step `step` of the replica; never empty.
   PlannedBatch training(int replica, int64_t step) const;
@@ -44,6 +45,7 @@ class ReplicaBatches {
   const Batches whole_;
   int64_t whole_steps_ = 0;                 ///< of an epoch, without a short batch that has not a sample for every replica
   int64_t batch_ = 1;                       ///< of a replica with samples of its own
+  int64_t equal_steps_ = 0;                 ///< of an epoch of every replica with samples of its own; 0: as many as its own samples make
   std::vector<std::vector<int64_t>> own_;   ///< by replica; empty: parts of the whole batches
 
   struct Kept {

@@ -158,7 +158,7 @@ class Plans(CliTest):
                 (["--plan", "data,recompute=everything"], ["--plan", "recompute=everything", "known: none, all, except_last"]),
                 (["--plan", "data,tensor=2"], ["--plan", "data already says", "spell out all degrees"]),
                 (["--plan", "data=300"], ["--plan data=300", "300 devices", "at most 256", "plan show"]),
-                (["--plan", "something-else"], ["something-else", "neither a known plan nor a file", "zero3", "speeds=2:1"]),
+                (["--plan", "something-else"], ["something-else", "neither a known plan nor a file", "zero3", "local-sgd", "data=2,tensor=2"]),
                 (["--plan", "pipedream,micro_batches=2"], ["pipedream", "2 micro-batches"]),
                 (["--plan", "hybrid:tensor", "--devices", "2"], ["2 devices", "at least 4"]),
                 (["--plan", "hybrid"], ["hybrid:tensor", "hybrid:pipeline"]),

@@ -230,7 +230,7 @@ TEST_F(Shares, ByLabelAReplicaHasFewLabels) {
 }
 
 TEST_F(Shares, BatchesOfAllReplicasAreTheWholeOnes) {
-  const ReplicaBatches parts(experiment, data, 3);
+  const ReplicaBatches parts(experiment, data, 3, true);
   const Batches whole(experiment, data);
   EXPECT_EQ(parts.steps_per_epoch(0), 11);
   for (int64_t step : {0, 10, 11, 25}) {
@@ -242,11 +242,43 @@ TEST_F(Shares, BatchesOfAllReplicasAreTheWholeOnes) {
     }
     EXPECT_EQ(joined, whole.training(step).indices) << step;
   }
-  const ReplicaBatches many(experiment, data, 15);  // the last batch of an epoch has 10 samples
+  const ReplicaBatches many(experiment, data, 15, true);  // the last batch of an epoch has 10 samples
   EXPECT_EQ(many.steps_per_epoch(0), 10);
   std::vector<int64_t> second = whole.training(11).indices;
   second.resize(2);
   EXPECT_EQ(many.training(0, 10).indices, second);
+}
+
+TEST_F(Shares, ReplicasThatMeetMakeEquallyManySteps) {
+  experiment.replicas.shares = SampleShares::dirichlet;
+  experiment.replicas.alpha = 0.5;
+  const auto own = divide_samples(*train_set, experiment.replicas, 4, experiment.seed);
+  const ReplicaBatches apart(experiment, data, 4, false), together(experiment, data, 4, true);
+  for (int r = 0; r < 4; ++r) {
+    EXPECT_EQ(together.steps_per_epoch(r), together.steps_per_epoch(0));
+    const int64_t steps = apart.steps_per_epoch(r);
+    for (const ReplicaBatches* batches : {&apart, &together}) {  // its own samples once each before any comes again
+      std::vector<int64_t> seen;
+      for (int64_t step = 0; step < steps; ++step) {
+        const std::vector<int64_t> part = batches->training(r, step).indices;
+        EXPECT_EQ(int64_t(part.size()), batches->samples_in(r, step));
+        seen.insert(seen.end(), part.begin(), part.end());
+      }
+      seen.resize(own[size_t(r)].size());
+      std::sort(seen.begin(), seen.end());
+      EXPECT_EQ(seen, own[size_t(r)]);
+    }
+  }
+}
+
+TEST_F(Replicas, SamplesOfTheirOwnUnderAllPolicies) {
+  for (const SampleShares shares : {SampleShares::samples, SampleShares::labels, SampleShares::dirichlet})
+    for (const char* strategy : {"local-sgd,every=3 steps", "async-average", "diloco,every_steps=4", "fedavg,rounds=3,fraction=0.5"}) {
+      experiment.replicas.shares = shares;
+      const Outcome outcome = run(strategy, 4);
+      EXPECT_EQ(outcome.row.status, RunStatus::ok) << strategy << ", " << name_of(shares) << ": " << outcome.row.reason;
+      EXPECT_FALSE(outcome.weights.empty());
+    }
 }
 
 }  // namespace
