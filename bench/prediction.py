@@ -5,7 +5,10 @@ predictions are worth. Writes the table to stdout and, with --json, every case t
 
 A machine that others use too is now fast, now slow, for seconds or minutes at a time. So the strategies of a model take turns, in rounds, each with a
 profile of its own made just before; what counts as measured is the least of the rounds' median steps, as predicted the least of their
-predictions: both are what the machine takes when it is least disturbed."""
+predictions: both are what the machine takes when it is least disturbed.
+
+`compare` refits: it keeps the median of measured over predicted per model, for the next time. So a second figure says how far the last round's
+predictions were off when scaled by the median of the rounds before it, which have seen none of it."""
 import argparse
 import json
 import os
@@ -100,12 +103,30 @@ def cases(args, folder):
             case = {"model": name, "strategy": last["name"], "workers": last["devices"], "measured": min(seconds), "slowest": max(seconds),
                     "predicted": min(r["predicted"]["step_seconds"] for r in row)}
             case["error"] = case["predicted"] / case["measured"] - 1
+            case["rounds"] = [[r["step_seconds"]["median"], r["predicted"]["step_seconds"]] for r in row]
             case["memory"] = max(use["peak"] for use in last["memory_bytes"])
             case["memory_error"] = last["predicted"]["peak_memory_bytes"] / case["memory"] - 1
             print(f"{name:14} {case['strategy']:44} {case['workers']}  measured {case['measured'] * 1e3:8.2f} ms (slowest round "
                   f"{case['slowest'] * 1e3:8.2f})  predicted {case['predicted'] * 1e3:8.2f} ms  {case['error'] * 100:+6.1f} %  memory "
                   f"{case['memory'] / 2**20:8.2f} MiB {case['memory_error'] * 100:+5.1f} %", flush=True)
             yield case
+
+
+def accuracy(errors):
+    errors = sorted(abs(error) for error in errors)
+    within = sum(error <= 0.10 for error in errors)
+    return (f"{within} within 10 % ({100 * within / len(errors):.0f} %), median error {100 * statistics.median(errors):.1f} %, worst "
+            f"{100 * errors[-1]:.1f} %")
+
+
+def refitted(rows):
+    """Errors of the last round's predictions, each scaled by what the rounds before say about its model."""
+    errors = []
+    for name in dict.fromkeys(row["model"] for row in rows):
+        own = [row for row in rows if row["model"] == name]
+        factor = statistics.median(measured / predicted for row in own for measured, predicted in row["rounds"][:-1])
+        errors += [row["rounds"][-1][1] * factor / row["rounds"][-1][0] - 1 for row in own]
+    return errors
 
 
 def misranked(rows):
@@ -134,10 +155,9 @@ def main():
         folder = args.keep or temporary
         os.makedirs(folder, exist_ok=True)
         rows = list(cases(args, folder))
-    errors = sorted(abs(case["error"]) for case in rows)
-    within = sum(error <= 0.10 for error in errors)
-    print(f"\n{len(rows)} cases: {within} within 10 % ({100 * within / len(rows):.0f} %), median error {100 * statistics.median(errors):.1f} %, "
-          f"worst {100 * errors[-1]:.1f} %")
+    print(f"\n{len(rows)} cases: {accuracy(case['error'] for case in rows)}")
+    if args.rounds > 1:
+        print(f"the last round alone, predictions refitted by those before: {accuracy(refitted(rows))}")
     memory = sorted(abs(case["memory_error"]) for case in rows)
     print(f"memory: {sum(error <= 0.05 for error in memory)} within 5 %, worst {100 * memory[-1]:.1f} %")
     wrong = misranked(rows)

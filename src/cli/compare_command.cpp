@@ -119,6 +119,23 @@ struct Known {
   std::optional<SimulatedStep> predicted;
 };
 
+/// Has all measured that plans and predictions of the jobs will ask for.
+void settle(const std::vector<Job>& jobs, const std::vector<Known>& known, const Experiment& experiment, const Model& model,
+            Predictions& predictions, bool predict_all) {
+  predictions.settle([&] {
+    for (size_t j = 0; j < jobs.size() && !interrupted_by_user(); ++j) {
+      const bool asks = is_planned(jobs[j].strategy) || (predict_all && !is_update_policy(jobs[j].strategy));
+      if (known[j].row || !asks) continue;
+      try {
+        const Plan plan = predictions.plan(jobs[j].strategy, jobs[j].devices);
+        predict(experiment, model, plan, predictions.source(plan.devices), {.timeline = false});
+      } catch (const Error&) {
+        // will be said when it is predicted
+      }
+    }
+  });
+}
+
 /// Finds the planners' plans and says what a simulation does of each job, before any runs: the machine has nothing else to do then. Nothing
 /// where it cannot say.
 void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const Experiment& experiment, const Model& model, Predictions& predictions,
@@ -182,6 +199,7 @@ int run_compare(const CompareOptions& options) {
   if (options.predict || std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return is_planned(job.strategy); })) {
     progress.say("predicting: layers and links are measured");
     predictions.emplace(experiment, model, data, options.prediction);
+    settle(jobs, known, experiment, model, *predictions, options.predict);
     plan_and_predict(jobs, known, experiment, model, *predictions, options, progress, folder);
   }
   run_jobs(jobs, known, options, experiment, progress, folder, result);

@@ -103,6 +103,7 @@ int run_plan_best(const PlanBestOptions& options) {
   const Model model = build_model(experiment, data);
   Predictions predictions(experiment, model, data, options.prediction);
   const int devices = options.experiment.devices.empty() ? experiment.devices.front() : options.experiment.devices.front();
+  predictions.settle([&] { find_best_plan(experiment, model, devices, predictions.sources(), {objective, limit, tolerance}); });
   const BestPlan best = find_best_plan(experiment, model, devices, predictions.sources(), {objective, limit, tolerance});
   predictions.keep();
   if (!best.answer.best && best.answer.shortfall) fail_nothing_fits("plan", *best.answer.shortfall, model);

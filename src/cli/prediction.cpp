@@ -16,7 +16,8 @@
 namespace trireme {
 namespace {
 
-constexpr double kLinkSeconds = 10;  // budget for links and updates
+constexpr double kLinkSeconds = 10;   // budget for links and updates
+constexpr double kAgainSeconds = 20;  // for layers that are measured once more
 
 /// Seconds per sample of what a worker does to have its share: loading it, or copying it from who loaded ahead.
 double loading_seconds(const Experiment& experiment, const TaskData& data) {
@@ -76,6 +77,13 @@ const CostSource& Predictions::source(int devices) {
 
 Plan Predictions::plan(const std::string& name, int devices) {
   return is_planned(name) ? planned_plan(name, experiment_, model_, devices, sources()) : make_plan(name, experiment_, model_, source(devices));
+}
+
+void Predictions::settle(const std::function<void()>& look) {
+  if (cluster_) return;
+  look();
+  for (const auto& [devices, source] : sources_)
+    if (const auto* measured = dynamic_cast<const ProfiledCosts*>(source.layers.get())) return measured->measure_again(kAgainSeconds);
 }
 
 std::string Predictions::in_words() const {

@@ -74,6 +74,10 @@ int run_simulate(const SimulateOptions& options) {
   if (epochs)
     result.simulated += fmt::format("; epochs to the target with a batch of {}: {} ({})", experiment.batch,
                                     epochs->value ? fmt::format("{:.3g}", *epochs->value) : "not known", epochs->basis);
+  predictions.settle([&] {
+    for (const Job& job : jobs)
+      if (!interrupted_by_user()) simulated_row(job, experiment, model, data, predictions);
+  });
   for (const Job& job : jobs) {
     if (interrupted_by_user()) result.rows.push_back(row_without_run(job, RunStatus::interrupted, "stopped by the user before it began"));
     else result.rows.push_back(simulated_row(job, experiment, model, data, predictions));

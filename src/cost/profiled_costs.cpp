@@ -6,7 +6,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "profile/measure_layers.h"
+#include "base/seconds.h"
+#include "profile/measure_again.h"
 #include "profile/measure_updates.h"
 
 namespace trireme {
@@ -112,9 +113,12 @@ const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingO
   // all that this degree has, so that layers take turns as in a step
   std::vector<LayerRequest> requests = requests_for(sites_, {tensor}, samples);
   std::erase_if(requests, [&](const LayerRequest& r) { return profile_.find(sites_.key(r.node, r.option, r.tensor), samples) != nullptr; });
-  const auto measured = measure_layers(sites_, requests, {}, options_.threads);
-  for (size_t i = 0; i < requests.size(); ++i)
-    profile_.layers[sites_.key(requests[i].node, requests[i].option, requests[i].tensor)][samples] = measured[i];
+  const double begin = steady_seconds();
+  MeasuredGroup& group = measured_.emplace_back();
+  group.measured = measure_layers(sites_, requests, {}, options_.threads);
+  group.requests = std::move(requests);
+  group.seconds = steady_seconds() - begin;
+  group.write_to(profile_, sites_);
   const auto found = profile_.layers.find(key);
   check_internal(found != profile_.layers.end(), "a layer is asked for under one of its options");
   return found->second;
@@ -181,6 +185,14 @@ double ProfiledCosts::update_seconds(int64_t elements, int contributors, int) co
 }
 
 double ProfiledCosts::update_crowding(int contributors) const { return update_of(contributors).crowding; }
+
+void ProfiledCosts::measure_again(double seconds) const {
+  std::lock_guard lock(mutex_);
+  trireme::measure_again(sites_, measured_, seconds, options_.threads);
+  for (const MeasuredGroup& group : measured_) group.write_to(profile_, sites_);
+  measured_.clear();
+  known_.clear();
+}
 
 Profile ProfiledCosts::profile() const {
   std::lock_guard lock(mutex_);

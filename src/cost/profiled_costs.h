@@ -6,9 +6,11 @@
 #include <mutex>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "cost/layer_costs.h"
 #include "profile/layer_sites.h"
+#include "profile/measure_again.h"
 #include "profile/profile.h"
 #include "runtime/optimizer.h"
 
@@ -35,6 +37,9 @@ class ProfiledCosts final : public LayerCosts {
   /// By this factor an update takes longer while every core updates.
   double update_crowding(int contributors) const;
 
+  /// Measures once more what has been measured since the last call (profile/measure_again.h). Answers may differ from here on. Not while
+  /// another thread asks.
+  void measure_again(double seconds) const;
   /// With what has been measured since.
   Profile profile() const;
 
@@ -54,7 +59,8 @@ class ProfiledCosts final : public LayerCosts {
   const ProfiledCostsOptions options_;
   mutable std::mutex mutex_;
   mutable Profile profile_;                  // guarded by mutex_
-  mutable std::map<Question, Answer> known_;  // guarded by mutex_; answers stay where they are
+  mutable std::vector<MeasuredGroup> measured_;  // guarded by mutex_: here, not in the profile that was given
+  mutable std::map<Question, Answer> known_;     // guarded by mutex_
 };
 
 /// What `sizes` (not empty) say of `samples` > 0.

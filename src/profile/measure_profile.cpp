@@ -7,7 +7,7 @@
 
 #include "base/machine.h"
 #include "base/seconds.h"
-#include "profile/measure_layers.h"
+#include "profile/measure_again.h"
 #include "profile/measure_links.h"
 #include "profile/measure_updates.h"
 
@@ -18,6 +18,8 @@ namespace {
 constexpr double kFirstGuess = 0.3;
 /// Calls of a layer that the least of measuring takes: bytes, warm-up, split, alone and crowded rounds, in forwards and backwards.
 constexpr double kLeastCalls = 9;
+/// Of the budget, for what has been measured once: see measure_again.h.
+constexpr double kShareAgain = 0.4;
 constexpr double kWholeFirst = 0.25;
 
 /// What is measured together.
@@ -107,26 +109,27 @@ ProfileReport extend_profile(Profile& profile, const LayerSites& sites, const Pr
   const double begin = steady_seconds();
   measure_machine(profile, request, sites.options().precision, progress);
   double rate = profile.device.flops * kFirstGuess;  // FLOP/s of the model's layers
+  std::vector<MeasuredGroup> groups;
   for (const Unit& unit : units_of(profile, sites, request, report.known)) {
-    const double left = request.seconds - (steady_seconds() - begin), least = kLeastCalls * unit.flops / rate;
+    const double left = (1 - kShareAgain) * request.seconds - (steady_seconds() - begin), least = kLeastCalls * unit.flops / rate;
     if (least > left) {
       report.skipped.push_back(name_of(unit));
       continue;
     }
     progress(name_of(unit));
     const double started = steady_seconds();
-    const auto measured = measure_layers(sites, unit.requests, {.split = 1}, request.threads);
+    MeasuredGroup& group = groups.emplace_back(name_of(unit), unit.requests);
+    group.measured = measure_layers(sites, unit.requests, {.split = 1}, request.threads);
+    group.seconds = steady_seconds() - started;
     double call_seconds = 0;
-    for (size_t i = 0; i < measured.size(); ++i) {
-      const LayerRequest& r = unit.requests[i];
-      profile.layers[sites.key(r.node, r.option, r.tensor)][r.samples] = measured[i];
-      call_seconds += measured[i].forward.median + measured[i].backward.median;
-    }
-    report.measured += int(measured.size());
+    for (const LayerMeasurement& m : group.measured) call_seconds += m.forward.median + m.backward.median;
+    report.measured += int(unit.requests.size());
     // what is around the calls takes time too
     call_seconds = std::max(call_seconds, std::min(1.5 * call_seconds, (steady_seconds() - started) / kLeastCalls));
     rate = unit.flops / std::max(call_seconds, 1e-9);
   }
+  measure_again(sites, groups, request.seconds - (steady_seconds() - begin), request.threads, progress);
+  for (const MeasuredGroup& group : groups) group.write_to(profile, sites);
   report.seconds = steady_seconds() - begin;
   return report;
 }
