@@ -9,7 +9,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <string>
@@ -17,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "chart.h"
 #include "cost/cluster_links.h"
 #include "cost/datasheet_costs.h"
 #include "cost/instruction_costs.h"
@@ -105,50 +105,14 @@ Measured measure(const Options& o, const Model& model, const Cluster& described,
   return m;
 }
 
-// -- the chart
-
-constexpr double kWidth = 640, kPanel = 220, kLeft = 70, kRight = 20, kTop = 40, kGap = 60;
-
-/// A line of `values` over devices, logarithmic along the devices, from 0 along the values.
-std::string panel(const std::vector<Measured>& all, const std::vector<double>& values, const std::string& title, double top) {
-  const double right = kWidth - kRight, bottom = top + kPanel;
-  const double first = std::log2(all.front().devices), last = std::max(first + 1, std::log2(all.back().devices));
-  double unit = std::pow(10, std::floor(std::log10(*std::max_element(values.begin(), values.end()))));
-  const double most = std::ceil(*std::max_element(values.begin(), values.end()) / unit) * unit;
-  if (most / unit > 5) unit *= 2;
-  const auto x = [&](int devices) { return kLeft + (std::log2(devices) - first) / (last - first) * (right - kLeft); };
-  const auto y = [&](double value) { return bottom - value / most * kPanel; };
-  std::string text = fmt::format("<text x=\"{}\" y=\"{}\" font-weight=\"bold\">{}</text>\n", kLeft, top - 12, title);
-  for (double value = 0; value <= most * 1.001; value += unit)
-    text += fmt::format(
-        "<line x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#ddd\"/><text x=\"{}\" y=\"{:.1f}\" "
-        "text-anchor=\"end\">{:.4g}</text>\n",
-        kLeft, right, y(value), y(value), kLeft - 8, y(value) + 4, value);
-  std::string points;
-  for (size_t i = 0; i < all.size(); ++i) {
-    points += fmt::format("{:.1f},{:.1f} ", x(all[i].devices), y(values[i]));
-    text += fmt::format(
-        "<circle cx=\"{0:.1f}\" cy=\"{1:.1f}\" r=\"3\" fill=\"#1f6feb\"/><text x=\"{0:.1f}\" y=\"{2}\" "
-        "text-anchor=\"middle\">{3}</text>\n",
-        x(all[i].devices), y(values[i]), bottom + 18, all[i].devices);
-  }
-  return text + fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"#1f6feb\" stroke-width=\"2\"/>\n", points);
-}
-
 std::string chart(const std::vector<Measured>& all) {
-  std::vector<double> working, steps;
+  ChartPanel::Line working{""}, steps{""};
   for (const Measured& m : all) {
-    working.push_back(m.whole());
-    steps.push_back(m.step);
+    working.points.emplace_back(m.devices, m.whole());
+    steps.points.emplace_back(m.devices, m.step);
   }
-  const double height = kTop + 2 * kPanel + kGap + 50;
-  std::string text = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" font-family=\"sans-serif\" font-size=\"12\">\n"
-      "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n",
-      kWidth, height);
-  text += panel(all, working, "processor seconds to compile and simulate one step", kTop);
-  text += panel(all, steps, "predicted seconds of the step", kTop + kPanel + kGap);
-  return text + fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">devices</text>\n</svg>\n", kWidth / 2, height - 10);
+  return svg_chart({{"processor seconds to compile and simulate one step", "devices", false, {working}},
+                    {"predicted seconds of the step", "devices", false, {steps}}});
 }
 
 int run(const Options& o) {
