@@ -86,6 +86,7 @@ class AsyncAverage final : public UpdatePolicy {
  public:
   explicit AsyncAverage(const AsyncAverageOptions& options) : options_(options), server_(options.share) {}
   ShardServer* server() override { return &server_; }
+  bool outlives_replicas() const override { return true; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<AsyncReplica>(options_, hub); }
 
  private:

@@ -125,6 +125,7 @@ class Downpour final : public UpdatePolicy {
  public:
   Downpour(const DownpourOptions& options, int replicas) : options_(options), server_(options, replicas) {}
   ShardServer* server() override { return &server_; }
+  bool outlives_replicas() const override { return true; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<DownpourReplica>(options_, hub); }
 
  private:

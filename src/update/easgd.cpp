@@ -86,6 +86,7 @@ class Easgd final : public UpdatePolicy {
  public:
   Easgd(const EasgdOptions& options, int replicas) : options_(options), server_(options.beta / replicas, options.shards) {}
   ShardServer* server() override { return &server_; }
+  bool outlives_replicas() const override { return true; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<ElasticReplica>(options_, hub); }
 
  private:

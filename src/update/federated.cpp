@@ -155,6 +155,11 @@ class Client final : public ReplicaPolicy {
 
   ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
 
+  void leave(ReplicaState&) override {
+    Hub::Unmetered gone(hub_);
+    client_.exchange({.operation = FederatedServer::kLeave}, {}, {});
+  }
+
  private:
   /// Waits for the client's next round. False: there is none.
   bool join(ReplicaState& state) {
@@ -199,6 +204,7 @@ class Federated final : public FederatedPolicy {
  public:
   explicit Federated(const FederatedOptions& options) : options_(options), server_(options, *this) {}
   ShardServer* server() override { return &server_; }
+  bool outlives_replicas() const override { return true; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<Client>(options_, hub); }
   void stop() override { server_.stop(); }
   std::vector<RoundRecord> rounds() const override { return server_.records(); }

@@ -41,10 +41,10 @@ std::vector<int> Hub::checked(std::span<const int> members) const {
 }
 
 void Hub::average(std::span<at::Tensor> tensors, std::span<const int> members) {
-  const double count = members.empty() ? double(replicas_) : double(members.size());
-  if (count == 1) return;
+  if (members.size() == 1 || replicas_ == 1) return;
   sum(tensors, members);
-  for (at::Tensor& tensor : tensors) tensor.div_(count);
+  const int count = summed(members.empty() ? replicas_ : int(members.size()));
+  for (at::Tensor& tensor : tensors) tensor.div_(double(count));
 }
 
 void Hub::weighted_average(std::span<at::Tensor> tensors, double weight, std::span<const int> members) {

@@ -79,7 +79,7 @@ class Hub {
   virtual void leave() = 0;
 
   // -- collectives: the same calls in the same order by all members, with tensors of the same shapes. `members`: ascending, with this
-  //    replica; empty: all
+  //    replica; empty: all. Who is lost (is_lost) is no member any more
 
   /// Each tensor becomes its mean over the members, in place: their sum, divided by their number.
   void average(std::span<at::Tensor> tensors, std::span<const int> members = {});
@@ -112,6 +112,9 @@ class Hub {
   /// Around each step's computation. The virtual clock moves on in end_step.
   virtual void begin_step() = 0;
   virtual void end_step() = 0;
+  /// Whether this replica has failed for good in the step that has ended: the step has not been made, and there will be no more. Its hub
+  /// takes visits still, unmetered ones.
+  bool is_lost() const { return is_lost_; }
 
   const HubCounts& counts() const { return counts_; }
   void count_staleness(int64_t updates);
@@ -135,11 +138,14 @@ class Hub {
 
   /// Each tensor becomes its sum over the members, in place.
   virtual void sum(std::span<at::Tensor> tensors, std::span<const int> members) = 0;
+  /// Of `members`, how many were in the last sum: without those that are lost.
+  virtual int summed(int members) const { return members; }
 
   bool metered() const { return metered_; }
   /// The members as a list, all of them where it is empty. Errors (run): not ascending, or without this replica.
   std::vector<int> checked(std::span<const int> members) const;
   HubCounts counts_;
+  bool is_lost_ = false;
 
  private:
   const int replica_, replicas_;

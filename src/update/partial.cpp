@@ -87,6 +87,11 @@ class PartialReplica final : public ReplicaPolicy {
 
   ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
 
+  void leave(ReplicaState&) override {
+    Hub::Unmetered gone(hub_);
+    client_.exchange({.operation = RoundServer::kLeave}, {}, {});
+  }
+
  private:
   Hub& hub_;
   CentralClient client_;
@@ -97,6 +102,7 @@ class Partial final : public UpdatePolicy {
  public:
   Partial(const PartialOptions& options, int replicas) : options_(options), server_(options.quorum, replicas) {}
   ShardServer* server() override { return &server_; }
+  bool outlives_replicas() const override { return true; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<PartialReplica>(options_, hub); }
 
  private:

@@ -1,6 +1,7 @@
 // When and how replicas agree on weights. docs/updates.md says what each policy does, where it comes from and what it costs.
 //
-// True synchronous training, a gradient of all samples in every step, is no policy: a plan's data axis does that, with any optimizer.
+// True synchronous training, a gradient of all samples in every step, is a plan's data axis, with any optimizer; synchronous.h is its name
+// on the modelled clock.
 //
 // What a replica does, on one thread (that of its first worker, while the others wait):
 //
@@ -48,6 +49,9 @@ class ReplicaPolicy {
   /// What an evaluation between two steps uses, where policies have such a thing the central values, not the replica's own. Unmetered.
   /// Where the policy says evaluates_together all replicas call it after the same step, else any may alone.
   virtual ModelValues values_for_evaluation(ReplicaState& state) = 0;
+
+  /// In place of all further calls where the replica has failed for good (Hub::is_lost): what a server must be told, it is told.
+  virtual void leave(ReplicaState& state) {}
 };
 
 /// A policy of a run, shared by its replicas. Thread-safe. Belongs to one run: a server keeps weights.
@@ -57,6 +61,8 @@ class UpdatePolicy {
   /// For the hub's world; null: none. Lives as long as this.
   virtual ShardServer* server() { return nullptr; }
   virtual bool evaluates_together() const { return false; }
+  /// Whether the others go on when a replica has failed for good; else its failing is the run's.
+  virtual bool outlives_replicas() const { return false; }
   virtual std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) = 0;
 };
 

@@ -76,6 +76,7 @@ class Shat final : public UpdatePolicy {
  public:
   Shat(const ShatOptions& options, int replicas) : options_(options), server_(options, replicas) {}
   ShardServer* server() override { return &server_; }
+  bool outlives_replicas() const override { return true; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<ShatReplica>(options_, hub); }
 
  private:

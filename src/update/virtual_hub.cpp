@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -16,7 +18,7 @@ namespace trireme {
 namespace {
 
 /// Sums of the members' tensors, in their order, written to `outputs` of every one of them.
-void sum_of(std::vector<std::vector<at::Tensor>>& inputs, std::vector<std::vector<at::Tensor>>& outputs) {
+void sum_of(const std::vector<std::vector<at::Tensor>>& inputs, const std::vector<std::vector<at::Tensor>>& outputs) {
   for (size_t t = 0; t < inputs.front().size(); ++t) {
     const at::Tensor& like = inputs.front()[t];
     std::vector<const void*> from;
@@ -36,28 +38,32 @@ void sum_of(std::vector<std::vector<at::Tensor>>& inputs, std::vector<std::vecto
 
 /// Collectives that not all members have left.
 struct VirtualWorld::Meetings {
+  enum class Kind { total, sum, background };
   struct Meeting {
+    Kind kind = Kind::total;
+    bool metered = true;
+    Collective collective = Collective::all_reduce;
     std::vector<int> members;
-    int missing = 0;
+    int missing = 0;    ///< members to come, without those that are lost
     double ready = 0;   ///< the latest arrival so far
     double finish = 0;
     double total = 0;
-    std::vector<std::vector<at::Tensor>> tensors;  ///< by index of the member
-    std::vector<at::Tensor> results;               ///< of those that go on meanwhile
-    std::vector<int> waiting;                      ///< blocked in it
+    std::map<int, std::vector<at::Tensor>> tensors;  ///< by replica, of those that came
+    std::vector<at::Tensor> results;                 ///< of those that go on meanwhile
+    std::vector<int> waiting;                        ///< blocked in it
   };
-  enum class Kind { total, sum, background };
   using Key = std::tuple<Kind, std::vector<int>, int64_t>;
 
   /// The one that `replica` has come to with its next call of that kind among those members.
-  std::shared_ptr<Meeting> join(Kind kind, const std::vector<int>& members, int replica, double now) {
+  std::shared_ptr<Meeting> join(Kind kind, const std::vector<int>& members, int replica, double now, bool metered) {
     const int64_t number = calls[{kind, members, replica}]++;
     std::shared_ptr<Meeting>& meeting = open[{kind, members, number}];
     if (!meeting) {
       meeting = std::make_shared<Meeting>();
+      meeting->kind = kind;
+      meeting->metered = metered;
       meeting->members = members;
-      meeting->missing = int(members.size());
-      meeting->tensors.resize(members.size());
+      meeting->missing = int(std::count_if(members.begin(), members.end(), [&](int member) { return !lost.contains(member); }));
     }
     std::shared_ptr<Meeting> joined = meeting;
     joined->ready = std::max(joined->ready, now);
@@ -65,6 +71,25 @@ struct VirtualWorld::Meetings {
     return joined;
   }
 
+  /// A replica that was computing does not come any more. Those that had only been waiting for it.
+  std::vector<std::shared_ptr<Meeting>> lose(int replica, double now) {
+    lost.insert(replica);
+    std::vector<std::shared_ptr<Meeting>> complete;
+    for (auto it = open.begin(); it != open.end();) {
+      const std::shared_ptr<Meeting> meeting = it->second;
+      const bool has_come = meeting->kind == Kind::background && meeting->tensors.contains(replica);
+      const bool is_awaited = std::binary_search(meeting->members.begin(), meeting->members.end(), replica) && !has_come;
+      const bool completes = is_awaited && --meeting->missing == 0;
+      if (completes) {
+        meeting->ready = std::max(meeting->ready, now);
+        complete.push_back(meeting);
+      }
+      it = completes ? open.erase(it) : std::next(it);
+    }
+    return complete;
+  }
+
+  std::set<int> lost;
   std::map<Key, std::shared_ptr<Meeting>> open;
   std::map<std::tuple<Kind, std::vector<int>, int>, int64_t> calls;  ///< by replica
 };
@@ -83,15 +108,24 @@ class VirtualHub final : public Hub {
   void begin_step() override {}
   void end_step() override {
     const double seconds = world_.times_.seconds(replica(), steps_++);
-    counts_.compute_seconds += seconds;
-    world_.clock_.advance_to(replica(), now() + seconds);
+    const Failures::Work work = world_.failures_.failures.work(replica(), now(), seconds);
+    world_.clock_.advance_to(replica(), work.end);
+    if (!work.is_lost) {
+      counts_.compute_seconds += seconds;
+      return;
+    }
+    if (!world_.failures_.others_go_on) fail_lost("replica", replica(), now());
+    is_lost_ = true;
+    for (const auto& meeting : world_.meetings_->lose(replica(), now())) {
+      complete(*meeting);
+      let_go(*meeting);
+    }
   }
 
   double total(double number, std::span<const int> members) override {
     const double came = now();
-    auto meeting = world_.meetings_->join(Kind::total, checked(members), replica(), came);
+    auto meeting = world_.meetings_->join(Kind::total, checked(members), replica(), came, metered());
     meeting->total += number;
-    if (meeting->missing == 0) meeting->finish = meeting->ready;
     pass(*meeting, came);
     return meeting->total;
   }
@@ -140,16 +174,15 @@ class VirtualHub final : public Hub {
   void sum(std::span<at::Tensor> tensors, std::span<const int> members) override {
     const double came = now();
     const std::vector<int> list = checked(members);
-    auto meeting = world_.meetings_->join(Kind::sum, list, replica(), came);
-    const size_t index = index_in(list);
-    meeting->tensors[index].assign(tensors.begin(), tensors.end());
-    if (meeting->missing == 0) {
-      sum_of(meeting->tensors, meeting->tensors);
-      meeting->finish = metered() ? over_links(*meeting, Collective::all_reduce) : meeting->ready;
-    }
-    if (metered()) count(Collective::all_reduce, tensors, int(list.size()), int(index));
+    auto meeting = world_.meetings_->join(Kind::sum, list, replica(), came, metered());
+    meeting->tensors[replica()].assign(tensors.begin(), tensors.end());
     pass(*meeting, came);
+    const std::vector<int> present = present_in(*meeting);
+    summed_ = int(present.size());
+    if (metered()) count(Collective::all_reduce, tensors, summed_, index_in(present));
   }
+
+  int summed(int) const override { return summed_; }
 
  private:
   class Overlapped final : public Pending {
@@ -178,8 +211,14 @@ class VirtualHub final : public Hub {
     if (time > now()) world_.clock_.advance_to(replica(), time);
   }
 
-  size_t index_in(const std::vector<int>& members) const {
-    return size_t(std::lower_bound(members.begin(), members.end(), replica()) - members.begin());
+  int index_in(const std::vector<int>& members) const {
+    return int(std::lower_bound(members.begin(), members.end(), replica()) - members.begin());
+  }
+
+  static std::vector<int> present_in(const Meeting& meeting) {
+    std::vector<int> present;
+    for (const auto& [member, tensors] : meeting.tensors) present.push_back(member);
+    return present;
   }
 
   static int64_t sent(Collective collective, const at::Tensor& tensor, int members, int index) {
@@ -196,13 +235,39 @@ class VirtualHub final : public Hub {
   }
 
   /// When the meeting's collective is through. Each tensor is one of its own.
-  double over_links(const Meeting& meeting, Collective collective) {
-    const int n = int(meeting.members.size());
-    std::vector<int64_t> bytes(meeting.members.size());
-    for (int i = 0; i < n; ++i)
-      for (const at::Tensor& tensor : meeting.tensors[size_t(i)]) bytes[size_t(i)] += sent(collective, tensor, n, i);
-    const int rounds = rounds_of(collective, n) * int(meeting.tensors.front().size());
-    return world_.collective(meeting.members, bytes, rounds, meeting.ready);
+  double over_links(const Meeting& meeting) {
+    const std::vector<int> present = present_in(meeting);
+    const int n = int(present.size());
+    std::vector<int64_t> bytes;
+    for (const auto& [member, tensors] : meeting.tensors) {
+      const int index = int(bytes.size());
+      bytes.push_back(0);
+      for (const at::Tensor& tensor : tensors) bytes.back() += sent(meeting.collective, tensor, n, index);
+    }
+    const int rounds = rounds_of(meeting.collective, n) * int(meeting.tensors.begin()->second.size());
+    return world_.collective(present, bytes, rounds, meeting.ready);
+  }
+
+  /// What comes of a meeting that nobody is missing from, and when.
+  void complete(Meeting& meeting) {
+    meeting.finish = meeting.metered && meeting.kind != Kind::total ? over_links(meeting) : meeting.ready;
+    if (meeting.kind == Kind::total) return;
+    std::vector<std::vector<at::Tensor>> inputs;
+    for (const auto& [member, tensors] : meeting.tensors) inputs.push_back(tensors);
+    if (meeting.kind == Kind::sum) return sum_of(inputs, inputs);
+    meeting.tensors.clear();
+    if (meeting.collective == Collective::all_gather) {
+      for (const auto& mine : inputs) meeting.results.push_back(mine.front());
+      return;
+    }
+    for (const at::Tensor& tensor : inputs.front()) meeting.results.push_back(at::empty_like(tensor));
+    sum_of(inputs, {meeting.results});
+    for (at::Tensor& mean : meeting.results) mean.div_(double(inputs.size()));
+  }
+
+  /// Those that wait in a meeting that is complete. It takes no time where it is not metered: they come before whoever completed it.
+  void let_go(const Meeting& meeting) {
+    for (int other : meeting.waiting) world_.clock_.wake(other, meeting.metered ? meeting.finish : world_.clock_.time(other));
   }
 
   /// Blocks until the meeting is through. The last to come lets the others go on.
@@ -210,37 +275,24 @@ class VirtualHub final : public Hub {
     if (meeting.missing > 0) {
       meeting.waiting.push_back(replica());
       world_.clock_.block(replica(), fmt::format("{} of {} replicas to come to an exchange", meeting.missing, meeting.members.size()));
-      if (!metered()) return;
-    } else if (metered()) {
-      for (int other : meeting.waiting) world_.clock_.wake(other, meeting.finish);
-      world_.clock_.advance_to(replica(), meeting.finish);
     } else {
-      for (int other : meeting.waiting) world_.clock_.wake(other, world_.clock_.time(other));
-      return world_.clock_.advance_to(replica(), came);  // they come before this one
+      complete(meeting);
+      let_go(meeting);
+      world_.clock_.advance_to(replica(), metered() ? meeting.finish : came);
     }
+    if (!metered()) return;
     counts_.idle_seconds += meeting.ready - came;
     counts_.exchange_seconds += meeting.finish - meeting.ready;
   }
 
   std::unique_ptr<Pending> begin(std::vector<at::Tensor> tensors, Collective collective) {
-    const std::vector<int> all = checked({});
-    auto meeting = world_.meetings_->join(Kind::background, all, replica(), now());
+    auto meeting = world_.meetings_->join(Kind::background, checked({}), replica(), now(), metered());
+    meeting->collective = collective;
     if (metered()) count(collective, tensors, replicas(), replica());
-    meeting->tensors[size_t(replica())] = std::move(tensors);
+    meeting->tensors[replica()] = std::move(tensors);
     if (meeting->missing == 0) {
-      meeting->finish = metered() ? over_links(*meeting, collective) : meeting->ready;
-      if (collective == Collective::all_gather) {
-        for (const auto& mine : meeting->tensors) meeting->results.push_back(mine.front());
-      } else {
-        std::vector<std::vector<at::Tensor>> results(1);
-        for (const at::Tensor& tensor : meeting->tensors.front()) results.front().push_back(at::empty_like(tensor));
-        sum_of(meeting->tensors, results);
-        meeting->results = std::move(results.front());
-        for (at::Tensor& mean : meeting->results) mean.div_(double(replicas()));
-      }
-      meeting->tensors.clear();
-      for (int other : meeting->waiting)
-        world_.clock_.wake(other, metered() ? meeting->finish : world_.clock_.time(other));
+      complete(*meeting);
+      let_go(*meeting);
     }
     return std::make_unique<Overlapped>(*this, std::move(meeting));
   }
@@ -268,11 +320,12 @@ class VirtualHub final : public Hub {
 
   VirtualWorld& world_;
   int64_t steps_ = 0;
+  int summed_ = 0;  ///< members of the last sum that were there
 };
 
-VirtualWorld::VirtualWorld(int replicas, const StepTimes& times, VirtualLinks links, ShardServer* server)
+VirtualWorld::VirtualWorld(int replicas, const StepTimes& times, VirtualLinks links, ShardServer* server, VirtualFailures failures)
     : clock_(replicas), replicas_(replicas), server_machines_(std::max(1, links.server_machines)), times_(times), server_(server),
-      parked_(server ? size_t(server->shards()) : 0), meetings_(std::make_unique<Meetings>()) {
+      failures_(std::move(failures)), parked_(server ? size_t(server->shards()) : 0), meetings_(std::make_unique<Meetings>()) {
   check_internal(!links.replicas.empty(), "replicas have links");
   for (int r = 0; r < replicas; ++r) connections_.push_back({links.replicas[std::min(size_t(r), links.replicas.size() - 1)]});
   for (int m = 0; m < server_machines_; ++m) connections_.push_back({links.server});

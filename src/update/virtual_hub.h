@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "comm/local/emulated_links.h"
+#include "update/failures.h"
 #include "update/hub.h"
 #include "update/step_times.h"
 #include "update/virtual_clock.h"
@@ -29,10 +30,16 @@ struct VirtualLinks {
   int server_machines = 1;                          ///< shard s is on machine s modulo that
 };
 
+/// What befalls the replicas. A replica that is lost leaves its exchanges to the others, if they go on.
+struct VirtualFailures {
+  Failures failures = {};
+  bool others_go_on = false;  ///< false: a replica that never comes back ends the run
+};
+
 class VirtualWorld final : public HubWorld {
  public:
   /// `server`: null where the policy has none. It and `times` outlive this.
-  VirtualWorld(int replicas, const StepTimes& times, VirtualLinks links = {}, ShardServer* server = nullptr);
+  VirtualWorld(int replicas, const StepTimes& times, VirtualLinks links = {}, ShardServer* server = nullptr, VirtualFailures failures = {});
   ~VirtualWorld() override;
 
   int replicas() const override { return int(hubs_.size()); }
@@ -65,6 +72,7 @@ class VirtualWorld final : public HubWorld {
   const int server_machines_;
   const StepTimes& times_;
   ShardServer* const server_;
+  const VirtualFailures failures_;
   std::vector<Connection> connections_;  ///< by replica, then by machine of the server
   std::vector<std::vector<std::shared_ptr<Parked>>> parked_;  ///< by shard, in order of arrival
   struct Meetings;

@@ -136,6 +136,10 @@ inline ToyResult toy_replica(Hub& hub, UpdatePolicy& update, const ToyProblem& p
     for (size_t d = 0; d < w.size(); ++d) w[d] -= rate * g[d];
     from_vector(w, state.weights);
     hub.end_step();
+    if (hub.is_lost()) {
+      policy->leave(state);
+      return result;
+    }
     policy->after_step(facts, state);
     result.seconds = hub.now();
     ++result.steps;
