@@ -15,7 +15,9 @@ class LocalSgdReplica final : public ReplicaPolicy {
 
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
     samples_ += double(facts.samples);
-    if (!cadence_.due_after(facts)) return false;
+    const bool due = cadence_.due_after(facts);
+    if (options_.overlap > 0) return overlap(facts, due, state);
+    if (!due) return false;
     agree(state);
     return hub_.replicas() > 1;
   }
@@ -24,8 +26,9 @@ class LocalSgdReplica final : public ReplicaPolicy {
     bool pending;
     {
       Hub::Unmetered agreement(hub_);
-      pending = hub_.total(cadence_.has_pending() ? 1 : 0) > 0;
+      pending = hub_.total(cadence_.has_pending() || options_.overlap > 0 ? 1 : 0) > 0;
     }
+    if (under_way_) take(state);
     if (pending) agree(state);
     cadence_.settle();
   }
@@ -47,6 +50,26 @@ class LocalSgdReplica final : public ReplicaPolicy {
     else hub_.average(tensors);
   }
 
+  /// Whether an average came in.
+  bool overlap(const StepFacts& facts, bool due, ReplicaState& state) {
+    const bool comes = under_way_ && facts.step >= take_after_;
+    if (comes) take(state);
+    if (due && hub_.replicas() > 1) {
+      set_out_.clear();
+      for (const at::Tensor& w : state.weights) set_out_.push_back(w.clone());
+      under_way_ = hub_.begin_average(set_out_);
+      take_after_ = facts.step + options_.overlap;
+    }
+    return comes;
+  }
+
+  /// The mean of where all set out, and what this replica has moved since.
+  void take(ReplicaState& state) {
+    const std::vector<at::Tensor> means = under_way_->wait();
+    under_way_.reset();
+    for (size_t b = 0; b < state.weights.size(); ++b) state.weights[b].sub_(set_out_[b]).add_(means[b]);
+  }
+
   void agree(ReplicaState& state) {
     average(state.weights, weight());
     if (options_.average_statistics) average_statistics(state.statistics, weight(), {}, hub_);
@@ -60,6 +83,9 @@ class LocalSgdReplica final : public ReplicaPolicy {
   Hub& hub_;
   Cadence cadence_;
   double samples_ = 0;  ///< since the last average
+  std::unique_ptr<Pending> under_way_;  ///< null: no average is
+  std::vector<at::Tensor> set_out_;     ///< the weights that it was begun with
+  int64_t take_after_ = 0;              ///< 0-based step
 };
 
 class LocalSgd final : public UpdatePolicy {
@@ -95,6 +121,13 @@ std::unique_ptr<UpdatePolicy> read_local_sgd(const ConfigTable& update, const Ru
   options.weight_by_samples = update.get_choice("weights", "equal", {"equal", "samples"}) == "samples";
   options.moments = read_moments(update, options.moments, true);
   options.average_statistics = update.get_bool("average_statistics", options.average_statistics);
+  options.overlap = update.get_int("overlap", options.overlap, 0);
+  if (options.overlap == 0) return local_sgd(options);
+  if (options.every.unit != Length::Unit::steps || double(options.overlap) > options.every.count)
+    update.fail("overlap", "an average must be in before the next one is begun", "give every in steps, and an overlap of no more");
+  if (options.weight_by_samples || options.moments != Moments::kept || options.post_local_after.count > 0)
+    update.fail("overlap", "an average that comes later is of weights alone, which count alike",
+                "leave out weights, moments and post_local_after");
   return local_sgd(options);
 }
 

@@ -372,6 +372,60 @@ TEST(AsyncAverage, ASlowReplicaDelaysNobody) {
   EXPECT_EQ(results[0].counts.bytes_sent, 4 * 11 * 8 + all_reduce_bytes(4, 8, 3, 0) + all_reduce_bytes(7, 8, 3, 0));
 }
 
+/// Delayed averaging, written down plainly: n replicas, an average set out after every H steps that comes in d steps later.
+std::vector<Vector> delayed_averages(const ToyProblem& problem, int n, int64_t h, int64_t d, int64_t last) {
+  std::vector<Vector> weights(size_t(n), problem.initial()), set_out;
+  for (int64_t k = 0; k < last; ++k) {
+    for (int r = 0; r < n; ++r) {
+      const Vector g = problem.gradient(r, k, weights[size_t(r)]);
+      for (size_t i = 0; i < g.size(); ++i) weights[size_t(r)][i] -= kRate * g[i];
+    }
+    if (k >= h && (k + 1 - d) % h == 0)
+      for (size_t i = 0; i < weights[0].size(); ++i) {
+        double mean = 0;
+        for (const Vector& w : set_out) mean += w[i] / n;
+        for (int r = 0; r < n; ++r) weights[size_t(r)][i] += mean - set_out[size_t(r)][i];
+      }
+    if ((k + 1) % h == 0) set_out = weights;
+  }
+  return weights;
+}
+
+TEST(LocalSgd, WithOverlapItIsDelayedAveraging) {
+  const ToyProblem problem{.seed = 21, .samples = {12, 7, 20}};
+  for (const int64_t overlap : {1, 3, 4}) {
+    const LocalSgdOptions options{.every = steps(4), .overlap = overlap};
+    const auto policy = local_sgd(options);
+    std::vector<Vector> last(3);
+    ToyOptions toy{.steps = {14}, .learning_rate = kRate};
+    toy.watch = [&](int replica, int64_t step, ReplicaState& state, ReplicaPolicy&, Hub&) {
+      if (step == 13) last[size_t(replica)] = to_vector(state.weights);
+    };
+    const auto results = train_virtually(*policy, problem, toy, 3);
+    const std::vector<Vector> expected = delayed_averages(problem, 3, 4, overlap, 14);
+    for (size_t r = 0; r < 3; ++r) {
+      EXPECT_LT(largest_difference(last[r], expected[r]), 1e-13) << overlap;
+      EXPECT_EQ(results[r].weights, results[0].weights);
+    }
+    const auto again = local_sgd(options);
+    ThreadWorld threads(3);
+    EXPECT_EQ(train_toy(threads, *again, problem, {.steps = {14}, .learning_rate = kRate})[0].weights, results[0].weights);
+  }
+}
+
+TEST(LocalSgd, OverlapHidesAsManySteps) {
+  const ToyProblem problem{.seed = 22};
+  const double bytes = 2.0 * 11 * 8 / 2;  // of 11 weights on a ring of two
+  const VirtualLinks links{.replicas = {{.bandwidth = bytes / 2.5, .latency = 0}}};  // an average takes 2.5 s, a step 1 s
+  const auto seconds = [&](int64_t overlap) {
+    const auto policy = local_sgd({.every = steps(4), .overlap = overlap});
+    return train_virtually(*policy, problem, {.steps = {12}, .learning_rate = kRate}, 2, {1}, links)[0].seconds;
+  };
+  EXPECT_NEAR(seconds(0), 12 + 3 * 2.5, 1e-9);
+  EXPECT_NEAR(seconds(1), 12 + 2 * 1.5, 1e-9) << "the last one is still under way";
+  EXPECT_EQ(seconds(3), 12);
+}
+
 TEST(AsyncAverage, StalenessIsWhatOthersMergedInBetween) {
   const ToyProblem problem;
   auto policy = async_average({});
