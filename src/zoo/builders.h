@@ -27,6 +27,7 @@ Model make_vision_transformer(const ModelSpec& spec, const ModelOptions& options
 Model make_unet(const ModelSpec& spec, const ModelOptions& options);
 Model make_segnet(const ModelSpec& spec, const ModelOptions& options);
 Model make_gpt2(const ModelSpec& spec, const ModelOptions& options);
+Model make_bag_of_words(const ModelSpec& spec, const ModelOptions& options);
 Model make_bert(const ModelSpec& spec, const ModelOptions& options);
 Model make_big_lstm(const ModelSpec& spec, const ModelOptions& options);
 Model make_gnmt(const ModelSpec& spec, const ModelOptions& options);

@@ -82,6 +82,7 @@ const std::vector<Entry>& entries() {
       {"gpt2", make_gpt2, {{"layers", 12}, {"width", 768}, {"heads", 12}, {"positions", 1024}, {"probability", 0.1}}, kLanguage},
       {"big-lstm", make_big_lstm,
        {{"layers", 2}, {"hidden", 8192}, {"projection", 1024}, {"samples", 8192}, {"probability", 0.1}, {"stateful", 1}}, kLanguage},
+      {"bag-of-words", make_bag_of_words, {{"width", 100}}, kSentences},
       {"bert", make_bert, {{"layers", 12}, {"width", 768}, {"heads", 12}, {"positions", 512}, {"probability", 0.1}}, kSentences},
       {"gnmt", make_gnmt, {{"layers", 8}, {"width", 1024}, {"probability", 0.2}}, kTranslation},
       {"transformer-classifier", make_transformer_classifier,

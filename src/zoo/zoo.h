@@ -55,6 +55,7 @@ struct ModelSpec {
 /// gpt2           Hugging Face's GPT2LMHeadModel (Radford et al., 2019); options layers (12), width (768), heads (12), positions (1024),
 ///                probability (0.1)
 /// bert           Hugging Face's BertForSequenceClassification (Devlin et al., 2018); options as gpt2's, positions (512)
+/// bag-of-words   the mean of the words' vectors, and a linear layer (Joulin et al., 2016); options width (100)
 /// big-lstm       LSTMs with projections (Jozefowicz et al., 2016); options layers (2), hidden (8192), projection (1024), samples (8192
 ///                classes that a training step compares with; 0: all), probability (0.1), stateful (1)
 /// gnmt           translation (Wu et al., 2016); options layers (8 each to encode and to decode), width (1024), probability (0.2)

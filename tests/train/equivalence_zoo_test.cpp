@@ -29,6 +29,7 @@ std::vector<Case> cases() {
                 .options = {{"layers", 2}, {"width", 8}, {"heads", 4}, {"positions", 8}}, .task = language, .target_shape = words, .vocabulary = kClasses}},
       {"Bert", {.name = "bert", .sample_shape = words,
                 .options = {{"layers", 2}, {"width", 8}, {"heads", 4}, {"positions", 8}}, .vocabulary = kClasses}},
+      {"BagOfWords", {.name = "bag-of-words", .sample_shape = words, .options = {{"width", 8}}, .vocabulary = kClasses}},
       {"BigLstm", {.name = "big-lstm", .sample_shape = words,
                    .options = {{"hidden", 8}, {"projection", 4}, {"samples", 2}, {"stateful", 0}}, .task = language, .target_shape = words, .vocabulary = kClasses}},
       {"Gnmt", {.name = "gnmt", .sample_shape = {10},

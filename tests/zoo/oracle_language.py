@@ -105,6 +105,16 @@ class Bert(nn.Module):
         return self.classifier(torch.tanh(self.bert.pooler.dense(x[:, 0])))
 
 
+class BagOfWords(nn.Module):
+    def __init__(self, vocabulary, width, classes):
+        super().__init__()
+        self.embedding = nn.EmbeddingBag(vocabulary, width, mode="mean", padding_idx=PADDING)
+        self.fc = nn.Linear(width, classes)
+
+    def forward(self, tokens):
+        return self.fc(self.embedding(tokens))
+
+
 class BigLstm(nn.Module):
     def __init__(self, vocabulary, hidden, projection):
         super().__init__()
@@ -312,6 +322,8 @@ def main():
                       [*off, "width=16", "heads=4", "layers=2", "positions=9", "vocabulary=23"])
     failures += check(step, "bert", Bert(31, 16, 4, 2, 12, 3), padded(4, 7, 31), torch.randint(3, (4,)), 3,
                       [*off, "width=16", "heads=4", "layers=2", "positions=12", "vocabulary=31", "task=classification", "target="])
+    failures += check(step, "bag-of-words", BagOfWords(31, 6, 3), padded(4, 7, 31), torch.randint(3, (4,)), 3,
+                      ["width=6", "vocabulary=31", "task=classification", "target="])
     failures += check(step, "big-lstm", BigLstm(19, 12, 5), torch.randint(19, (2, 6)), torch.randint(19, (2, 6)), 19,
                       [*off, "hidden=12", "projection=5", "samples=0", "stateful=0", "vocabulary=19"])
     source, given, target = padded(3, 6, 17), padded(3, 5, 13), padded(3, 5, 13)

@@ -1,0 +1,28 @@
+// A bag of words: the mean of the words' vectors, and a linear layer (Joulin et al., "Bag of Tricks for Efficient Text Classification",
+// 2016: fastText without n-grams), with the parameter names of PyTorch's tutorial on text classification.
+#include "model/layers/embedding.h"
+#include "model/layers/linear.h"
+#include "model/layers/masked_mean_sequence.h"
+#include "model/task.h"
+#include "zoo/builders.h"
+#include "zoo/loss.h"
+#include "zoo/token_builder.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kDeviation = 0.1;  // of the words' initial vectors
+
+}  // namespace
+
+Model make_bag_of_words(const ModelSpec& spec, const ModelOptions& options) {
+  require_tokens(spec);
+  const auto width = int64_t(options.at("width"));
+  ModelBuilder b(spec.name);
+  const NodeId tokens = b.input("data", spec.sample_shape), target = b.input("target", spec.target_shape);
+  const NodeId words = b.layer<Embedding>({tokens}, "embedding", vocabulary_of(spec), width, EmbeddingOptions{kDeviation, kPadding});
+  const NodeId mean = b.layer<MaskedMeanSequence>({words, tokens}, "mean");
+  return finish_with_loss(b, b.layer<Linear>({mean}, "fc", width, spec.classes), target, spec);
+}
+
+}  // namespace trireme
