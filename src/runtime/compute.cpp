@@ -107,6 +107,7 @@ void Worker::State::run_layer(Prepared& prepared, OpId id, MicroBatch& batch, bo
     inputs.push_back(batch.values[size_t(prepared.forward_alias[size_t(v)])]);
     check_internal(inputs.back().defined(), "a layer's inputs are there when it runs");
   }
+  if (binding.reads_rows()) call.rows = inputs[kRows];
   // a worker without samples still takes part where layers talk
   const bool idle = is_idle(op, call);
   at::Tensor output = idle ? empty_output(op, call.output_box) : layer_of(op).forward(call, inputs);

@@ -24,7 +24,8 @@ LayerCall::GradientTarget RuntimeLayerCall::gradient_target(int index) {
   ParameterBinding& p = binding_->parameters[size_t(index)];
   const at::Tensor flat = context_->replicas->gradient(p.bucket);
   bool& written = context_->replicas->written(p.bucket, p.shard);
-  GradientTarget target{p.gradient.of(flat, context_->program->buckets[size_t(p.bucket)].shards[size_t(p.shard)]), written};
+  if (p.by_rows) context_->replicas->touch_rows(p.bucket, p.shard, rows);
+  GradientTarget target{p.gradient.of(flat, context_->program->buckets[size_t(p.bucket)].shards[size_t(p.shard)]), written || p.by_rows};
   written = true;
   return target;
 }

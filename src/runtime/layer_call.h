@@ -26,9 +26,13 @@ struct ParameterBinding {
   BucketId bucket = -1;
   int shard = -1;
   bool contributes = false;        ///< this worker's gradient counts
+  bool by_rows = false;            ///< a table whose rows are tracked (Replicas::track_rows)
   std::vector<CachedView> views;   ///< of the weights, by version slot
   CachedView gradient;
 };
+
+/// Of a layer that reads a table by rows: which input says the rows, and which parameter is the table.
+constexpr size_t kRows = 0, kTable = 0;
 
 /// One layer on one worker. Lives as long as the worker.
 struct OpBinding {
@@ -40,6 +44,8 @@ struct OpBinding {
   Communicator* data_group = nullptr;
   Communicator* tensor_group = nullptr;
   int tensor_index = 0;
+
+  bool reads_rows() const { return parameters.size() > kTable && parameters[kTable].by_rows; }
 };
 
 /// What the calls of one worker share.
@@ -69,6 +75,7 @@ class RuntimeLayerCall final : public LayerCall {
   void report(std::string_view metric, double value) override;
 
   std::vector<at::Tensor> states, next_states;  ///< before and after this call
+  at::Tensor rows;                              ///< that it reads of a table whose rows are tracked
 
  private:
   OpBinding* binding_;

@@ -77,14 +77,15 @@ int own_state_count(const OptimizerConfig& config) {
 
 kernels::StepRates rates_of(const OptimizerConfig& c, const SliceUpdate& u) {
   const double steps_before = double(u.step - 1);
+  const bool corrects = c.kind == Kind::adam || c.kind == Kind::adamw || c.kind == Kind::lamb;
   return {.learning_rate = c.kind == Kind::adagrad ? u.learning_rate / (1 + steps_before * c.rate_decay) : u.learning_rate,
           .momentum = c.momentum,
           .decay = u.decays ? c.weight_decay : 0,
           .epsilon = c.epsilon,
           .beta1 = c.beta1,
           .beta2 = c.beta2,
-          .correction1 = 1 - std::pow(c.beta1, double(u.step)),
-          .correction2 = 1 - std::pow(c.beta2, double(u.step)),
+          .correction1 = corrects ? 1 - std::pow(c.beta1, double(u.step)) : 1,
+          .correction2 = corrects ? 1 - std::pow(c.beta2, double(u.step)) : 1,
           .alpha = c.alpha,
           .trust = u.trust};
 }
@@ -138,7 +139,7 @@ void update_typed(const OptimizerConfig& config, const SliceUpdate& u) {
   const kernels::StepRates rates = rates_of(config, u);
   auto* compute = u.compute ? static_cast<uint16_t*>(u.compute->data_ptr()) + u.slice.begin : nullptr;
   T* average = config.ema > 0 ? u.state.back().data_ptr<T>() + u.state_offset : nullptr;
-  const double share = (1 - config.ema) / (1 - std::pow(config.ema, double(u.step)));
+  const double share = average ? (1 - config.ema) / (1 - std::pow(config.ema, double(u.step))) : 0;
   // lamb has its gradient in the moments already
   each_block<T>(config, u, config.kind != Kind::lamb, [&](const kernels::Block<T>& block, int64_t done) {
     step_block(config, block, rates);
@@ -187,6 +188,10 @@ std::string name_of(Kind kind) {
 }
 
 int optimizer_state_count(const OptimizerConfig& config) { return own_state_count(config) + (config.ema > 0 ? 1 : 0); }
+
+bool skips_zero_gradients(const OptimizerConfig& config) {
+  return config.kind == Kind::sgd && config.momentum == 0 && config.weight_decay == 0 && config.ema == 0;
+}
 
 std::vector<at::Tensor> make_optimizer_state(const OptimizerConfig& config, int64_t elements, const at::TensorOptions& options) {
   std::vector<at::Tensor> state;

@@ -40,6 +40,9 @@ std::string name_of(OptimizerConfig::Kind kind);
 /// Of all kinds.
 std::vector<std::string> optimizer_names();
 
+/// Whether a weight whose gradient is zero stays as it is, and its step leaves no trace: SGD without momentum, decay and averages.
+bool skips_zero_gradients(const OptimizerConfig& config);
+
 /// State tensors per element: SGD and LARS 0 or 1 (momentum), Adam, AdamW and LAMB 2 (moments), Adagrad 1, RMSprop 1 to 3; one
 /// more, the last, for averaged weights.
 int optimizer_state_count(const OptimizerConfig& config);

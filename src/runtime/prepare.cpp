@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -10,6 +12,17 @@
 #include "runtime/worker_state.h"
 
 namespace trireme {
+namespace {
+
+/// Whether all that use the parameter read rows of it.
+bool is_read_by_rows(const Program& program, const Model& model, int parameter) {
+  return std::all_of(program.ops.begin(), program.ops.end(), [&](const Op& op) {
+    const bool uses = std::find(op.parameters.begin(), op.parameters.end(), parameter) != op.parameters.end();
+    return !uses || model.node(op.node).layer->kind() == "embedding";
+  });
+}
+
+}  // namespace
 
 Communicator* Worker::State::group(const std::vector<int>& ranks) {
   auto it = groups.find(ranks);
@@ -29,7 +42,10 @@ void Worker::State::bind_parameter(const Program& program, const Op& op, size_t 
       if (bucket.shards[s].parameter != op.parameters[position] || bucket.shards[s].box != box) continue;
       const bool contributes =
           program.training && counts && std::binary_search(bucket.contributors.begin(), bucket.contributors.end(), rank);
-      binding.parameters.push_back({BucketId(b), int(s), contributes, std::vector<CachedView>(size_t(bucket.versions)), {}});
+      const bool by_rows = contributes && position == kTable && box == whole(program.parameters[size_t(op.parameters[position])].spec.shape) &&
+                           is_read_by_rows(program, model, op.parameters[position]) &&
+                           replicas->track_rows(BucketId(b), int(s), box.front().size());
+      binding.parameters.push_back({BucketId(b), int(s), contributes, by_rows, std::vector<CachedView>(size_t(bucket.versions)), {}});
       return;
     }
   }
@@ -88,6 +104,25 @@ void Worker::State::prepare(const Program& program, Prepared& prepared) {
       prepared.trainable.push_back(b);
   }
   count_uses(prepared);
+}
+
+std::vector<TrackedTable> Prepared::tracked_tables() const {
+  std::map<std::pair<BucketId, int>, TrackedTable> tables;
+  std::set<std::pair<BucketId, int>> computed;  // rows that are no input of the model
+  for (const OpBinding& binding : bindings) {
+    if (!binding.op || !binding.reads_rows()) continue;
+    const ParameterBinding& p = binding.parameters[kTable];
+    const Value& rows = program->values[size_t(binding.op->inputs[kRows])];
+    TrackedTable& table = tables[{p.bucket, p.shard}];
+    table.bucket = p.bucket;
+    table.shard = p.shard;
+    table.row_inputs.push_back(rows.node);
+    if (!rows.loaded) computed.insert({p.bucket, p.shard});
+  }
+  std::vector<TrackedTable> known;
+  for (const auto& [key, table] : tables)
+    if (!computed.contains(key)) known.push_back(table);
+  return known;
 }
 
 void Prepared::drop_views(BucketId bucket, bool of_gradients) {

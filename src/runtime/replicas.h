@@ -68,6 +68,16 @@ class Replicas {
   bool& written(BucketId bucket, int shard) { return written_[size_t(bucket)][size_t(shard)]; }
   /// OpCode::reduce_gradients. Resets `written` once the contribution has been taken.
   virtual void reduce(BucketId bucket, bool last) = 0;
+
+  // -- tables that layers read by rows (embeddings)
+
+  /// Asks that steps change no other rows of a shard, [rows, ...], than the batch's gradient reaches, and take no time that grows with
+  /// the table. Whether they will: where one worker alone updates the shard, and the optimizer leaves what has no gradient as it is.
+  virtual bool track_rows(BucketId, int /*shard*/, int64_t /*rows*/) { return false; }
+  /// Before something is added to `rows` (integers of any shape) of a tracked shard's gradient, which is zero wherever nothing has been
+  /// added since the last update: contributions are never written over it.
+  virtual void touch_rows(BucketId, int /*shard*/, const at::Tensor& /*rows*/) {}
+
   /// For clipping: sums the gradient if need be and returns the sum of squares over this worker's part; the parts of all workers
   /// cover every parameter once.
   virtual double square_sum(BucketId bucket) = 0;

@@ -2,12 +2,15 @@
 // all contributors, updates and writes it in one pass over memory.
 #include <ATen/ATen.h>
 
+#include <cstring>
+#include <map>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/seconds.h"
 #include "runtime/layerwise.h"
 #include "runtime/parameter_store.h"
+#include "runtime/row_set.h"
 
 namespace trireme {
 namespace {
@@ -75,11 +78,21 @@ class SharedReplicas final : public Replicas {
     Own& mine = own(b);
     if (gradient(b).defined())
       for (size_t s = 0; s < bucket(b).shards.size(); ++s)
-        if (!written(b, int(s))) ParameterStore::view_of(mine.gradient, bucket(b).shards[s]).zero_();
+        if (!written(b, int(s)) && !mine.tables.contains(int(s))) ParameterStore::view_of(mine.gradient, bucket(b).shards[s]).zero_();
     mine.open = false;
     ++mine.reduced;
     world_.advance(store_.bucket(b).ready);
   }
+
+  bool track_rows(BucketId b, int shard, int64_t rows) override {
+    const bool alone = holders(b) == 1 && bucket(b).contributors == bucket(b).holders && bucket(b).versions == 1;
+    const bool in_place = store_.bucket(b).compute[0].is_same(store_.bucket(b).master[0]) && !program_.keeps_gradients;
+    if (!alone || !in_place || !skips_zero_gradients(optimizer_)) return false;
+    own(b).tables.try_emplace(shard, rows);
+    return true;
+  }
+
+  void touch_rows(BucketId b, int shard, const at::Tensor& rows) override { own(b).tables.at(shard).add(rows); }
 
   double square_sum(BucketId b) override {
     await_gradients(b);
@@ -111,7 +124,8 @@ class SharedReplicas final : public Replicas {
     work.master = &newest;
     work.compute = compute.is_same(newest) ? nullptr : &compute;
     work.learning_rate = learning_rate;
-    update_part(optimizer_, program_, bucket(b), work.slice.begin, work, trust);
+    if (own(b).tables.empty()) update_part(optimizer_, program_, bucket(b), work.slice.begin, work, trust);
+    else update_touched(b, work);
     world_.advance(shared.done);
     count(b, work, steady_seconds() - begin);
   }
@@ -150,6 +164,7 @@ class SharedReplicas final : public Replicas {
     int64_t reduced = 0;     // batches
     int64_t version = 0;     // updates
     std::vector<at::Tensor> state;
+    std::map<int, RowSet> tables;  // by tracked shard: rows that have a gradient
   };
 
   const Bucket& bucket(BucketId b) const { return program_.buckets[size_t(b)]; }
@@ -173,6 +188,32 @@ class SharedReplicas final : public Replicas {
     work.state = optimizer_state(b);
     work.step = earlier_updates_ + version;
     return work;
+  }
+
+  /// All but the rows of tables that have no gradient. Those that have one, have none afterwards.
+  void update_touched(BucketId b, const SliceUpdate& whole) {
+    const auto update = [&](int64_t begin, int64_t end) {
+      SliceUpdate part = whole;
+      part.slice = {begin, end};
+      part.gradient_offset = begin;
+      update_slice(optimizer_, part);
+    };
+    auto* gradient = static_cast<char*>(own(b).gradient.data_ptr());
+    const int64_t element = own(b).gradient.element_size();
+    int64_t done = 0;
+    for (auto& [shard, touched] : own(b).tables) {
+      const ParameterShard& table = bucket(b).shards[size_t(shard)];
+      const int64_t width = table.size() / touched.table_rows();
+      update(done, table.offset);
+      for (int64_t row : touched.rows()) {
+        const int64_t begin = table.offset + row * width;
+        update(begin, begin + width);
+        std::memset(gradient + begin * element, 0, size_t(width * element));
+      }
+      touched.clear();
+      done = table.offset + table.size();
+    }
+    update(done, bucket(b).elements);
   }
 
   void await_gradients(BucketId b) {

@@ -236,6 +236,10 @@ Communicator& Worker::world() { return *state_->communicator; }
 
 Replicas& Worker::replicas() { return *state_->replicas; }
 
+std::vector<TrackedTable> Worker::tracked_tables() const {
+  return state_->training.program ? state_->training.tracked_tables() : std::vector<TrackedTable>{};
+}
+
 const std::vector<at::Tensor>* Worker::buffers(OpId op) const {
   const auto& bindings = state_->training.bindings;
   return op < OpId(bindings.size()) && bindings[size_t(op)].op ? &bindings[size_t(op)].buffers : nullptr;

@@ -63,6 +63,13 @@ struct StepOutcome {
 struct HeldParts;
 struct TrainingState;
 
+/// A parameter [rows, ...] of which a training step reads and changes only the rows that model inputs hold as integers.
+struct TrackedTable {
+  BucketId bucket = -1;
+  int shard = -1;                  ///< the whole parameter, in that bucket
+  std::vector<NodeId> row_inputs;  ///< of the model
+};
+
 struct WorkerOptions {
   uint64_t seed = 0;
   BatchNormScope batch_norm = BatchNormScope::local;
@@ -108,6 +115,10 @@ class Worker {
   /// What it has besides its replicas of what a run carries from step to step: running statistics where it is the data axis' first
   /// worker, their averages, the state of layers. Tensors are its own memory. Between two steps, after drain() and settle().
   HeldParts held() const;
+
+  /// Parameters that the training program treats so on this worker (Replicas::track_rows); of those that other layers compute rows for,
+  /// none.
+  std::vector<TrackedTable> tracked_tables() const;
 
   /// Running statistics and the like of op `op` of the training program on this worker; null where it is not on this worker.
   const std::vector<at::Tensor>* buffers(OpId op) const;

@@ -29,6 +29,8 @@ struct Prepared {
   std::vector<BucketId> trainable;         ///< buckets of this worker that are updated
   CarriedStates states;
 
+  std::vector<TrackedTable> tracked_tables() const;
+
   /// Lets go of cached views into memory that comes and goes (divided weights and gradients).
   void drop_views(BucketId bucket, bool of_gradients);
 };
