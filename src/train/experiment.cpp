@@ -182,7 +182,9 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   read_training(file, e);
   read_devices(file, e);
   read_emulation(file, e);
-  e.replicas = read_replica_spec(file.table("update"));
+  e.replicas = read_replica_spec(file.table("update"), path.parent_path());
+  if (e.replicas.clock && e.replicas.clock->cluster && !e.device_speeds.empty())
+    file.fail("device_speeds", "the devices are those of [update.virtual] cluster", "leave out one of the two");
   e.adapt = file.get_bool("adapt", false);
   read_model(file, e);
   e.data = read_data(file.table("data"), path.parent_path());

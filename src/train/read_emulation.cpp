@@ -75,10 +75,14 @@ void read_emulation(const ConfigTable& file, Experiment& e) {
 }
 
 void check_emulation(const Experiment& e, int workers) {
-  for (const WorkerChange& change : e.worker_changes)
-    if (change.worker >= workers)
-      fail_user({fmt::format("{}: cluster.worker.change", e.file.string()), fmt::format("worker = {}", change.worker),
+  const auto check = [&](const char* key, int worker) {
+    if (worker >= workers)
+      fail_user({fmt::format("{}: {}", e.file.string(), key), fmt::format("worker = {}", worker),
                  fmt::format("{} workers are counted from 0 to {}", workers, workers - 1), "name one of them or raise devices"});
+  };
+  for (const WorkerChange& change : e.worker_changes) check("cluster.worker.change", change.worker);
+  if (!e.replicas.clock) return;
+  for (const Failure& failure : e.replicas.clock->failures) check("update.virtual.failure", failure.replica);
 }
 
 }  // namespace trireme

@@ -14,10 +14,13 @@
 #include "runtime/crew.h"
 #include "train/final_metrics.h"
 #include "train/metrics.h"
+#include "train/modelled_source.h"
+#include "train/modelled_times.h"
 #include "train/read_emulation.h"
 #include "train/replica_view.h"
 #include "train/trainer.h"
 #include "update/federated.h"
+#include "update/synchronous.h"
 #include "update/thread_hub.h"
 #include "update/virtual_hub.h"
 
@@ -26,6 +29,10 @@ namespace {
 
 bool is_plain_sgd(const OptimizerConfig& optimizer) {
   return optimizer.kind == OptimizerConfig::Kind::sgd && optimizer.momentum == 0;
+}
+
+RunFacts facts_of(const Experiment& experiment, int workers) {
+  return {std::max(1, workers / experiment.replicas.devices), experiment.seed, is_plain_sgd(experiment.optimizer)};
 }
 
 Plan plan_of_replica(const Experiment& experiment, const Model& model, int workers) {
@@ -61,30 +68,42 @@ CompileOptions options_for(const Experiment& experiment, bool training) {
   return options;
 }
 
-/// A replica's step by its samples, the fixed part besides, and its device's speed.
-class StepsBySamples final : public StepTimes {
- public:
-  StepsBySamples(const Experiment& experiment, const ReplicaBatches& batches) : experiment_(experiment), batches_(batches) {
-    const ModelledClock& clock = *experiment.replicas.clock;
-    variation_.base_seconds = {1};
-    variation_.jitter = clock.jitter;
-    variation_.straggle_probability = clock.straggle_probability;
-    variation_.straggle_factor = clock.straggle_factor;
-    variation_.seed = experiment.seed;
+/// The workers of synchronous training: a data axis, with shares by speed where the policy says so.
+Plan plan_of_workers(const Experiment& experiment, const Model& model, const SynchronousOptions& options, int workers) {
+  const ReplicaSpec& spec = experiment.replicas;
+  if (!spec.clock)
+    fail_user({"strategy synchronous", "without [update.virtual]", "in real time it is the plan data", "use data, or add [update.virtual]"});
+  if (spec.plan != "single" || spec.devices != 1)
+    fail_user({spec.where, fmt::format("plan = \"{}\", plan_devices = {}", spec.plan, spec.devices),
+               "synchronous averages the gradients of single devices", "leave them out"});
+  if (options.shares_by_speed && spec.shares != SampleShares::batches)
+    fail_user({spec.where, fmt::format("shares = \"{}\"", name_of(spec.shares)),
+               "workers with samples of their own take equal shares of a batch", "leave out synchronous's shares=speed"});
+  Cluster cluster = Cluster::uniform(workers);
+  if (options.shares_by_speed) {
+    const int64_t equal = std::max<int64_t>(1, experiment.batch / workers);
+    const Plan single = named_plan("single", model, Cluster::uniform(1), equal, {});
+    const SecondsBySamples seconds = seconds_by_samples(experiment, model, single, workers);
+    double least = seconds(0, equal);
+    for (int d = 1; d < workers; ++d) least = std::min(least, seconds(d, equal));
+    for (int d = 0; d < workers; ++d) cluster.devices[size_t(d)].speed = least / seconds(d, equal);
   }
+  Plan plan = named_plan("data", model, cluster, experiment.batch, {});
+  validate(plan, model, experiment.batch, "strategy synchronous");
+  return plan;
+}
 
-  double seconds(int replica, int64_t step) const override {
-    const ModelledClock& clock = *experiment_.replicas.clock;
-    const std::vector<double>& speeds = experiment_.device_speeds;
-    const double speed = speeds.empty() ? 1 : speeds[size_t(replica) % speeds.size()];
-    return (clock.step_seconds + clock.sample_seconds * double(batches_.samples_in(replica, step))) / speed * variation_.seconds(replica, step);
-  }
+/// Of replicas: each fails with its workers.
+VirtualFailures failures_of(const ReplicaSpec& spec, const UpdatePolicy& update) {
+  std::vector<Failure> failures = spec.clock->failures;
+  for (Failure& failure : failures) failure.replica /= spec.devices;
+  return {Failures(std::move(failures)), update.outlives_replicas()};
+}
 
- private:
-  const Experiment& experiment_;
-  const ReplicaBatches& batches_;
-  ModelledSteps variation_;
-};
+/// A worker's share of the batch of all.
+int64_t share_of_worker(const Plan& plan, int64_t samples, int worker) {
+  return (plan.speeds.empty() ? share_of(samples, plan.devices, worker) : share_of(samples, plan.speeds, worker)).size();
+}
 
 /// With the batch of all replicas together.
 Experiment whole_experiment(Experiment experiment, int workers) {
@@ -109,15 +128,18 @@ struct Replica {
   std::vector<double> losses;             ///< of the step, by rank
   int64_t samples = 0;                    ///< of the leader's steps
   double began = 0;                       ///< on the hub's clock: the leader's first step; times of the run count from there
-  bool goes_on = true;                    ///< written by the leader between two barriers
+  bool goes_on = true;                    ///< written by the leader between two barriers, as the next
+  Batch batch;                            ///< of the step
 };
 
 ReplicaRun::ReplicaRun(const Experiment& experiment, const Model& model, const TaskData& data, const std::string& strategy, int workers)
     : experiment_(whole_experiment(experiment, workers)), model_(model), data_(data),
-      plan_((check_replicas(experiment_), plan_of_replica(experiment_, model, workers))), replicas_(workers / experiment.replicas.devices),
-      training_(compile(model, plan_, options_for(experiment, true))), evaluation_(compile(model, plan_, options_for(experiment, false))),
-      update_(make_policy(strategy, experiment.replicas, {replicas_, experiment.seed, is_plain_sgd(experiment.optimizer)})),
-      batches_(experiment_, data, replicas_, update_->evaluates_together()) {
+      update_((check_replicas(experiment_), make_policy(strategy, experiment.replicas, facts_of(experiment, workers)))),
+      synchronous_(dynamic_cast<const SynchronousPolicy*>(update_.get())),
+      plan_(synchronous_ ? plan_of_workers(experiment_, model, synchronous_->options(), workers) : plan_of_replica(experiment_, model, workers)),
+      replicas_(synchronous_ ? 1 : workers / experiment.replicas.devices), training_(compile(model, plan_, options_for(experiment, true))),
+      evaluation_(compile(model, plan_, options_for(experiment, false))),
+      batches_(experiment_, data, synchronous_ ? workers : replicas_, update_->evaluates_together()) {
   check_emulation(experiment_, workers);
   if (workers > kMaxDevices)
     fail_user({fmt::format("{} workers", workers), "are too many", fmt::format("at most {} can work in one process", kMaxDevices), "use fewer"});
@@ -138,9 +160,7 @@ ReplicaRun::ReplicaRun(const Experiment& experiment, const Model& model, const T
                                                                           : int64_t(every.count) * experiment_.batch);
   next_evaluation_ = evaluate_every_;
   if (is_modelled()) {
-    times_ = std::make_unique<StepsBySamples>(experiment_, batches_);
-    const ModelledClock& clock = *experiment.replicas.clock;
-    world_ = std::make_unique<VirtualWorld>(replicas_, *times_, VirtualLinks{{clock.link}, clock.server_link, 1}, update_->server());
+    begin_modelled_time(workers);
   } else {
     const auto links = experiment.links ? std::make_shared<EmulatedLinks>(replicas_ + 1, *experiment.links) : nullptr;
     world_ = std::make_unique<ThreadWorld>(replicas_, update_->server(), links);
@@ -148,6 +168,23 @@ ReplicaRun::ReplicaRun(const Experiment& experiment, const Model& model, const T
 }
 
 ReplicaRun::~ReplicaRun() = default;
+
+void ReplicaRun::begin_modelled_time(int workers) {
+  const ReplicaSpec& spec = experiment_.replicas;
+  if (!synchronous_) {
+    ComputeTimes times(experiment_, seconds_by_samples(experiment_, model_, plan_, replicas_));
+    times_ = std::make_unique<StepsBySamples>(std::move(times), batches_);
+    world_ = std::make_unique<VirtualWorld>(replicas_, *times_, modelled_links(experiment_, replicas_, plan_.devices), update_->server(),
+                                            failures_of(spec, *update_));
+    return;
+  }
+  const Plan single = named_plan("single", model_, Cluster::uniform(1), std::max<int64_t>(1, experiment_.batch / workers), {});
+  const auto samples = [this](int worker, int64_t step) { return share_of_worker(plan_, batches_.samples_together(step), worker); };
+  ComputeTimes times(experiment_, seconds_by_samples(experiment_, model_, single, workers));
+  times_ = std::make_unique<SynchronousSteps>(std::move(times), training_, samples, modelled_links(experiment_, workers, 1).replicas,
+                                              int64_t(c10::elementSize(master_type(experiment_.precision))), spec.clock->failures);
+  world_ = std::make_unique<VirtualWorld>(1, *times_);
+}
 
 int64_t ReplicaRun::steps_of_replica(int replica) const { return steps_of(experiment_.length, batches_.steps_per_epoch(replica)); }
 
@@ -193,12 +230,14 @@ void ReplicaRun::keep_if_due(Hub& hub, Replica& replica, int64_t step) {
 bool ReplicaRun::lead_before(Hub& hub, Replica& replica, StepFacts& facts) {
   const int r = hub.replica();
   if (steps_ > 0 && facts.step == steps_of_replica(r)) return false;
-  facts.samples = batches_.samples_in(r, facts.step);
+  facts.samples = synchronous_ ? batches_.samples_together(facts.step) : batches_.samples_in(r, facts.step);
   facts.learning_rate = rate_at(r, facts.step);
   facts.ends_epoch = (facts.step + 1) % batches_.steps_per_epoch(r) == 0;
   const ReplicaPolicy::Before before = replica.policy->before_step(facts, replica.state);
   if (before.wrote) replica.view.renew();
-  return !before.stop;
+  if (before.stop) return false;
+  replica.batch = batch_from(synchronous_ ? batches_.together(facts.step) : batches_.training(r, facts.step));
+  return true;
 }
 
 void ReplicaRun::lead_after(Hub& hub, Replica& replica, const StepFacts& facts, double begin, double loss_sum) {
@@ -231,7 +270,7 @@ void ReplicaRun::train_replica(Hub& hub, int rank, Replica& replica) {
   }
   StepFacts facts;
   for (;; ++facts.step) {
-    if (leads) replica.goes_on = lead_before(hub, replica, facts);
+    if (leads) replica.goes_on = !hub.is_lost() && lead_before(hub, replica, facts);
     worker.barrier();
     if (!replica.goes_on) break;
     double begin = 0;
@@ -241,7 +280,7 @@ void ReplicaRun::train_replica(Hub& hub, int rank, Replica& replica) {
     }
     // every replica has dropout masks of its own
     const StepOutcome outcome = worker.train({.step = facts.step * replicas_ + r,
-                                              .batch = batch_from(batches_.training(r, facts.step)),
+                                              .batch = replica.batch,
                                               .learning_rate = rate_at(r, facts.step),
                                               .clip_norm = experiment_.clip_norm,
                                               .starts_stream = batches_.starts_stream(facts.step),
@@ -253,15 +292,33 @@ void ReplicaRun::train_replica(Hub& hub, int rank, Replica& replica) {
     if (!leads) continue;
     hub.end_step();
     if (facts.step == 0) replica.state = replica.view.state();
+    if (hub.is_lost()) continue;
     double loss_sum = 0;
     for (double loss : replica.losses) loss_sum += loss;
     lead_after(hub, replica, facts, begin, loss_sum);
   }
-  if (leads) {
-    replica.policy->finish(replica.state);
-    const int64_t samples = samples_of_all(hub, replica);
-    if (r == 0) keep(samples, hub.now() - replica.began, values_of(replica.state));
+  if (leads) end_replica(hub, replica);
+}
+
+/// The leader's part after the last step.
+void ReplicaRun::end_replica(Hub& hub, Replica& replica) {
+  if (hub.is_lost()) {
+    {
+      std::lock_guard lock(mutex_);
+      lost_.insert(hub.replica());
+      samples_of_lost_ += replica.samples;
+    }
+    return replica.policy->leave(replica.state);
   }
+  replica.policy->finish(replica.state);
+  int64_t samples = samples_of_all(hub, replica);
+  int first_left = 0;  // all have the same values
+  {
+    std::lock_guard lock(mutex_);
+    samples += samples_of_lost_;
+    while (lost_.contains(first_left)) ++first_left;
+  }
+  if (hub.replica() == first_left) keep(samples, hub.now() - replica.began, values_of(replica.state));
 }
 
 void ReplicaRun::run_replica(Hub& hub) {
@@ -330,7 +387,8 @@ void ReplicaRun::work(const std::function<bool()>& stop) {
   } catch (...) {
     error = std::current_exception();
   }
-  for (int r = 0; r < replicas_; ++r) counts_.push_back(world_->hub(r).counts());
+  if (const auto* steps = dynamic_cast<const SynchronousSteps*>(times_.get())) counts_ = steps->counts();
+  else for (int r = 0; r < replicas_; ++r) counts_.push_back(world_->hub(r).counts());
   for (int d = 0; d < replicas_ * plan_.devices; ++d) {
     memory_.push_back(memory_use(d));
     set_memory_limit(d, 0);  // evaluations are nobody's

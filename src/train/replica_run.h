@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct ReplicaSnapshot {
 };
 
 struct Replica;
+class SynchronousPolicy;
 
 /// Belongs to one thread but for abort() and take_steps(), which any may call.
 class ReplicaRun {
@@ -48,7 +50,8 @@ class ReplicaRun {
   ReplicaRun(const Experiment& experiment, const Model& model, const TaskData& data, const std::string& strategy, int workers);
   ~ReplicaRun();
 
-  int replicas() const { return replicas_; }
+  int replicas() const { return replicas_; }  ///< 1 of all workers where they average gradients in every step
+  bool is_synchronous() const { return synchronous_ != nullptr; }
   const Plan& plan() const { return plan_; }  ///< of each replica
   const ReplicaBatches& batches() const { return batches_; }
   bool is_modelled() const { return experiment_.replicas.clock.has_value(); }
@@ -65,16 +68,18 @@ class ReplicaRun {
 
   // -- once work has returned
 
-  const std::vector<HubCounts>& counts() const { return counts_; }          ///< by replica
+  const std::vector<HubCounts>& counts() const { return counts_; }          ///< by replica; synchronous: by worker
   const std::vector<MemoryUse>& memory() const { return memory_; }          ///< by worker, of training
   const std::vector<EvaluationPoint>& evaluations() const { return evaluations_; }
   const TensorMap& weights() const;                                          ///< the run's result; none where it did not come to its end
 
  private:
+  void begin_modelled_time(int workers);
   void run_replica(Hub& hub);
   void train_replica(Hub& hub, int rank, Replica& replica);
   bool lead_before(Hub& hub, Replica& replica, StepFacts& facts);
   void lead_after(Hub& hub, Replica& replica, const StepFacts& facts, double begin, double loss_sum);
+  void end_replica(Hub& hub, Replica& replica);
   void keep_if_due(Hub& hub, Replica& replica, int64_t step);
   int64_t samples_of_all(Hub& hub, const Replica& replica);
   void keep(int64_t samples, double seconds, ModelValues values);
@@ -86,10 +91,11 @@ class ReplicaRun {
   const Experiment experiment_;  ///< with the batch of all replicas together
   const Model& model_;
   const TaskData& data_;
+  const std::unique_ptr<UpdatePolicy> update_;
+  const SynchronousPolicy* const synchronous_;  ///< the policy, where it is that: one replica of all workers
   const Plan plan_;
   const int replicas_;
   const Program training_, evaluation_;
-  const std::unique_ptr<UpdatePolicy> update_;
   const ReplicaBatches batches_;
   std::unique_ptr<StepTimes> times_;
   std::unique_ptr<HubWorld> world_;
@@ -104,6 +110,8 @@ class ReplicaRun {
   std::string abort_reason_;
   bool over_ = false;
   int64_t samples_ = 0, next_evaluation_ = 0;
+  std::set<int> lost_;  ///< replicas that have failed for good
+  int64_t samples_of_lost_ = 0;
 
   std::vector<HubCounts> counts_;
   std::vector<MemoryUse> memory_;

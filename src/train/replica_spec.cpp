@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/memory.h"
+#include "plan/cluster_file.h"
+#include "profile/profile.h"
 #include "train/read_emulation.h"
 #include "update/registry.h"
 
@@ -31,18 +35,51 @@ double read_share(const ConfigTable& table, const char* key, double fallback) {
   return value;
 }
 
-ModelledClock read_clock(const ConfigTable& table) {
-  ModelledClock clock;
+std::vector<Failure> read_failures(const ConfigTable& table) {
+  std::vector<Failure> failures;
+  for (const ConfigTable& one : table.tables("failure")) {
+    Failure failure{.replica = int(std::min<int64_t>(one.require_int("worker", 0), kMaxDevices))};
+    if (!one.has("at")) one.fail("at", "is missing", "say when it fails, \"20 s\" after the run's beginning");
+    failure.at = one.get_seconds("at", 0);
+    if (one.has("back_after")) failure.back_after = one.get_seconds("back_after", 0);
+    failures.push_back(failure);
+  }
+  return failures;
+}
+
+/// What else says how long steps take, and over which links.
+void refuse_beside(const ConfigTable& table, const char* source, std::initializer_list<const char*> keys) {
+  for (const char* key : keys)
+    if (table.has(key)) table.fail(key, fmt::format("{} says that already", source), fmt::format("leave out {} or {}", key, source));
+}
+
+void read_seconds(const ConfigTable& table, const std::filesystem::path& folder, ModelledClock& clock) {
+  if (table.has("cluster")) {
+    refuse_beside(table, "cluster", {"step_seconds", "sample_seconds", "profile", "link"});
+    clock.cluster = std::make_shared<const Cluster>(read_cluster(folder / table.require_string("cluster")));
+    return;
+  }
+  if (table.has("profile")) {
+    refuse_beside(table, "profile", {"step_seconds", "sample_seconds"});
+    clock.profile = std::make_shared<const Profile>(read_profile(folder / table.require_string("profile")));
+    return;
+  }
   clock.step_seconds = table.get_seconds("step_seconds", 0);
   clock.sample_seconds = table.get_seconds("sample_seconds", 0);
   if (!(clock.step_seconds + clock.sample_seconds > 0))
     table.fail("step_seconds", "a step takes some time", "say how long, \"20 ms\", or how long for each sample: sample_seconds = \"0.2 ms\"");
+}
+
+ModelledClock read_clock(const ConfigTable& table, const std::filesystem::path& folder) {
+  ModelledClock clock;
+  read_seconds(table, folder, clock);
   clock.jitter = table.get_double("jitter", 0, 0);
   if (!(clock.jitter <= 2)) table.fail("jitter", "is the deviation of the logarithm of a step's time", "0.1 makes steps vary by about 10 %");
   clock.straggle_probability = read_share(table, "straggle_probability", 0);
   clock.straggle_factor = table.get_double("straggle_factor", 1, 1);
   clock.link = read_link_speed(table.table("link"), {});
-  clock.server_link = read_link_speed(table.table("server_link"), {});
+  if (const ConfigTable server = table.table("server_link"); !server.keys().empty()) clock.server_link = read_link_speed(server, {});
+  clock.failures = read_failures(table);
   return clock;
 }
 
@@ -58,7 +95,7 @@ const char* name_of(SampleShares shares) {
   return "";
 }
 
-ReplicaSpec read_replica_spec(const ConfigTable& update) {
+ReplicaSpec read_replica_spec(const ConfigTable& update, const std::filesystem::path& folder) {
   ReplicaSpec spec;
   spec.where = update.where("");
   spec.plan = update.get_string("plan", spec.plan);
@@ -70,7 +107,7 @@ ReplicaSpec read_replica_spec(const ConfigTable& update) {
   spec.shares = kShares[size_t(std::find(names.begin(), names.end(), name) - names.begin())];
   spec.alpha = update.get_double("alpha", spec.alpha);
   if (!(spec.alpha > 0) || !std::isfinite(spec.alpha)) update.fail("alpha", "must be positive", "0.5 makes labels uneven, 100 nearly even");
-  if (const ConfigTable clock = update.table("virtual"); !clock.keys().empty()) spec.clock = read_clock(clock);
+  if (const ConfigTable clock = update.table("virtual"); !clock.keys().empty()) spec.clock = read_clock(clock, folder);
   for (const std::string& policy : update_policy_names()) {
     const ConfigTable options = update.table(policy);
     const nlohmann::json values = options.to_json();

@@ -1,6 +1,7 @@
 // The [update] table of an experiment: several replicas that train on shares of the samples, and what each policy is told (docs/updates.md).
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,10 +11,14 @@
 
 #include "base/config.h"
 #include "comm/local/emulated_links.h"
+#include "update/failures.h"
 #include "update/policy.h"
 #include "update/run_facts.h"
 
 namespace trireme {
+
+struct Cluster;
+struct Profile;
 
 /// How samples come to the replicas.
 /// - batches: every global batch is cut into the replicas' parts, as a data axis cuts it; all make equally many steps.
@@ -23,12 +28,16 @@ namespace trireme {
 enum class SampleShares { batches, samples, labels, dirichlet };
 const char* name_of(SampleShares shares);
 
-/// Replicas on a modelled clock in place of real time.
+/// Replicas on a modelled clock in place of real time. Steps take what is given here, or what is predicted for a cluster or from a profile.
 struct ModelledClock {
   double step_seconds = 0, sample_seconds = 0;  ///< a step of a replica of speed 1 takes the first and for each of its samples the second
+  std::shared_ptr<const Cluster> cluster = {};  ///< whose devices the replicas run on, one after the other, and whose links they use
+  std::shared_ptr<const Profile> profile = {};
   double jitter = 0;                ///< see ModelledSteps (update/step_times.h)
   double straggle_probability = 0, straggle_factor = 1;
-  LinkSpeed link, server_link;      ///< of each replica; of the machine that holds a server's shards
+  LinkSpeed link;                   ///< of each replica
+  std::optional<LinkSpeed> server_link;  ///< of the machine that holds a server's shards; not set: no limit, or the cluster's
+  std::vector<Failure> failures = {};  ///< of workers: a replica fails with any of its own
 };
 
 struct ReplicaSpec {
@@ -43,8 +52,8 @@ struct ReplicaSpec {
   std::string where;                ///< "e.toml: update", for messages
 };
 
-/// Errors (user).
-ReplicaSpec read_replica_spec(const ConfigTable& update);
+/// `folder`: the experiment's, from which paths count. Errors (user).
+ReplicaSpec read_replica_spec(const ConfigTable& update, const std::filesystem::path& folder = {});
 
 /// "local-sgd,every=16 steps": whether it begins with a policy's name.
 bool is_update_policy(const std::string& strategy);

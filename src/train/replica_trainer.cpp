@@ -11,6 +11,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/seconds.h"
+#include "plan/cluster.h"
 #include "plan/strategy.h"
 #include "train/final_metrics.h"
 #include "train/replica_run.h"
@@ -82,7 +83,7 @@ class ReplicaSummary {
 
   void write_counts(RunResult& row) const {
     ReplicaReport report;
-    report.replicas = run_.replicas();
+    report.replicas = int(run_.counts().size());
     report.clock = run_.is_modelled() ? "modelled" : "real";
     double idle = 0, exchange = 0;
     for (const HubCounts& counts : run_.counts()) {
@@ -93,10 +94,10 @@ class ReplicaSummary {
       if (counts.staleness.size() > report.staleness.size()) report.staleness.resize(counts.staleness.size());
       for (size_t k = 0; k < counts.staleness.size(); ++k) report.staleness[k] += counts.staleness[k];
     }
-    const double whole = seconds_ * run_.replicas();
+    const double whole = seconds_ * report.replicas;
     report.idle_share = idle / whole;
     row.exposed_communication = std::min(1.0, exchange / whole);
-    if (!step_seconds_.empty()) row.bytes_per_step = report.bytes / int64_t(step_seconds_.size());
+    if (!step_seconds_.empty()) row.bytes_per_step = report.bytes * run_.replicas() / report.replicas / int64_t(step_seconds_.size());
     row.replicas = std::move(report);
   }
 
@@ -160,17 +161,30 @@ void describe(const End& end, const std::exception_ptr& error, const Experiment&
   }
 }
 
+std::string in_words(const ModelledClock& clock) {
+  if (clock.cluster) return fmt::format("steps and links of cluster {} by its datasheets, an approximation", clock.cluster->name);
+  if (clock.profile) return "steps as layers were profiled, exchanges over links as [update.virtual] says";
+  return fmt::format("{}{}{}, exchanges over links as [update.virtual] says", clock.step_seconds > 0 ? format_seconds(clock.step_seconds) + " a step" : "",
+                     clock.step_seconds > 0 && clock.sample_seconds > 0 ? " and " : "",
+                     clock.sample_seconds > 0 ? format_seconds(clock.sample_seconds) + " a sample" : "");
+}
+
 void add_warnings(const ReplicaRun& run, const Experiment& experiment, RunResult& row) {
   const int cores = inspect_machine(false).cores, busy = row.devices * experiment.threads;
   if (!run.is_modelled()) row.oversubscribed = busy > cores;
   if (row.oversubscribed)
     row.warnings.emplace_back(fmt::format("{} workers share {} cores: their times mean nothing, their curves do", row.devices, cores));
-  if (run.is_modelled()) {
-    const ModelledClock& clock = *experiment.replicas.clock;
-    row.warnings.emplace_back(fmt::format("times are a model's: {}{}{}, exchanges over links as [update.virtual] says",
-                                          clock.step_seconds > 0 ? format_seconds(clock.step_seconds) + " a step" : "",
-                                          clock.step_seconds > 0 && clock.sample_seconds > 0 ? " and " : "",
-                                          clock.sample_seconds > 0 ? format_seconds(clock.sample_seconds) + " a sample" : ""));
+  if (run.is_modelled()) row.warnings.push_back("times are a model's: " + in_words(*experiment.replicas.clock));
+}
+
+/// Failures that the run got to.
+void add_failures(const Experiment& experiment, RunResult& row) {
+  if (!experiment.replicas.clock || row.curve.empty()) return;
+  for (const Failure& failure : experiment.replicas.clock->failures) {
+    if (failure.at >= row.curve.back().seconds) continue;
+    row.warnings.push_back(fmt::format("worker {} failed after {} and {}", failure.replica, format_seconds(failure.at),
+                                       std::isinf(failure.back_after) ? "did not come back"
+                                                                      : "was back " + format_seconds(failure.back_after) + " later"));
   }
 }
 
@@ -196,7 +210,7 @@ RunResult train_replicas(const Experiment& experiment, const Model& model, const
   row.strategy = family_of(strategy);
   row.name = strategy;
   row.devices = workers;
-  row.plan = fmt::format("{} x {}", run.replicas(), run.plan().in_short(model));
+  row.plan = run.is_synchronous() ? run.plan().in_short(model) : fmt::format("{} x {}", run.replicas(), run.plan().in_short(model));
   row.warnings = experiment.model_notes;
   add_warnings(run, experiment, row);
   for (int d = 0; d < workers; ++d) {
@@ -224,6 +238,7 @@ RunResult train_replicas(const Experiment& experiment, const Model& model, const
   row.memory = run.memory();
   for (const EvaluationPoint& point : run.evaluations()) observer.on_evaluation(point);
   summary.write(row);
+  add_failures(experiment, row);
   describe(end, error, experiment, row);
   if (row.status != RunStatus::failed && row.status != RunStatus::does_not_fit)
     hand_out(run, experiment, model, data, observer, interrupted, row);

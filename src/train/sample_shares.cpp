@@ -155,6 +155,10 @@ int64_t ReplicaBatches::samples_in(int replica, int64_t step) const {
   return std::min(batch_, int64_t(own_[size_t(replica)].size()) - k * batch_);
 }
 
+int64_t ReplicaBatches::samples_together(int64_t step) const {
+  return by_batch() ? whole_.sampler().batch_size_at(step % whole_steps_) : batch_ * replicas_;
+}
+
 bool ReplicaBatches::starts_stream(int64_t step) const { return by_batch() && whole_.sampler().starts_anew(step % whole_steps_); }
 
 /// The samples of one replica in the order of an epoch.
@@ -187,6 +191,16 @@ PlannedBatch ReplicaBatches::training(int replica, int64_t step) const {
     i += count;
   }
   return planned;
+}
+
+PlannedBatch ReplicaBatches::together(int64_t step) const {
+  if (by_batch()) return whole_.training(whole_step(step));
+  PlannedBatch all = training(0, step);
+  for (int r = 1; r < replicas_; ++r) {
+    const PlannedBatch part = training(r, step);
+    all.indices.insert(all.indices.end(), part.indices.begin(), part.indices.end());
+  }
+  return all;
 }
 
 }  // namespace trireme

@@ -27,6 +27,10 @@ class ReplicaBatches {
   /// Of 0-based step `step` of the replica; never empty.
   PlannedBatch training(int replica, int64_t step) const;
   int64_t samples_in(int replica, int64_t step) const;
+  /// The batches of all replicas at that step, one after the other: a batch of all, which an equal cut gives back. For replicas that make
+  /// equally many steps.
+  PlannedBatch together(int64_t step) const;
+  int64_t samples_together(int64_t step) const;
   int64_t steps_per_epoch(int replica) const;
   int64_t samples_per_epoch() const;  ///< of all replicas
   /// Whether the step is the first of an epoch of a stream.

@@ -12,6 +12,7 @@
 #include "update/local_sgd.h"
 #include "update/partial.h"
 #include "update/shat.h"
+#include "update/synchronous.h"
 
 namespace trireme {
 namespace {
@@ -22,6 +23,7 @@ struct Entry {
 };
 
 constexpr std::array kPolicies = {
+    Entry{"synchronous", read_synchronous},
     Entry{"local-sgd", read_local_sgd},
     Entry{"async-average", read_async_average},
     Entry{"partial", read_partial},

@@ -1,6 +1,4 @@
 // Whole runs under update policies, beside runs of one device.
-#include "train/replica_trainer.h"
-
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -9,59 +7,13 @@
 
 #include "../base/expect_error.h"
 #include "base/config.h"
-#include "tiny_training.h"
+#include "replica_training.h"
 #include "train/sample_shares.h"
-#include "train/trainer.h"
 
 namespace trireme::testing {
 namespace {
 
 using ::testing::HasSubstr;
-
-struct Keeping : TrainObserver {
-  void on_step(const StepReport&) override { ++steps; }
-  void on_weights(const Weights& trained) override { weights = trained.tensors; }
-  int steps = 0;
-  TensorMap weights;
-};
-
-struct Outcome {
-  RunResult row;
-  TensorMap weights;
-  int steps = 0;
-};
-
-double largest_difference(const TensorMap& a, const TensorMap& b) {
-  EXPECT_FALSE(a.empty());
-  EXPECT_EQ(a.size(), b.size());
-  double largest = 0;
-  for (const auto& [name, tensor] : a) largest = std::max(largest, (tensor - b.at(name)).abs().max().item<double>());
-  return largest;
-}
-
-class Replicas : public TinyTraining {
- protected:
-  Replicas() {
-    experiment.precision = Precision::fp64;
-    experiment.length = {3, Length::Unit::epochs};
-    experiment.optimizer.learning_rate = 0.1;
-    experiment.optimizer.momentum = 0;
-  }
-
-  Outcome run(const std::string& strategy, int workers) {
-    Keeping observer;
-    const Model model = build_model(experiment, data);
-    RunResult row = train_replicas(experiment, model, data, strategy, workers, observer, interrupted);
-    return {row, observer.weights, observer.steps};
-  }
-  Outcome single() {
-    Keeping observer;
-    const Model model = build_model(experiment, data);
-    RunResult row = train(experiment, model, data, make_plan("single", experiment, model, 1), observer, interrupted);
-    return {row, observer.weights, observer.steps};
-  }
-  void modelled(double step_seconds) { experiment.replicas.clock = ModelledClock{.step_seconds = step_seconds, .link = {}, .server_link = {}}; }
-};
 
 TEST_F(Replicas, AnAverageAfterEveryStepIsOneDeviceWithTheWholeBatch) {
   const Outcome one = single();

@@ -1,0 +1,24 @@
+#include "update/synchronous.h"
+
+namespace trireme {
+namespace {
+
+/// The weights are the one copy.
+class OneCopy final : public ReplicaPolicy {
+ public:
+  bool after_step(const StepFacts&, ReplicaState&) override { return false; }
+  void finish(ReplicaState&) override {}
+  ModelValues values_for_evaluation(ReplicaState& state) override { return values_of(state); }
+};
+
+}  // namespace
+
+std::unique_ptr<ReplicaPolicy> SynchronousPolicy::for_replica(Hub&) { return std::make_unique<OneCopy>(); }
+
+std::unique_ptr<UpdatePolicy> read_synchronous(const ConfigTable& update, const RunFacts&) {
+  SynchronousOptions options;
+  options.shares_by_speed = update.get_choice("shares", "equal", {"equal", "speed"}) == "speed";
+  return std::make_unique<SynchronousPolicy>(options);
+}
+
+}  // namespace trireme

@@ -1,0 +1,60 @@
+// What tests of whole runs under update policies have in common: the tiny task, trained in double.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <string>
+
+#include "tiny_training.h"
+#include "train/replica_trainer.h"
+#include "train/trainer.h"
+
+namespace trireme::testing {
+
+struct Keeping : TrainObserver {
+  void on_step(const StepReport&) override { ++steps; }
+  void on_weights(const Weights& trained) override { weights = trained.tensors; }
+  int steps = 0;
+  TensorMap weights;
+};
+
+struct Outcome {
+  RunResult row;
+  TensorMap weights;
+  int steps = 0;
+};
+
+inline double largest_difference(const TensorMap& a, const TensorMap& b) {
+  EXPECT_FALSE(a.empty());
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (const auto& [name, tensor] : a) largest = std::max(largest, (tensor - b.at(name)).abs().max().item<double>());
+  return largest;
+}
+
+class Replicas : public TinyTraining {
+ protected:
+  Replicas() {
+    experiment.precision = Precision::fp64;
+    experiment.length = {3, Length::Unit::epochs};
+    experiment.optimizer.learning_rate = 0.1;
+    experiment.optimizer.momentum = 0;
+  }
+
+  Outcome run(const std::string& strategy, int workers) {
+    Keeping observer;
+    const Model model = build_model(experiment, data);
+    RunResult row = train_replicas(experiment, model, data, strategy, workers, observer, interrupted);
+    return {row, observer.weights, observer.steps};
+  }
+  Outcome single() {
+    Keeping observer;
+    const Model model = build_model(experiment, data);
+    RunResult row = train(experiment, model, data, make_plan("single", experiment, model, 1), observer, interrupted);
+    return {row, observer.weights, observer.steps};
+  }
+  void modelled(double step_seconds) { experiment.replicas.clock = ModelledClock{.step_seconds = step_seconds, .link = {}, .server_link = {}}; }
+};
+
+}  // namespace trireme::testing
