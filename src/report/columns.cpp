@@ -10,42 +10,13 @@
 
 #include "base/units.h"
 #include "plan/strategy.h"
+#include "report/quantities.h"
 
 namespace trireme {
 namespace {
 
 constexpr const char* kNotMeasured = "–";
-constexpr double kMinutesFrom = 600;  ///< seconds
 constexpr double kShownLoading = 0.01;  ///< share of step time: less needs no column
-
-struct Scale {
-  const char* unit;
-  double size;
-};
-
-constexpr Scale kTimes[] = {{"µs", 1e-6}, {"ms", 1e-3}, {"s", 1.0}, {"min", kMinutesFrom}};
-constexpr Scale kBytes[] = {{"B", 1.0}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}};
-
-/// The largest unit of which `largest` holds at least one (minutes: from ten on).
-template <size_t n>
-Scale scale_for(const Scale (&scales)[n], double largest) {
-  Scale best = scales[0];
-  for (const Scale& scale : scales)
-    if (largest >= scale.size) best = scale;
-  if (best.size == kMinutesFrom) best.size = 60;
-  return best;
-}
-
-std::string significant(double value) {
-  double size = std::abs(value);
-  if (!std::isfinite(value)) return "not finite";
-  int decimals = size == 0 || size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
-  return fmt::format("{:.{}f}", value, decimals);
-}
-
-std::string percent(double share) { return std::isfinite(share) ? fmt::format("{:.1f}", 100 * share) : "not finite"; }
-
-using Value = std::optional<double>;
 
 double largest_of(const std::vector<RunResult>& rows, const std::function<Value(const RunResult&)>& value) {
   double largest = 0;
@@ -104,13 +75,6 @@ std::string status_cell(const RunResult& row, const std::vector<std::string>& wa
 Value mean(const std::vector<double>& values) {
   if (values.empty()) return std::nullopt;
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-Value peak_memory(const RunResult& row) {
-  if (row.memory.empty()) return std::nullopt;
-  int64_t peak = 0;
-  for (const MemoryUse& use : row.memory) peak = std::max(peak, use.peak);
-  return static_cast<double>(peak);
 }
 
 const EvaluationPoint* first_evaluation(const std::vector<RunResult>& rows) {
@@ -222,22 +186,24 @@ void add_costs(Builder& table) {
   table.add_scaled("peak memory", kBytes, peak_memory);
 }
 
+/// "1 / 7": the staleness that half of the exchanges stay within, and the largest.
+std::string median_and_most(const std::vector<int64_t>& histogram) {
+  const int64_t count = std::accumulate(histogram.begin(), histogram.end(), int64_t{0});
+  if (count == 0) return "";
+  size_t median = 0, most = histogram.size() - 1;
+  for (int64_t within = histogram[0]; 2 * within < count; within += histogram[median]) ++median;
+  while (histogram[most] == 0) --most;
+  return fmt::format("{} / {}", median, most);
+}
+
 /// What rows under an update policy took besides.
-void add_replicas(Builder& table) {
+void add_replicas(const std::vector<RunResult>& rows, Builder& table) {
+  if (under_policies(rows)) table.add_scaled("trained for", kTimes, training_seconds);
   table.add("waiting for others", "% of time", [](const RunResult& row) { return row.replicas ? percent(row.replicas->idle_share) : std::string(); });
   table.add_scaled("sent by all replicas", kBytes, [](const RunResult& row) {
     return row.replicas ? Value(double(row.replicas->bytes)) : std::nullopt;
   });
-  table.add("staleness", "mean / most", [](const RunResult& row) -> std::string {
-    if (!row.replicas || row.replicas->staleness.empty()) return "";
-    double sum = 0, count = 0;
-    const std::vector<int64_t>& histogram = row.replicas->staleness;
-    for (size_t k = 0; k < histogram.size(); ++k) {
-      sum += double(k) * double(histogram[k]);
-      count += double(histogram[k]);
-    }
-    return count > 0 ? fmt::format("{:.2f} / {}", sum / count, histogram.size() - 1) : std::string();
-  });
+  table.add("staleness", "median / most", [](const RunResult& row) { return row.replicas ? median_and_most(row.replicas->staleness) : std::string(); });
 }
 
 /// A column for each metric of the last evaluation besides the main one and those of single classes, then for the final ones.
@@ -273,43 +239,6 @@ void add_quality(const std::vector<RunResult>& rows, Builder& table) {
   table.add("noise scale", "samples", [](const RunResult& row) { return row.noise_scale ? fmt::format("{:.0f}", *row.noise_scale) : std::string(); });
 }
 
-/// The ok row with the least `value`; null where none has one.
-const RunResult* best(const ExperimentResult& result, const std::function<Value(const RunResult&)>& value) {
-  const RunResult* found = nullptr;
-  for (const RunResult& row : result.rows) {
-    Value v = value(row);
-    if (row.status != RunStatus::ok || !v || !std::isfinite(*v)) continue;
-    if (!found || *v < *value(*found)) found = &row;
-  }
-  return found;
-}
-
-std::string in_unit(double value, const Scale& scale) { return fmt::format("{} {}", significant(value / scale.size), scale.unit); }
-
-/// Times of rows with more workers than cores are no times to be compared.
-Value fair_time(const RunResult& row, const Value& seconds) { return row.oversubscribed ? std::nullopt : seconds; }
-
-std::string what_ran(const ExperimentResult& result) {
-  auto ok = std::count_if(result.rows.begin(), result.rows.end(), [](const RunResult& r) { return r.status == RunStatus::ok; });
-  auto runs = [](auto n) { return fmt::format("{} run{}", n, n == 1 ? "" : "s"); };
-  std::string text = result.model.empty() ? "The model" : result.model;
-  if (!result.simulated.empty())
-    return fmt::format("{} was simulated, not trained, with a global batch of {} on {}.", text, result.batch, result.simulated);
-  text += fmt::format(" was trained on {}", result.data_source.empty() ? "the data" : result.data_source);
-  if (result.batch > 0) text += fmt::format(" with a global batch of {}", result.batch);
-  if (!result.precision.empty()) text += " in " + result.precision;
-  text += fmt::format(", seed {}: {}, ", result.seed, runs(result.rows.size()));
-  text += ok == static_cast<std::ptrdiff_t>(result.rows.size()) ? "all ok." : fmt::format("{} ok.", ok);
-  return text;
-}
-
-/// "the target", or "a test accuracy of 98.0 %".
-std::string target_in_words(const RunResult& row) {
-  if (!row.target || !row.test || !row.test->main()) return "the target";
-  const std::string& metric = row.test->main()->name;
-  return fmt::format("a test {} of {}", kind_of_metric(metric).title, metric_text({metric, *row.target}));
-}
-
 }  // namespace
 
 std::string variant_name(const RunResult& row) { return row.name.empty() ? row.strategy : row.name; }
@@ -328,7 +257,7 @@ std::vector<Column> comparison_columns(const ExperimentResult& result) {
   add_times(result.rows, table);
   add_predictions(result, table);
   add_costs(table);
-  add_replicas(table);
+  add_replicas(result.rows, table);
   add_predicted_memory(result, table);
   add_money(result, table);
   add_quality(result.rows, table);
@@ -429,43 +358,6 @@ std::vector<std::string> failures(const ExperimentResult& result) {
     if (row.status != RunStatus::ok)
       lines.push_back(fmt::format("{}: {}{}", row_name(row), name_of(row.status), row.reason.empty() ? "" : ": " + row.reason));
   return lines;
-}
-
-/// "Predicted step times are within 10 % of the measured ones in 7 of 9 rows; the median is off by 4 %."
-static std::string accuracy_of_predictions(const ExperimentResult& result) {
-  constexpr double kNear = 0.1;
-  std::vector<double> errors;
-  if (result.simulated.empty())
-    for (const RunResult& row : result.rows)
-      if (row.predicted && row.step_seconds) errors.push_back(std::abs(row.predicted->step_seconds / row.step_seconds->median - 1));
-  if (errors.empty()) return "";
-  std::sort(errors.begin(), errors.end());
-  const auto near = std::count_if(errors.begin(), errors.end(), [&](double e) { return e <= kNear; });
-  return fmt::format("Predicted step times are within {:.0f} % of the measured ones in {} of {} rows; the median is off by {:.0f} %.", 100 * kNear,
-                     near, errors.size(), 100 * errors[errors.size() / 2]);
-}
-
-std::vector<std::string> summary(const ExperimentResult& result) {
-  std::vector<std::string> sentences = {what_ran(result)};
-  if (const std::string accuracy = accuracy_of_predictions(result); !accuracy.empty()) sentences.push_back(accuracy);
-  if (result.generated_data) sentences.emplace_back("The data are generated: accuracies say nothing about the real set.");
-  auto step = [](const RunResult& row) { return fair_time(row, row.step_seconds ? Value(row.step_seconds->median) : std::nullopt); };
-  if (const RunResult* row = best(result, step)) {
-    std::string text = fmt::format("Fastest: {}, {} per step", row_name(*row), in_unit(*step(*row), scale_for(kTimes, *step(*row))));
-    auto single = std::find_if(result.rows.begin(), result.rows.end(),
-                               [](const RunResult& r) { return r.strategy == "single" && r.status == RunStatus::ok; });
-    if (single != result.rows.end() && &*single != row && step(*single) && *step(*row) > 0)
-      text += fmt::format(", {:.2f} times as fast as one device", *step(*single) / *step(*row));
-    sentences.push_back(text + ".");
-  }
-  auto target = [](const RunResult& row) { return fair_time(row, row.to_target ? Value(row.to_target->seconds) : std::nullopt); };
-  if (const RunResult* row = best(result, target))
-    sentences.push_back(fmt::format("First at {}: {}, after {}.", target_in_words(*row), row_name(*row),
-                                    in_unit(*target(*row), scale_for(kTimes, *target(*row)))));
-  if (const RunResult* row = best(result, peak_memory); row && result.rows.size() > 1)
-    sentences.push_back(fmt::format("Least memory per device: {}, {} at its peak.", row_name(*row),
-                                    in_unit(*peak_memory(*row), scale_for(kBytes, *peak_memory(*row)))));
-  return sentences;
 }
 
 }  // namespace trireme

@@ -15,7 +15,7 @@ namespace trireme {
 
 // written by cmake/Embed.cmake from src/report/html/ and Debian's Chart.js
 namespace assets {
-extern const std::string_view report_html, report_css, report_js, blocks_js, schedule_js, timeline_js, chart_js;
+extern const std::string_view report_html, report_css, report_js, blocks_js, replicas_js, schedule_js, timeline_js, chart_js;
 }  // namespace assets
 
 namespace {
@@ -173,6 +173,7 @@ std::string part(const ExperimentResult& result, std::string_view name) {
   if (name == "chart-js") return script_text(assets::chart_js);
   if (name == "report-js") return script_text(assets::report_js);
   if (name == "blocks-js") return script_text(assets::blocks_js);
+  if (name == "replicas-js") return script_text(assets::replicas_js);
   if (name == "schedule-js") return script_text(assets::schedule_js);
   if (name == "timeline-js") return script_text(assets::timeline_js);
   return "";

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 
 #include "base/seconds.h"
 
@@ -19,10 +20,13 @@ std::optional<EvaluationPoint> last_within(const RunResult& row, const std::func
 
 }  // namespace
 
+std::string clock_of(const RunResult& row) { return row.replicas ? row.replicas->clock : ReplicaReport().clock; }
+
 void add_prices(ExperimentResult& result) {
   if (!result.price_per_hour) return;
   const double per_second = *result.price_per_hour / kSecondsPerHour;
   for (RunResult& row : result.rows) {
+    if (clock_of(row) != ReplicaReport().clock) continue;  // nobody was paid for modelled time
     if (row.epoch_seconds) row.price_per_epoch = *row.epoch_seconds * per_second;
     if (row.to_target) row.price_to_target = row.to_target->seconds * per_second;
   }
@@ -30,21 +34,24 @@ void add_prices(ExperimentResult& result) {
 
 void complete_comparison(ExperimentResult& result) {
   add_prices(result);
-  std::optional<double> single;
+  const RunResult* single = nullptr;
   int64_t samples = std::numeric_limits<int64_t>::max();
-  double seconds = std::numeric_limits<double>::infinity();
+  std::map<std::string, double> seconds;  // by clock
   for (const RunResult& row : result.rows) {
     // rows that a time limit ended count too: otherwise "equal" would not be equal where nothing reached its end
     const bool ended_fairly = row.status == RunStatus::ok || row.status == RunStatus::timed_out;
-    if (ended_fairly && row.devices == 1 && row.strategy == "single") single = row.samples_per_second;
+    if (ended_fairly && row.devices == 1 && row.strategy == "single") single = &row;
     if (!ended_fairly || row.evaluations.empty()) continue;
     samples = std::min(samples, row.evaluations.back().samples);
-    seconds = std::min(seconds, row.evaluations.back().seconds);
+    double& shortest = seconds.try_emplace(clock_of(row), std::numeric_limits<double>::infinity()).first->second;
+    shortest = std::min(shortest, row.evaluations.back().seconds);
   }
   for (RunResult& row : result.rows) {
-    if (single && row.samples_per_second) row.scaling_efficiency = *row.samples_per_second / (row.devices * *single);
+    if (single && single->samples_per_second && row.samples_per_second && clock_of(row) == clock_of(*single))
+      row.scaling_efficiency = *row.samples_per_second / (row.devices * *single->samples_per_second);
     row.test_at_equal_samples = last_within(row, [&](const EvaluationPoint& p) { return p.samples <= samples; });
-    row.test_at_equal_time = last_within(row, [&](const EvaluationPoint& p) { return p.seconds <= seconds; });
+    const auto shortest = seconds.find(clock_of(row));
+    row.test_at_equal_time = last_within(row, [&](const EvaluationPoint& p) { return shortest != seconds.end() && p.seconds <= shortest->second; });
   }
 }
 

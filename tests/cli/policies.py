@@ -27,7 +27,7 @@ class Policies(CliTest):
         self.assertEqual(local["plan"], "2 x one device")
         self.assertEqual(len(local["curve"]), 6)
         self.assertEqual([e["samples"] for e in local["evaluations"]], [96, 192])
-        for words in ("waiting for others", "sent by all replicas", "staleness"):
+        for words in ("trained for", "waiting for others", "sent by all replicas", "staleness", "median / most", "test, equal time"):
             self.assertIn(words, out)
 
     def test_the_modelled_clock(self):

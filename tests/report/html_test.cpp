@@ -1,5 +1,6 @@
 #include "report/html.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -133,14 +134,28 @@ TEST(Html, CarriesSchedulesAsListsOfBoxes) {
                                                                             [3, 5, "backward", 1, 1, 0], [5, 7, "backward", 1, 0, 0]])"));
 }
 
+TEST(Html, CarriesWhatReplicasTook) {
+  const std::string html = html_report(testing::policies_sample());
+  const nlohmann::json rows = data_of(html).at("rows");
+  EXPECT_EQ(rows.at(4).at("replicas").at("staleness"), nlohmann::json(std::vector<int>(8, 10)));
+  EXPECT_EQ(rows.at(4).at("replicas").at("clock"), "modelled");
+  EXPECT_EQ(rows.at(0).at("name"), "local-sgd") << "lines over workers are told apart by it";
+  for (const char* id : {"workers-section", "workers-time", "workers-metric", "workers-shared", "h-workers-metric", "staleness-section", "staleness"}) {
+    EXPECT_EQ(count(html, fmt::format(" id=\"{}\"", id)), 1u) << id;
+    EXPECT_GE(count(html, fmt::format("\"{}\"", id)), 2u) << "the script draws there: " << id;
+  }
+}
+
 TEST(Html, StandsWithoutRows) { EXPECT_NE(html_report({}).find("Not measured"), std::string::npos); }
 
-/// For looking at: TRIREME_SAMPLE_REPORT=FILE writes the sample's report there, with TRIREME_SAMPLE_SEGMENTATION=1 the other one's.
+/// For looking at: TRIREME_SAMPLE_REPORT=FILE writes the sample's report there, with TRIREME_SAMPLE=segmentation or policies another one's.
 TEST(Html, WritesTheSampleWhereAsked) {
   const char* path = std::getenv("TRIREME_SAMPLE_REPORT");
   if (!path) GTEST_SKIP() << "TRIREME_SAMPLE_REPORT names no file";
   std::ofstream out(path);
-  out << html_report(std::getenv("TRIREME_SAMPLE_SEGMENTATION") ? testing::segmentation_sample() : sample_result());
+  const char* sample = std::getenv("TRIREME_SAMPLE");
+  const std::string name = sample ? sample : "";
+  out << html_report(name == "segmentation" ? testing::segmentation_sample() : name == "policies" ? testing::policies_sample() : sample_result());
   EXPECT_TRUE(out.good());
 }
 

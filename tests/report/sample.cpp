@@ -140,6 +140,25 @@ ExperimentResult segmentation_sample() {
   return result;
 }
 
+ExperimentResult policies_sample() {
+  ExperimentResult result = sample_result();
+  result.experiment = "policies";
+  result.rows.clear();
+  for (const char* policy : {"local-sgd", "async-average"})
+    for (int workers : {1, 8, 64}) {
+      RunResult row = ok_row(policy, "replicas", workers, 0.0212 / workers * (policy[0] == 'l' ? 1.2 : 1));
+      row.name = policy;
+      row.memory.assign(size_t(workers), row.memory.front());
+      row.timeline.reset();
+      for (EvaluationPoint& point : row.evaluations) point.metrics[0].value -= 0.0005 * workers;
+      row.test = row.evaluations.back();
+      row.replicas = ReplicaReport{.replicas = workers, .clock = "modelled", .idle_share = 0.05, .bytes = workers * 3 * kMi};
+      if (policy[0] == 'a') row.replicas->staleness.assign(size_t(workers), 10);
+      result.rows.push_back(std::move(row));
+    }
+  return result;
+}
+
 TemporaryFolder::TemporaryFolder() {
   std::string name = (std::filesystem::temp_directory_path() / "trireme-report-XXXXXX").string();
   if (!::mkdtemp(name.data())) throw std::runtime_error("no temporary folder");

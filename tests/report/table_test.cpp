@@ -97,20 +97,41 @@ TEST(Table, NamesWhoFirstReachedTheTarget) {
   EXPECT_NE(summary(segmentation_sample())[2].find("First at a test mean IoU of 30.0 %"), std::string::npos);
 }
 
+std::vector<std::string> cells_of(const ExperimentResult& result, const std::string& title) {
+  for (const Column& column : comparison_columns(result))
+    if (column.title == title) return column.cells;
+  return {"no such column"};
+}
+
 TEST(Table, PricesHaveThreeDigitsHoweverSmall) {
   ExperimentResult result = sample_result();
   result.currency = "EUR";
   result.rows[0].price_per_epoch = 0.00037949;
   result.rows[0].price_to_target = 1234.5;
   result.rows[1].price_per_epoch = 0.0;
-  const std::vector<Column> columns = comparison_columns(result);
-  const auto cells = [&](const std::string& title) {
-    const auto column = std::find_if(columns.begin(), columns.end(), [&](const Column& c) { return c.title == title; });
-    return column == columns.end() ? std::vector<std::string>{"", "no such column"} : column->cells;
-  };
-  EXPECT_EQ(cells("price of an epoch").at(0), "0.000379");
-  EXPECT_EQ(cells("price of an epoch").at(1), "0");
-  EXPECT_EQ(cells("price to target").at(0), "1234");
+  EXPECT_EQ(cells_of(result, "price of an epoch"), (std::vector<std::string>{"0.000379", "0", "–", "–", "–"}));
+  EXPECT_EQ(cells_of(result, "price to target").at(0), "1234");
+}
+
+TEST(Table, SaysWhatReplicasTook) {
+  EXPECT_EQ(cells_of(sample_result(), "trained for").at(0), "no such column") << "plans make the same steps: the time of one is enough";
+  ExperimentResult result = testing::policies_sample();
+  EXPECT_EQ(cells_of(result, "trained for").at(3), "8.48");  // 400 steps of 21.2 ms
+  EXPECT_EQ(cells_of(result, "waiting for others").at(1), "5.0");
+  EXPECT_EQ(cells_of(result, "sent by all replicas").at(2), "192");
+  EXPECT_EQ(cells_of(result, "staleness"), (std::vector<std::string>{"–", "–", "–", "0 / 0", "3 / 7", "31 / 63"}));
+  result.rows[4].replicas->staleness = {0, 1, 0, 6, 1, 0};
+  EXPECT_EQ(cells_of(result, "staleness").at(4), "3 / 4");
+  result.rows[4].replicas->staleness = {0, 0};
+  EXPECT_EQ(cells_of(result, "staleness").at(4), "–");
+}
+
+TEST(Table, NamesTheFastestOfEachClock) {
+  ExperimentResult result = testing::policies_sample();
+  EXPECT_NE(summary(result)[1].find("Fastest by the modelled clock: async-average on 64 devices, 155 ms per epoch"), std::string::npos) << summary(result)[1];
+  const ExperimentResult real = sample_result();
+  result.rows.insert(result.rows.end(), real.rows.begin(), real.rows.end());
+  EXPECT_NE(summary(result)[3].find("Fastest: data on 2 devices, 11.3 ms per step, 1.88 times"), std::string::npos) << summary(result)[3];
 }
 
 TEST(Table, IsPlainAsciiWhereAsked) {

@@ -356,6 +356,23 @@ TEST(CompleteComparison, EqualSamplesEqualTimeAndEfficiency) {
   }
 }
 
+TEST(CompleteComparison, TimesOfTheModelledClockAreComparedAmongThemselves) {
+  ExperimentResult result;
+  result.rows = {row("single", 1, 100, {{10, 1}, {20, 2}}), row("local-sgd", 2, 9000, {{10, 0.01}, {20, 0.02}}),
+                 row("async-average", 2, 9000, {{10, 0.005}, {20, 0.025}})};
+  for (size_t i : {1, 2}) result.rows[i].replicas = ReplicaReport{.replicas = 2, .clock = "modelled"};
+  for (RunResult& each : result.rows) each.epoch_seconds = 3600;
+  result.price_per_hour = 3;
+  complete_comparison(result);
+  EXPECT_EQ(result.rows[0].test_at_equal_time->samples, 20) << "no other row is in real time";
+  EXPECT_EQ(result.rows[1].test_at_equal_time->samples, 20);
+  EXPECT_EQ(result.rows[2].test_at_equal_time->samples, 10);
+  EXPECT_TRUE(result.rows[0].scaling_efficiency);
+  EXPECT_FALSE(result.rows[1].scaling_efficiency);
+  EXPECT_DOUBLE_EQ(*result.rows[0].price_per_epoch, 3);
+  EXPECT_FALSE(result.rows[1].price_per_epoch);
+}
+
 TEST(CompleteComparison, PricesAreOfTheMachinesHour) {
   ExperimentResult result;
   result.rows = {row("single", 1, 100, {{10, 1}}), row("data", 2, 180, {{10, 0.5}})};

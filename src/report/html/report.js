@@ -5,7 +5,7 @@
 const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b3a000", "#7f7f7f"];
 const DASHES = [[], [7, 3], [2, 3], [10, 3, 2, 3], [14, 4], [4, 4], [1, 2], [8, 2, 1, 2]];
 const CATEGORIES = ["weights", "gradients", "optimizer", "activations", "buffers"];
-const BAR_HEIGHT = 38, BAR_AXES = 110;
+const BAR_HEIGHT = 38, BAR_AXES = 110, MANY_ALIKE = 4;
 
 const result = JSON.parse(document.getElementById("data").textContent);
 const charts = [];
@@ -126,7 +126,7 @@ function lineOptions(xTitle, yTitle, yMore) {
 
 /// A line per strategy, where one device ran and others ran on several numbers of devices or at all.
 function drawSpeedup() {
-  const rows = result.rows.filter((r) => r.samples_per_second), single = rows.find((r) => r.strategy === "single" && r.devices === 1);
+  const rows = result.rows.filter((r) => r.samples_per_second && !isModelled(r)), single = rows.find((r) => r.strategy === "single" && r.devices === 1);
   const names = [...new Set(rows.filter((r) => r !== single).map((r) => r.name))], most = Math.max(1, ...rows.map((r) => r.devices));
   document.getElementById("speedup-section").hidden = !single || !names.length;
   if (!single || !names.length) return;
@@ -168,6 +168,7 @@ function fillMetricChoice() {
   const choice = document.getElementById("metric");
   for (const kind of testNumbers) choice.append(Object.assign(element("option"), { value: kind.name, textContent: kind.title }));
   choice.addEventListener("change", drawAll);
+  document.querySelector("#against option[value=seconds]").textContent = timeTitle(result.rows, "s");
 }
 
 function drawMetric() {
@@ -185,8 +186,20 @@ function drawMetric() {
   });
 }
 
+/// A bar per device; one for MANY_ALIKE and more that follow each other and took the same, as in the table.
+function memoryBars(row) {
+  const alike = (a, b) => [...CATEGORIES, "peak"].every((name) => a[name] === b[name]), bars = [];
+  for (let i = 0, end = 0; i < row.memory_bytes.length; i = end) {
+    const use = row.memory_bytes[i];
+    for (end = i + 1; end < row.memory_bytes.length && alike(row.memory_bytes[end], use);) ++end;
+    if (end - i < MANY_ALIKE) end = i + 1;
+    bars.push({ name: row.memory_bytes.length === 1 ? shortName(row) : `${shortName(row)}: ${end === i + 1 ? i : `${i} to ${end - 1}`}`, use });
+  }
+  return bars;
+}
+
 function drawMemory() {
-  const devices = result.rows.flatMap((row) => row.memory_bytes.map((use, i) => ({ name: row.memory_bytes.length > 1 ? `${shortName(row)}: ${i}` : shortName(row), use })));
+  const devices = result.rows.flatMap(memoryBars);
   const unit = byteUnit(Math.max(...devices.map((d) => d.use.peak), 0));
   draw("memory", devices.length, `Peak memory per device: ${devices.map((d) => `${d.name} ${formatBytes(d.use.peak)}`).join(", ")}`, {
     type: "bar",
@@ -217,8 +230,10 @@ function drawAll() {
   drawSplit();
   drawBlocks();
   drawLoss("loss-steps", "steps", 0);
-  drawLoss("loss-seconds", "training time (s)", 1);
+  drawLoss("loss-seconds", timeTitle(result.rows, "s"), 1);
   drawMetric();
+  drawWorkers();
+  drawStaleness();
   drawMemory();
   drawTimelines();
   for (const chart of charts) chart.update("none");

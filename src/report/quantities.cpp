@@ -1,0 +1,38 @@
+#include "report/quantities.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace trireme {
+
+std::string significant(double value) {
+  double size = std::abs(value);
+  if (!std::isfinite(value)) return "not finite";
+  int decimals = size == 0 || size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
+  return fmt::format("{:.{}f}", value, decimals);
+}
+
+std::string percent(double share) { return std::isfinite(share) ? fmt::format("{:.1f}", 100 * share) : "not finite"; }
+
+std::string in_unit(double value, const Scale& scale) { return fmt::format("{} {}", significant(value / scale.size), scale.unit); }
+
+Value peak_memory(const RunResult& row) {
+  if (row.memory.empty()) return std::nullopt;
+  int64_t peak = 0;
+  for (const MemoryUse& use : row.memory) peak = std::max(peak, use.peak);
+  return static_cast<double>(peak);
+}
+
+Value training_seconds(const RunResult& row) {
+  if (row.curve.empty() && row.evaluations.empty()) return std::nullopt;
+  // under a policy an exchange may come after the last step
+  return std::max(row.curve.empty() ? 0 : row.curve.back().seconds, row.evaluations.empty() ? 0 : row.evaluations.back().seconds);
+}
+
+bool under_policies(const std::vector<RunResult>& rows) {
+  return std::any_of(rows.begin(), rows.end(), [](const RunResult& row) { return row.replicas.has_value(); });
+}
+
+}  // namespace trireme
