@@ -150,7 +150,7 @@ ReplicaRun::ReplicaRun(const Experiment& experiment, const Model& model, const T
       const int64_t samples = samples_;
       while (next_evaluation_ <= samples) next_evaluation_ += evaluate_every_;
       lock.unlock();
-      keep(samples, record.seconds - began_, values);
+      keep(samples, record.seconds - began_, values_of({.weights = values.weights, .moments = {}, .statistics = values.statistics}));  // copies
     };
   } else {
     steps_ = steps_of_replica(0);

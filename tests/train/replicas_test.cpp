@@ -62,6 +62,16 @@ TEST_F(Replicas, EveryPolicyLearnsInRealAndInModelledTime) {
   }
 }
 
+TEST_F(Replicas, ARoundIsEvaluatedAsItWasWhenItWasOver) {
+  experiment.evaluate_every = {1, Length::Unit::steps};
+  const Outcome three = run("fedavg,rounds=3", 2);
+  ASSERT_GE(three.row.evaluations.size(), 3u) << three.row.reason;
+  for (int rounds : {1, 2}) {
+    const Outcome fewer = run(fmt::format("fedavg,rounds={}", rounds), 2);
+    EXPECT_DOUBLE_EQ(three.row.evaluations[size_t(rounds - 1)].loss, fewer.row.test->loss) << rounds;
+  }
+}
+
 TEST_F(Replicas, ThePlanInsideMakesNoDifference) {
   experiment.batch = 24;
   experiment.optimizer.momentum = 0.9;
