@@ -1,6 +1,7 @@
 #include "cli/plan_accuracy.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iostream>
@@ -102,11 +103,19 @@ std::string rule_in_words(const Projection& projection, const ProjectedRow& row)
                      degree, su, degree, choice.efficiency_ratio, choice.epochs_ratio, choice.threshold());
 }
 
+std::string crossover_in_words(const Projection& projection, const ProjectedRow& row) {
+  const std::vector<int> again = data_quicker_again(projection.rows);
+  std::string text = fmt::format("{} {} devices{} a hybrid is quicker than data parallelism on the same devices{}\n", again.empty() ? "from" : "on",
+                                 row.devices, again.empty() ? " on" : "", rule_in_words(projection, row));
+  if (!again.empty()) text += fmt::format("data parallelism is quicker again on {} devices\n", fmt::join(again, ", "));
+  return text;
+}
+
 std::string findings(const Projection& projection) {
   std::string text;
   const ProjectedRow* row = crossover_of(projection.rows);
   if (!row) text += "no hybrid is quicker than data parallelism on the same devices\n";
-  else text += fmt::format("from {} devices on a hybrid is quicker than data parallelism on the same devices{}\n", row->devices, rule_in_words(projection, *row));
+  else text += crossover_in_words(projection, *row);
   const Projected *data = quickest_data(projection.rows), *hybrid = quickest_hybrid(projection.rows);
   if (data) text += fmt::format("quickest data parallelism: {} on {} devices\n", format_seconds(*data->seconds()), data->devices);
   if (hybrid) text += fmt::format("quickest hybrid: {} on {} devices ({})", format_seconds(*hybrid->seconds()), hybrid->devices, hybrid->strategy);
@@ -138,7 +147,8 @@ json to_json(const Projection& projection, Steps& steps) {
           {"batch_is", projection.request.per_worker ? "per worker" : "global"},
           {"epoch_samples", projection.request.epoch_samples},
           {"rows", rows},
-          {"crossover", crossover ? json(crossover->devices) : json(nullptr)}};
+          {"crossover", crossover ? json(crossover->devices) : json(nullptr)},
+          {"data_quicker_again", data_quicker_again(projection.rows)}};
 }
 
 void print(const std::vector<Projection>& projections, Steps& steps) {

@@ -50,8 +50,10 @@ std::string if_in_words(const WhatIf& what_if, const RatedPlan& best, const Mode
   const auto amount = [&](double value) { return amount_in_words(value, objective); };
   const bool same = other->plan.layers == best.plan.layers && other->plan.schedule == best.plan.schedule &&
                     other->plan.micro_batches == best.plan.micro_batches && other->plan.stages == best.plan.stages;
-  return fmt::format("if {}: {} by the formula in place of {} ({:+.1f} %), by {}\n", what_if.change, amount(other->objective),
-                     amount(best.objective), 100 * (other->objective / best.objective - 1), same ? "the same plan" : other->plan.in_short(model));
+  constexpr double kProven = 1e-3;
+  const std::string doubt = what_if.answer.gap() > kProven ? fmt::format(" (at most {:.2g} % from the least there is)", 100 * what_if.answer.gap()) : "";
+  return fmt::format("if {}: {} by the formula in place of {} ({:+.1f} %), by {}{}\n", what_if.change, amount(other->objective),
+                     amount(best.objective), 100 * (other->objective / best.objective - 1), same ? "the same plan" : other->plan.in_short(model), doubt);
 }
 
 /// "1%", "1 %", "0.5%", "0"
@@ -80,7 +82,8 @@ std::string proof_in_words(const RatedPlan& plan, const PlanAnswer& answer, Obje
   const auto amount = [&](double value) { return amount_in_words(value, objective); };
   const double gap = plan.objective > 0 ? (plan.objective - answer.lower_bound) / plan.objective : 0;
   std::string text = fmt::format("{} by the formula, ", amount(plan.objective));
-  text += gap <= kRounding ? std::string("the least there is")
+  text += gap < -kRounding   ? fmt::format("less than anything that was searched, {} or more", amount(answer.lower_bound))
+          : gap <= kRounding ? std::string("the least there is")
                            : fmt::format("at most {:.2g} % from the least there is, which is {} or more", 100 * gap, amount(answer.lower_bound));
   if (plan.objective > answer.best->objective * (1 + kRounding))
     text += fmt::format("; by the simulator's clock it is quicker than the formula's best, {}", amount(answer.best->objective));
@@ -108,18 +111,23 @@ int run_plan_best(const PlanBestOptions& options) {
   predictions.keep();
   if (!best.answer.best && best.answer.shortfall) fail_nothing_fits("plan", *best.answer.shortfall, model);
   if (!best.answer.best) fail_user({"--time-limit", options.time_limit, "no plan was found in time", "give the search more"});
+  check_fits("plan", best, model);
+  if (best.by_memory) std::cerr << "the quickest or cheapest plans are too full when simulated: this one needs the least memory\n";
   const RatedPlan& rated = best.finalists.front().rated;
   Plan plan = rated.plan;
   plan.name = "exact";
   std::cerr << devices_in_words(plan, devices);
   if (options.explain) std::cerr << "on " << predictions.in_words() << ":\n" << explanation(best.finalists, best.answer, model);
-  std::cerr << proof_in_words(rated, best.answer, objective);
+  std::cerr << proof_in_words(rated, best.answer, best.by_memory ? Objective::memory : objective);
   if (options.explain) {
     PlanRequest request = plan_request(experiment, model, predictions.source(devices));
-    request.objective = objective;
+    request.objective = best.by_memory ? Objective::memory : objective;
     request.time_limit = limit;
     request.tolerance = tolerance;
-    for (const WhatIf& change : what_if(request, *best.answer.best)) std::cerr << if_in_words(change, *best.answer.best, model, objective);
+    if (best.answer.best->objective != rated.objective)
+      std::cerr << fmt::format("the formula's best plan, {} ({}), asked again by the formula:\n", best.answer.best->plan.in_short(model),
+                               amount_in_words(best.answer.best->objective, objective));
+    for (const WhatIf& change : what_if(request, *best.answer.best)) std::cerr << if_in_words(change, *best.answer.best, model, request.objective);
   }
   std::cout << plan_text(plan, model);
   return 0;

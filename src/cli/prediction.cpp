@@ -87,7 +87,8 @@ void Predictions::settle(const std::function<void()>& look) {
 }
 
 std::string Predictions::in_words() const {
-  if (!cluster_) return "this machine, as its layers and links were measured";
+  if (!cluster_) return experiment_.links ? "this machine, as its layers were measured, with the links of [cluster.link]"
+                                          : "this machine, as its layers and links were measured";
   return fmt::format("{} ({}), by datasheets: an approximation", cluster_->name, options_.cluster.filename().string());
 }
 
@@ -120,6 +121,7 @@ std::string Predictions::refit(const std::vector<RunResult>& rows) {
   const double ratio = spread_of(ratios).median;
   std::string line = fmt::format("steps took {:.2f} x what was predicted (median of {} {})", ratio, ratios.size(), ratios.size() == 1 ? "row" : "rows");
   if (options_.profile.empty()) return line;
+  if (experiment_.links || !experiment_.worker_changes.empty()) return line + "; not kept, as links or workers are not this machine's own";
   const Refit before = profile.refits[name];
   profile.refits[name] = refitted(before, ratios);
   write_profile(profile, options_.profile);

@@ -12,10 +12,12 @@
 namespace trireme {
 namespace {
 
+constexpr int kMostChanges = 3;  // that are spelled out
+
 /// Runs of consecutive layers with the same degrees, in words: "data 4, then tensor 4 from fc1".
 std::string describe_meshes(const Plan& plan, const Model& model) {
   std::string text;
-  int data = -1, tensor = -1;
+  int data = -1, tensor = -1, changes = 0;
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
     const LayerPlan& layer = plan.layers[size_t(id)];
     if (layer.data == data && layer.tensor == tensor) continue;
@@ -23,11 +25,12 @@ std::string describe_meshes(const Plan& plan, const Model& model) {
     if (layer.data > 1) mesh = fmt::format("data {}", layer.data);
     if (layer.tensor > 1) mesh += fmt::format("{}tensor {}", mesh.empty() ? "" : " x ", layer.tensor);
     if (mesh.empty() && data != -1) mesh = "one worker";
-    if (!mesh.empty())
+    if (!mesh.empty() && (text.empty() || ++changes <= kMostChanges))
       text += text.empty() ? mesh : fmt::format(", then {} from {}", mesh, model.node(id).name);
     data = layer.data;
     tensor = layer.tensor;
   }
+  if (changes > kMostChanges) text += fmt::format(", then {} more", changes - kMostChanges);
   return text;
 }
 

@@ -13,8 +13,10 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kNamed[] = {"single", "data", "tensor", "pipeline", "1f1b", "hybrid:tensor", "hybrid:pipeline"};
+constexpr const char* kNamed[] = {"single", "data", "tensor", "pipeline", "1f1b", "interleaved", "zero-bubble", "hybrid:tensor", "hybrid:pipeline",
+                                  "zero1", "zero2", "zero3"};
 constexpr size_t kMostSimulated = 12;
+constexpr size_t kMostVaried = 3;
 
 /// What the answer must beat: the plans that suit these devices.
 std::vector<Plan> usual_plans(const Experiment& experiment, const Model& model, const CostSource& source, const PlanRequest& request) {
@@ -34,6 +36,66 @@ std::vector<Plan> usual_plans(const Experiment& experiment, const Model& model, 
 bool is_same(const Plan& a, const Plan& b) {
   return a.layers == b.layers && a.stages == b.stages && a.schedule == b.schedule && a.micro_batches == b.micro_batches &&
          a.optimizer_sharding == b.optimizer_sharding;
+}
+
+bool has_replicas(const Plan& plan) {
+  return std::any_of(plan.layers.begin(), plan.layers.end(), [](const LayerPlan& layer) { return layer.data > 1; });
+}
+
+/// What the search leaves out, beside a plan that it found: the zero-bubble schedule, optimizer sharding.
+std::vector<Plan> variants_of(const Plan& plan) {
+  std::vector<Plan> variants;
+  const bool pipelined = plan.stages.size() > 1 && (plan.schedule == "1f1b" || plan.schedule == "gpipe");
+  for (const bool bubbles : {true, false})
+    for (const OptimizerSharding sharding : {plan.optimizer_sharding, OptimizerSharding::zero1}) {
+      Plan variant = plan;
+      variant.optimizer_sharding = sharding;
+      if (!bubbles) variant.schedule = "zero-bubble";
+      if (is_same(variant, plan) || (!bubbles && !pipelined) || (sharding != plan.optimizer_sharding && !has_replicas(plan))) continue;
+      variants.push_back(std::move(variant));
+    }
+  return variants;
+}
+
+/// Puts it on the simulator's clock.
+void simulate_finalist(const Experiment& experiment, const Model& model, const SourceOfDevices& source_of, Finalist& finalist) {
+  const Plan& plan = finalist.rated.plan;
+  const RunResult row = predict(experiment, model, plan, source_of(plan.devices), {.timeline = false});
+  finalist.simulated = row.step_seconds->median;
+  finalist.fits_simulated = row.status != RunStatus::does_not_fit;
+}
+
+/// Those that fit first, among them the quickest where time is asked for. The formula's memory is a bound of its own; the walk through the
+/// program decides.
+void rank(std::vector<Finalist>& finalists, Objective objective) {
+  if (objective == Objective::time)
+    std::stable_sort(finalists.begin(), finalists.end(), [](const Finalist& a, const Finalist& b) { return a.simulated < b.simulated; });
+  std::stable_partition(finalists.begin(), finalists.end(), [](const Finalist& f) { return f.fits_simulated; });
+}
+
+/// Adds variants of the best finalists.
+void vary(const Experiment& experiment, const Model& model, const PlanRequest& request, const SourceOfDevices& source_of,
+          std::vector<Finalist>& finalists) {
+  const ModelFacts facts(request);
+  const StepModel formula(facts);
+  const std::vector<Finalist> best(finalists.begin(), finalists.begin() + int64_t(std::min(kMostVaried, finalists.size())));
+  for (const Finalist& finalist : best)
+    for (const Plan& plan : variants_of(finalist.rated.plan)) {
+      const bool is_there = std::any_of(finalists.begin(), finalists.end(), [&](const Finalist& f) { return is_same(f.rated.plan, plan); });
+      if (is_there) continue;
+      try {
+        validate(plan, model, experiment.batch, "a variant");
+        if (formula.unknown(plan)) continue;
+        RatedPlan rated{plan, formula.predict(plan), 0};
+        rated.objective = rated.prediction.seconds;
+        if (!rated.prediction.fits()) continue;
+        Finalist& added = finalists.emplace_back();
+        added.rated = std::move(rated);
+        simulate_finalist(experiment, model, source_of, added);
+      } catch (const Error& error) {
+        if (error.blame() != Blame::user) throw;  // not with this model or these micro-batches
+      }
+    }
 }
 
 std::vector<Finalist> finalists_of(const PlanAnswer& answer, const PlanRequest& request) {
@@ -73,18 +135,18 @@ BestPlan find_best_plan(const Experiment& experiment, const Model& model, int de
   BestPlan result{find_plan(request), {}};
   if (!result.answer.best) return result;
   result.finalists = finalists_of(result.answer, request);
-  for (Finalist& finalist : result.finalists) {
-    const Plan& plan = finalist.rated.plan;
-    const RunResult row = predict(experiment, model, plan, source_of(plan.devices), {.timeline = false});
-    finalist.simulated = row.step_seconds->median;
-    finalist.fits_simulated = row.status != RunStatus::does_not_fit;
+  for (Finalist& finalist : result.finalists) simulate_finalist(experiment, model, source_of, finalist);
+  rank(result.finalists, options.objective);
+  if (options.objective == Objective::time) {
+    vary(experiment, model, request, source_of, result.finalists);
+    rank(result.finalists, options.objective);
   }
-  if (options.objective == Objective::time)
-    std::stable_sort(result.finalists.begin(), result.finalists.end(),
-                     [](const Finalist& a, const Finalist& b) { return a.simulated < b.simulated; });
-  // the formula's memory is a bound of its own; the walk through the program decides
-  std::stable_partition(result.finalists.begin(), result.finalists.end(), [](const Finalist& f) { return f.fits_simulated; });
-  return result;
+  if (result.finalists.front().fits_simulated || options.objective == Objective::memory) return result;
+  BestPlanOptions smaller = options;
+  smaller.objective = Objective::memory;
+  BestPlan least = find_best_plan(experiment, model, devices, source_of, smaller);
+  least.by_memory = true;
+  return least.finalists.empty() || !least.finalists.front().fits_simulated ? result : least;
 }
 
 void fail_nothing_fits(const std::string& where, const Shortfall& shortfall, const Model& model) {
@@ -101,6 +163,15 @@ void fail_nothing_fits(const std::string& where, const Shortfall& shortfall, con
              next});
 }
 
+void check_fits(const std::string& where, const BestPlan& best, const Model& model) {
+  const Finalist& front = best.finalists.front();
+  if (front.fits_simulated) return;
+  fail_user({where, "no plan that was found fits into the devices' memory",
+             fmt::format("the nearest, {}, needs {} by the formula and is too full when simulated", front.rated.plan.in_short(model),
+                         format_bytes(int64_t(front.rated.prediction.fullest()))),
+             "use more devices, a smaller batch or more memory"});
+}
+
 Plan planned_plan(const std::string& name, const Experiment& experiment, const Model& model, int devices, const SourceOfDevices& source_of) {
   const std::string where = fmt::format("strategy {}", name);
   check_internal(is_planned(name), fmt::format("{} is no planner's plan", name));
@@ -109,6 +180,7 @@ Plan planned_plan(const std::string& name, const Experiment& experiment, const M
     const BestPlan best = find_best_plan(experiment, model, devices, source_of);
     if (!best.answer.best && best.answer.shortfall) fail_nothing_fits(where, *best.answer.shortfall, model);
     if (!best.answer.best) fail_user({where, "no plan", best.answer.proof, "use fewer devices"});
+    check_fits(where, best, model);
     plan = best.finalists.front().rated.plan;
   } else {
     const PlanRequest request = plan_request(experiment, model, source_of(devices));

@@ -27,6 +27,7 @@ struct Finalist {
 struct BestPlan {
   PlanAnswer answer;                ///< of the planner
   std::vector<Finalist> finalists;  ///< best first, by the simulator's clock where time is asked for, those that fit before others; empty where nothing fits
+  bool by_memory = false;           ///< something else was asked for, but all that was found for it is too full when simulated
 };
 
 struct BestPlanOptions {
@@ -35,14 +36,18 @@ struct BestPlanOptions {
   double tolerance = 0;              ///< PlanRequest::tolerance
 };
 
-/// The exact planner's answer, its runners-up and the usual plans (named, hybrid-static, asa) on the simulator's clock: the best never
-/// simulates slower than any of those that fits. It may use fewer devices than there are.
+/// The exact planner's answer, its runners-up, the usual plans (named, hybrid-static, asa) and variants of the best of them (zero-bubble,
+/// zero1) on the simulator's clock: the best never simulates slower than any of those that fits. It may use fewer devices than there are.
+/// Whether the front of the finalists fits is to be asked.
 BestPlan find_best_plan(const Experiment& experiment, const Model& model, int devices, const SourceOfDevices& source_of,
                         const BestPlanOptions& options = {});
 
 /// The plan of one of planned_strategies() (plan/strategy.h) on at most so many devices. Errors (user): none fits their memory, or the batch has
 /// fewer samples than a plan needs.
 Plan planned_plan(const std::string& name, const Experiment& experiment, const Model& model, int devices, const SourceOfDevices& source_of);
+
+/// Errors (user): the best finalist is too full when simulated. `where` is said first.
+void check_fits(const std::string& where, const BestPlan& best, const Model& model);
 
 /// "no plan fits ..." with the bytes missing, where, what holds them, and what would help.
 [[noreturn]] void fail_nothing_fits(const std::string& where, const Shortfall& shortfall, const Model& model);

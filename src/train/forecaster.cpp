@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/seconds.h"
-#include "cost/links_of_speed.h"
 #include "cost/profiled_costs.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
@@ -63,6 +62,9 @@ std::vector<int> ranks_before(const std::vector<int>& from, const std::vector<in
 
 PlanForecaster::PlanForecaster(const Experiment& experiment, const Model& model, const Plan& initial)
     : experiment_(experiment), model_(model), devices_(std::max(initial.devices, experiment.devices.front())) {
+  if (!keeps_curve(initial))
+    fail_user({"adapt", fmt::format("plan \"{}\"", initial.name), "trains another curve than one device (old weights, or gradients in fewer bytes): "
+               "no other plan could go on with it", "begin with another plan, or leave out adapt"});
   Profile profile;
   profile.machine = fingerprint_of_this_machine(experiment.threads);
   cores_ = profile.machine.cores;
@@ -160,9 +162,7 @@ CostSource PlanForecaster::source_for(const Conditions& now, const std::vector<i
     source.cluster.devices.push_back(device);
     source.slowness.push_back(slowness);
   }
-  if (!experiment_.links) return source;
-  source.links = std::make_shared<LinksOfSpeed>(source.cluster.size(), cores_, now.links.bandwidth, now.links.latency);
-  source.cluster.nodes = {ClusterNode{.link = {.bandwidth = now.links.bandwidth, .latency = now.links.latency}, .price_per_hour = 0, .instance = ""}};
+  if (experiment_.links) emulate_links(now.links.bandwidth, now.links.latency, cores_, source);
   return source;
 }
 

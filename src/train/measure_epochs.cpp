@@ -64,6 +64,19 @@ std::string in_words(const Length& length) {
   return fmt::format("{:g} {}", length.count, length.unit == Length::Unit::epochs ? "epochs" : "steps");
 }
 
+nlohmann::json optimizer_options(const OptimizerConfig& o) {
+  return {{"nesterov", o.nesterov}, {"beta1", o.beta1}, {"beta2", o.beta2}, {"epsilon", o.epsilon}, {"alpha", o.alpha}, {"centered", o.centered},
+          {"rate_decay", o.rate_decay}, {"initial_accumulator", o.initial_accumulator}, {"trust", o.trust}, {"ema", o.ema}};
+}
+
+nlohmann::json schedule_options(const LearningRateSchedule& s) {
+  nlohmann::json at = nlohmann::json::array();
+  for (const Length& length : s.decay_at) at.push_back(in_words(length));
+  constexpr const char* kKinds[] = {"constant", "step", "multistep", "cosine", "polynomial"};
+  return {{"kind", kKinds[int(s.kind)]}, {"warmup", in_words(s.warmup)}, {"decay_factor", s.decay_factor}, {"decay_every", in_words(s.decay_every)},
+          {"decay_at", at}, {"minimum", s.minimum}, {"power", s.power}};
+}
+
 bool diverged(const RunResult& row) { return row.status == RunStatus::failed && row.reason.starts_with("diverged"); }
 
 }  // namespace
@@ -98,6 +111,7 @@ int micro_batches_for(const Experiment& experiment, int64_t batch, const EpochsR
 }
 
 nlohmann::json epochs_settings(const Experiment& experiment, const TaskData& data, const EpochsRequest& request) {
+  constexpr const char* kScopes[] = {"local", "global", "deferred"};
   const OptimizerConfig& optimizer = experiment.optimizer;
   const int64_t most = request.micro_batch > 0 ? request.micro_batch : (experiment.batch + request.devices - 1) / request.devices;
   return {{"model", experiment.model_name},
@@ -111,6 +125,13 @@ nlohmann::json epochs_settings(const Experiment& experiment, const TaskData& dat
           {"optimizer", name_of(optimizer.kind)},
           {"momentum", optimizer.momentum},
           {"weight_decay", optimizer.weight_decay},
+          {"optimizer_options", optimizer_options(optimizer)},
+          {"schedule", schedule_options(experiment.schedule)},
+          {"clip_norm", experiment.clip_norm},
+          {"label_smoothing", experiment.label_smoothing},
+          {"batch_norm", kScopes[int(experiment.batch_norm)]},
+          {"augment", experiment.data.augment},
+          {"frozen", experiment.frozen},
           {"rate_rule", name_of(request.rate)},
           {"rate_for_one_sample", with_batch(experiment, 1, request.rate).optimizer.learning_rate},
           {"most_samples_at_once", most},

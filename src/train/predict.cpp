@@ -9,6 +9,7 @@
 #include "cost/cluster_links.h"
 #include "cost/datasheet_costs.h"
 #include "cost/instruction_costs.h"
+#include "cost/links_of_speed.h"
 #include "cost/memory.h"
 #include "cost/money.h"
 #include "cost/profiled_costs.h"
@@ -114,6 +115,11 @@ void describe_links(const LinkMeasurement& links, Cluster& cluster) {
 
 }  // namespace
 
+void emulate_links(double bandwidth, double latency, int cores, CostSource& source) {
+  source.links = std::make_shared<LinksOfSpeed>(source.cluster.size(), cores, bandwidth, latency);
+  source.cluster.nodes = {ClusterNode{.link = {.bandwidth = bandwidth, .latency = latency}, .price_per_hour = 0, .instance = ""}};
+}
+
 CostSource measured_source(const Experiment& experiment, const Model& model, const Profile& profile, int devices, bool measures) {
   CostSource source;
   source.cluster = cluster_of(experiment, devices);
@@ -130,6 +136,7 @@ CostSource measured_source(const Experiment& experiment, const Model& model, con
   source.links = std::make_shared<ProfiledLinks>(profile.links, workers, profile.machine.cores);
   source.shares_memory = !experiment.private_replicas;
   describe_links(profile.links, source.cluster);
+  if (experiment.links) emulate_links(experiment.links->at_first.bandwidth, experiment.links->at_first.latency, profile.machine.cores, source);
   return source;
 }
 

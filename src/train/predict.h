@@ -23,9 +23,12 @@ struct CostSource {
                                       ///< the cluster's speeds have to say it too
 };
 
-/// This machine, with `devices` workers. Layers that the profile lacks are measured when they are asked for; unless `measures` they are user
+/// This machine, with `devices` workers, over the links of [cluster.link] as they are at first, where the experiment has any. Layers that the profile lacks are measured when they are asked for; unless `measures` they are user
 /// errors then, and sizes beyond those measured extrapolated. The experiment and the model outlive the result.
 CostSource measured_source(const Experiment& experiment, const Model& model, const Profile& profile, int devices, bool measures = true);
+
+/// Links of [cluster.link] in place of the source's: bytes/s (0: no limit), seconds.
+void emulate_links(double bandwidth, double latency, int cores, CostSource& source);
 
 /// A described cluster, of which the first `devices` devices are used. Errors (user): it has fewer.
 CostSource described_source(const Experiment& experiment, const Model& model, const Cluster& cluster, int devices);

@@ -97,12 +97,25 @@ std::vector<ProjectedRow> project(const ProjectionRequest& request, const Epochs
   return rows;
 }
 
+namespace {
+
+bool hybrid_is_quicker(const ProjectedRow& row) {
+  if (!row.hybrid || !row.hybrid->seconds()) return false;
+  return !row.data || !row.data->seconds() || *row.hybrid->seconds() < *row.data->seconds();
+}
+
+}  // namespace
+
 const ProjectedRow* crossover_of(const std::vector<ProjectedRow>& rows) {
-  for (const ProjectedRow& row : rows) {
-    if (!row.hybrid || !row.hybrid->seconds()) continue;
-    if (!row.data || !row.data->seconds() || *row.hybrid->seconds() < *row.data->seconds()) return &row;
-  }
-  return nullptr;
+  const auto found = std::find_if(rows.begin(), rows.end(), hybrid_is_quicker);
+  return found == rows.end() ? nullptr : &*found;
+}
+
+std::vector<int> data_quicker_again(const std::vector<ProjectedRow>& rows) {
+  std::vector<int> devices;
+  for (auto row = std::find_if(rows.begin(), rows.end(), hybrid_is_quicker); row != rows.end(); ++row)
+    if (!hybrid_is_quicker(*row) && row->data && row->data->seconds()) devices.push_back(row->devices);
+  return devices;
 }
 
 const Projected* quickest_data(const std::vector<ProjectedRow>& rows) { return quickest(rows, &ProjectedRow::data); }

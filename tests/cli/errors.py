@@ -160,6 +160,7 @@ class Plans(CliTest):
                 (["--plan", "data=300"], ["--plan data=300", "300 devices", "at most 256", "plan show"]),
                 (["--plan", "something-else"], ["something-else", "neither a known plan nor a file", "zero3", "local-sgd", "data=2,tensor=2"]),
                 (["--plan", "pipedream,micro_batches=2"], ["pipedream", "2 micro-batches"]),
+                (["--plan", "data,compression=bf16", "--devices", "2", "--set", "adapt=true"], ["adapt", "another curve", "leave out adapt"]),
                 (["--plan", "hybrid:tensor", "--devices", "2"], ["2 devices", "at least 4"]),
                 (["--plan", "hybrid"], ["hybrid:tensor", "hybrid:pipeline"]),
                 (["--plan", "gone.json"], ["--plan", "gone.json", "no such file"]),

@@ -286,6 +286,11 @@ TEST(InShort, SaysWhatDiffers) {
   Plan edited = named_plan("data", model, Cluster::uniform(4), kBatch, {});
   for (NodeId id = model.find("fc2"); id < NodeId(model.nodes().size()); ++id) edited.layers[size_t(id)] = {0, 1, 4, "replicate"};
   EXPECT_EQ(edited.in_short(model), "data 4, then tensor 4 from fc2");
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    edited.layers[size_t(id)] = id % 2 ? LayerPlan{0, 1, 4, "replicate"} : LayerPlan{0, 4, 1, "replicate"};
+  const std::string many = edited.in_short(model);
+  EXPECT_EQ(std::ranges::count(many, ','), 4) << many;
+  EXPECT_NE(many.find(fmt::format(", then {} more", int(model.nodes().size()) - model.input_count() - 1 - 3)), many.npos) << many;
 }
 
 TEST(PlanFile, DegreesWhoseProductOverflowsAreRefused) {

@@ -145,6 +145,23 @@ TEST(Projection, AgreesWithTheRule) {
   }
 }
 
+TEST(Projection, SaysWhereDataParallelismIsQuickerAgain) {
+  const auto row = [](int devices, double data, double hybrid) {
+    ProjectedRow r{.devices = devices, .data = Projected{}, .hybrid = Projected{}};
+    for (auto [projected, seconds] : {std::pair{&*r.data, data}, {&*r.hybrid, hybrid}}) {
+      projected->step_seconds = seconds;
+      projected->steps_per_epoch = 1;
+      projected->epochs.value = 1;
+    }
+    return r;
+  };
+  const std::vector<ProjectedRow> rows{row(1, 1, 2), row(2, 2, 1), row(4, 1, 2), row(8, 2, 1), row(16, 1, 2)};
+  EXPECT_EQ(crossover_of(rows)->devices, 2);
+  EXPECT_EQ(data_quicker_again(rows), (std::vector<int>{4, 16}));
+  EXPECT_TRUE(data_quicker_again({row(1, 1, 2), row(2, 2, 1)}).empty());
+  EXPECT_TRUE(data_quicker_again({row(1, 1, 2)}).empty());
+}
+
 TEST(Projection, WhatDoesNotGetThereLoses) {
   const auto epochs = EpochsToTarget::table({{128, 1.0}, {4096, 1.0}, {8192, std::nullopt}}, "assumed");
   const World world{.tensor = {{2, 1.22}}, .pipeline = {}, .waiting = 0};
