@@ -1,5 +1,6 @@
 """Update policies as strategies: real time, the modelled clock, and what is refused."""
 import math
+import os
 
 from support import CliTest
 
@@ -42,6 +43,35 @@ class Policies(CliTest):
         self.assertEqual(row["curve"][0]["samples"], 4 * 32)
         self.assertTrue(math.isfinite(row["curve"][-1]["loss"]))
 
+    def test_synchronous_is_a_row_of_the_modelled_clock(self):
+        self.modelled('[[update.virtual.failure]]\nworker = 3\nat = "20 ms"\nback_after = "1 s"\n')
+        strategies = "synchronous,synchronous,shares=speed,async-average"
+        out, _ = self.trireme("compare", "e.toml", "--no-predict", "--strategies", strategies, "--devices", "4", "--json", "c.json",
+                              "--set", "device_speeds=1,1,1,0.25")
+        rows = {row["name"]: row for row in self.json("c.json")["rows"]}
+        for name, row in rows.items():
+            self.assertEqual(row["status"], "ok", (name, row["reason"]))
+            self.assertEqual(row["replicas"]["count"], 4)
+            self.assertEqual(row["replicas"]["clock"], "modelled")
+            self.assertTrue(any("worker 3 failed after 20.0 ms" in warning for warning in row["warnings"]), row["warnings"])
+        # 8 samples of each worker, the last at a quarter of the speed; it fails in its first step, which begins anew a second later
+        self.assertAlmostEqual(rows["synchronous"]["evaluations"][-1]["seconds"], 6 * 0.018 * 4 + 1.02, 9)
+        self.assertEqual(rows["synchronous"]["plan"], "data 4")
+        self.assertRegex(rows["synchronous,shares=speed"]["plan"], "data 4, speeds 1:1:1:0.2")
+        for name in ("synchronous", "async-average"):
+            self.assertIn(name, out)
+
+    def test_times_of_a_cluster(self):
+        cluster = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "clusters", "64xcpu-1g.cluster.toml")
+        with open(self.path("e.toml"), "a", encoding="utf-8") as f:
+            f.write(f'[update.virtual]\ncluster = "{os.path.abspath(cluster)}"\n')
+        self.trireme("train", "e.toml", "--plan", "synchronous", "--devices", "4", "--json", "a.json")
+        self.trireme("simulate", "e.toml", "--strategies", "single", "--cluster", cluster, "--json", "s.json", "--set", "batch=8")
+        row, simulated = self.json("a.json")["rows"][0], self.json("s.json")["rows"][0]
+        exchange = row["communication"]["bytes_per_step"] / 125e6 + 4 * 50e-6
+        self.assertAlmostEqual(row["step_seconds"]["median"], simulated["step_seconds"]["median"] + exchange, 6)
+        self.assertTrue(any("64xcpu-1g" in warning for warning in row["warnings"]), row["warnings"])
+
     def test_the_same_seed_gives_the_same_run(self):
         self.modelled("jitter = 0.5\n")
         for name in ("a.json", "b.json"):
@@ -63,5 +93,9 @@ class Policies(CliTest):
             (["train", "e.toml", "--plan", "local-sgd", "--set", "update.polcy=x"], ["update.polcy"]),
             (["compare", "e.toml", "--set", "update.easgd.perod=4"], ["perod", "period"]),
             (["train", "e.toml", "--plan", "local-sgd", "--set", "update.virtual.jitter=0.1"], ["step_seconds"]),
+            (["train", "e.toml", "--plan", "synchronous"], ["synchronous", "update.virtual", "use data"]),
+            (["train", "e.toml", "--plan", "local-sgd,every=4 steps,overlap=5"], ["overlap", "before the next"]),
+            (["train", "e.toml", "--plan", "local-sgd", "--set", "update.virtual.step_seconds=1 s", "--set", "update.virtual.cluster=c"],
+             ["step_seconds", "cluster"]),
             (["verify", "e.toml", "--plan", "local-sgd"], ["local-sgd"]),
         ])
