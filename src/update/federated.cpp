@@ -180,8 +180,14 @@ class Client final : public ReplicaPolicy {
     return true;
   }
 
-  void answer(ReplicaState& state) {
+  void answer(const ReplicaState& state) {
     works_ = false;
+    send_update(state);
+    anchor_.clear();  // most clients have nothing to do in most rounds
+    pull_.clear();
+  }
+
+  void send_update(const ReplicaState& state) {
     const Philox draw(random_key(options_.rounds.seed, "clients that drop out"));
     if (options_.dropout > 0 && draw.uniform(uint64_t(round_), uint64_t(hub_.replica())) < options_.dropout) return;
     for (size_t b = 0; b < pull_.size(); ++b) at::sub_out(pull_[b], state.weights[b], anchor_[b]);
