@@ -1,6 +1,9 @@
 // Plan files and their validation: what is refused, and in which words.
 #include "plan/plan.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
