@@ -105,6 +105,17 @@ int64_t share_of_worker(const Plan& plan, int64_t samples, int worker) {
   return (plan.speeds.empty() ? share_of(samples, plan.devices, worker) : share_of(samples, plan.speeds, worker)).size();
 }
 
+/// The same batch, read at once; `inputs` becomes all of its samples.
+Batch read_now(const Batch& batch, std::vector<at::Tensor>& inputs) {
+  inputs = batch.load({0, batch.samples});
+  const auto load = [inputs](Range range) {
+    std::vector<at::Tensor> parts;
+    for (const at::Tensor& input : inputs) parts.push_back(input.narrow(0, range.begin, range.size()));
+    return parts;
+  };
+  return {batch.samples, load, batch.model};
+}
+
 /// With the batch of all replicas together.
 Experiment whole_experiment(Experiment experiment, int workers) {
   if (experiment.replicas.batch_per_replica) experiment.batch *= std::max(1, workers / experiment.replicas.devices);
@@ -141,6 +152,7 @@ ReplicaRun::ReplicaRun(const Experiment& experiment, const Model& model, const T
       evaluation_(compile(model, plan_, options_for(experiment, false))),
       batches_(experiment_, data, synchronous_ ? workers : replicas_, update_->evaluates_together()) {
   check_emulation(experiment_, workers);
+  check_memory_is_shared(strategy);
   if (workers > kMaxDevices)
     fail_user({fmt::format("{} workers", workers), "are too many", fmt::format("at most {} can work in one process", kMaxDevices), "use fewer"});
   if (auto* federated = dynamic_cast<FederatedPolicy*>(update_.get())) {
@@ -184,6 +196,26 @@ void ReplicaRun::begin_modelled_time(int workers) {
   times_ = std::make_unique<SynchronousSteps>(std::move(times), training_, samples, modelled_links(experiment_, workers, 1).replicas,
                                               int64_t(c10::elementSize(master_type(experiment_.precision))), spec.clock->failures);
   world_ = std::make_unique<VirtualWorld>(1, *times_);
+}
+
+/// Replicas that write to each other's memory have no links between them.
+void ReplicaRun::check_memory_is_shared(const std::string& strategy) const {
+  if (!update_->shares_memory()) return;
+  const auto refuse = [&](const char* key) {
+    fail_user({experiment_.file.string(), key, fmt::format("replicas under {} write to one memory: nothing goes over links", strategy),
+               "leave it out, or take another policy"});
+  };
+  if (experiment_.links) refuse("cluster.link");
+  const std::optional<ModelledClock>& clock = experiment_.replicas.clock;
+  const auto is_slow = [](const LinkSpeed& link) { return link.bandwidth > 0 || link.latency > 0; };
+  if (clock && is_slow(clock->link)) refuse("update.virtual.link");
+  if (clock && is_slow(clock->server_link)) refuse("update.virtual.server_link");
+}
+
+ReplicaState ReplicaRun::state_of(Replica& replica) const {
+  ReplicaState state = replica.view.state();
+  if (!update_->takes_rows()) state.tables.clear();
+  return state;
 }
 
 int64_t ReplicaRun::steps_of_replica(int replica) const { return steps_of(experiment_.length, batches_.steps_per_epoch(replica)); }
@@ -233,10 +265,15 @@ bool ReplicaRun::lead_before(Hub& hub, Replica& replica, StepFacts& facts) {
   facts.samples = synchronous_ ? batches_.samples_together(facts.step) : batches_.samples_in(r, facts.step);
   facts.learning_rate = rate_at(r, facts.step);
   facts.ends_epoch = (facts.step + 1) % batches_.steps_per_epoch(r) == 0;
+  if (!replica.state.tables.empty()) {
+    std::vector<at::Tensor> inputs;
+    replica.batch = read_now(batch_from(batches_.training(r, facts.step)), inputs);
+    facts.rows = replica.view.rows_in(inputs);
+  }
   const ReplicaPolicy::Before before = replica.policy->before_step(facts, replica.state);
   if (before.wrote) replica.view.renew();
   if (before.stop) return false;
-  replica.batch = batch_from(synchronous_ ? batches_.together(facts.step) : batches_.training(r, facts.step));
+  if (replica.state.tables.empty()) replica.batch = batch_from(synchronous_ ? batches_.together(facts.step) : batches_.training(r, facts.step));
   return true;
 }
 
@@ -261,7 +298,7 @@ void ReplicaRun::train_replica(Hub& hub, int rank, Replica& replica) {
   replica.view.show(rank, worker);
   worker.barrier();
   if (leads) {
-    replica.state = replica.view.state();
+    replica.state = state_of(replica);
     replica.policy = update_->for_replica(hub);
     replica.policy->begin(replica.state);
     hub.barrier();
@@ -291,7 +328,7 @@ void ReplicaRun::train_replica(Hub& hub, int rank, Replica& replica) {
     worker.barrier();
     if (!leads) continue;
     hub.end_step();
-    if (facts.step == 0) replica.state = replica.view.state();
+    if (facts.step == 0) replica.state = state_of(replica);
     if (hub.is_lost()) continue;
     double loss_sum = 0;
     for (double loss : replica.losses) loss_sum += loss;
@@ -340,7 +377,7 @@ void ReplicaRun::evaluate_kept(const std::function<bool()>& stop) {
                   {.seed = experiment_.seed, .batch_norm = experiment_.batch_norm, .optimizer = experiment_.optimizer});
     replica.view.show(rank, worker);
     worker.barrier();
-    if (rank == 0) replica.state = replica.view.state();
+    if (rank == 0) replica.state = state_of(replica);
     for (const ReplicaSnapshot& snapshot : kept_) {
       if (rank == 0) {
         stopped = stop();

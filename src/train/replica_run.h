@@ -75,6 +75,8 @@ class ReplicaRun {
 
  private:
   void begin_modelled_time(int workers);
+  void check_memory_is_shared(const std::string& strategy) const;
+  ReplicaState state_of(Replica& replica) const;
   void run_replica(Hub& hub);
   void train_replica(Hub& hub, int rank, Replica& replica);
   bool lead_before(Hub& hub, Replica& replica, StepFacts& facts);

@@ -43,10 +43,22 @@ void ReplicaView::show(int rank, Worker& worker) {
     const auto found = statistics_of(model_.node(program_.ops[size_t(id)].node).layer->buffers(), *buffers);
     shown.statistics.insert(shown.statistics.end(), found.begin(), found.end());
   }
+  shown.tables = worker.tracked_tables();
 }
 
-ReplicaState ReplicaView::state() const {
+/// Of a holder that has the whole bucket, which is the state's at `place`.
+void ReplicaView::add_tables(BucketId bucket, int holder, size_t place) {
+  for (const TrackedTable& table : shown_[size_t(holder)].tables) {
+    if (table.bucket != bucket) continue;
+    const ParameterShard& shard = program_.buckets[size_t(bucket)].shards[size_t(table.shard)];
+    const int64_t rows = shard.box.front().size();
+    tables_.push_back({{place, shard.offset, rows, shard.size() / rows}, table.row_inputs, RowSet(rows)});
+  }
+}
+
+ReplicaState ReplicaView::state() {
   ReplicaState state;
+  tables_.clear();
   for (size_t b = 0; b < program_.buckets.size(); ++b) {
     const Bucket& bucket = program_.buckets[b];
     if (bucket.contributors.empty()) continue;  // frozen
@@ -56,12 +68,24 @@ ReplicaState ReplicaView::state() const {
       const std::vector<ReplicaPiece>& pieces = shown_[size_t(holder)].pieces[b];
       check_internal(!pieces.empty() && pieces.front().master.defined(), "holders of shared weights see the whole bucket");
       state.weights.push_back(pieces.front().master.narrow(0, slice.begin, slice.size()));
+      add_tables(BucketId(b), holder, state.weights.size() - 1);
       std::vector<at::Tensor>& moments = state.moments.emplace_back();
       for (size_t p = 1; p < pieces.size(); ++p) moments.insert(moments.end(), pieces[p].state.begin(), pieces[p].state.end());
     }
   }
   for (const Shown& shown : shown_) state.statistics.insert(state.statistics.end(), shown.statistics.begin(), shown.statistics.end());
+  for (const Table& table : tables_) state.tables.push_back(table.place);
   return state;
+}
+
+std::vector<std::vector<int64_t>> ReplicaView::rows_in(const std::vector<at::Tensor>& inputs) {
+  std::vector<std::vector<int64_t>> rows;
+  for (Table& table : tables_) {
+    table.rows.clear();
+    for (NodeId input : table.row_inputs) table.rows.add(inputs.at(size_t(input)));
+    rows.push_back(table.rows.rows());
+  }
+  return rows;
 }
 
 void ReplicaView::renew() {

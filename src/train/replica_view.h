@@ -7,6 +7,7 @@
 #include "model/model.h"
 #include "program/program.h"
 #include "runtime/parameter_store.h"
+#include "runtime/row_set.h"
 #include "runtime/worker.h"
 #include "update/replica_state.h"
 
@@ -23,7 +24,10 @@ class ReplicaView {
   void show(int rank, Worker& worker);
 
   /// What has been shown, in the order of the buckets and ranks. Tensors are the workers' own.
-  ReplicaState state() const;
+  ReplicaState state();
+
+  /// By table of the state: the rows that a step on these model inputs reads, each once.
+  std::vector<std::vector<int64_t>> rows_in(const std::vector<at::Tensor>& inputs);
 
   /// After the state's weights were written: the copies in the compute dtype too.
   void renew();
@@ -32,10 +36,19 @@ class ReplicaView {
   struct Shown {
     std::vector<std::vector<ReplicaPiece>> pieces;  ///< by bucket
     std::vector<RunningStatistics> statistics;
+    std::vector<TrackedTable> tables;
   };
+  struct Table {
+    RowTable place;
+    std::vector<NodeId> row_inputs;
+    RowSet rows;
+  };
+  void add_tables(BucketId bucket, int holder, size_t place);
+
   const Program& program_;
   const Model& model_;
-  std::vector<Shown> shown_;  ///< by rank
+  std::vector<Shown> shown_;   ///< by rank
+  std::vector<Table> tables_;  ///< of the last state()
 };
 
 }  // namespace trireme

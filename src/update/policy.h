@@ -63,6 +63,10 @@ class UpdatePolicy {
   virtual bool evaluates_together() const { return false; }
   /// Whether the others go on when a replica has failed for good; else its failing is the run's.
   virtual bool outlives_replicas() const { return false; }
+  /// Whether replicas write to each other's memory without an exchange: only threads of one process can, and links play no part.
+  virtual bool shares_memory() const { return false; }
+  /// Whether ReplicaState::tables and StepFacts::rows are wanted; to know them before a step takes time.
+  virtual bool takes_rows() const { return false; }
   virtual std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) = 0;
 };
 

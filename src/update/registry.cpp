@@ -9,6 +9,7 @@
 #include "update/downpour.h"
 #include "update/easgd.h"
 #include "update/federated.h"
+#include "update/hogwild.h"
 #include "update/local_sgd.h"
 #include "update/partial.h"
 #include "update/shat.h"
@@ -29,6 +30,7 @@ constexpr std::array kPolicies = {
     Entry{"partial", read_partial},
     Entry{"easgd", read_easgd},
     Entry{"eamsgd", read_eamsgd},
+    Entry{"hogwild", read_hogwild},
     Entry{"downpour", read_downpour},
     Entry{"shat", read_shat},
     Entry{"diloco", read_diloco},

@@ -16,6 +16,13 @@ struct RunningStatistics {
   at::Tensor mean, variance;
 };
 
+/// Weights [rows, width] of which a step reads and changes only the rows that StepFacts::rows names: an embedding's.
+struct RowTable {
+  size_t bucket = 0;   ///< of ReplicaState::weights
+  int64_t offset = 0;  ///< there, of row 0
+  int64_t rows = 0, width = 0;
+};
+
 /// Tensors are the replica's own memory, shared with whoever made this: policies write in place, between two steps, on the thread that
 /// calls them, and never replace a tensor. Contiguous, float or double.
 struct ReplicaState {
@@ -23,6 +30,7 @@ struct ReplicaState {
   std::vector<std::vector<at::Tensor>> moments;  ///< by bucket: the optimizer's state tensors, each as long as the bucket's weights;
                                                  ///< none where the optimizer has none (yet)
   std::vector<RunningStatistics> statistics;     ///< by batch norm
+  std::vector<RowTable> tables = {};             ///< by bucket and offset; none unless UpdatePolicy::takes_rows
 };
 
 /// One step of a replica.
@@ -31,6 +39,7 @@ struct StepFacts {
   int64_t samples = 0;       ///< in it
   double learning_rate = 0;  ///< that the local optimizer takes
   bool ends_epoch = false;   ///< the replica has been through its share of the samples with it
+  std::vector<std::vector<int64_t>> rows = {};  ///< by table of the state: which it reads, each once, in any order
 };
 
 /// What an evaluation uses: memory of its own, cut like the ReplicaState that it was asked with.

@@ -43,12 +43,86 @@ TEST_F(Replicas, OneReplicaOfAnyPolicyThatIsNotDampedIsOneDevice) {
   }
 }
 
+/// Sentences of up to 6 of 50 words, of which the first 10 say one class and the second 10 the other.
+class Sentences final : public Dataset {
+ public:
+  Sentences(int64_t size, uint64_t seed) : size_(size), seed_(seed) {}
+  int64_t size() const override { return size_; }
+  Shape sample_shape() const override { return {kLongest}; }
+  int64_t classes() const override { return 2; }
+  int64_t vocabulary() const override { return 50; }
+  Samples get(std::span<const int64_t> indices, const Draw&) const override {
+    const auto n = int64_t(indices.size());
+    Samples samples{at::full({n, kLongest}, kPadding, at::kLong), at::empty({n}, at::kLong)};
+    const Philox random(random_key(seed_, "sentences"));
+    for (int64_t i = 0; i < n; ++i) {
+      const auto draw = [&](int64_t k) { return random.uniform(uint64_t(indices[size_t(i)] * (kLongest + 2) + k)); };
+      const int64_t label = draw(kLongest) < 0.5, length = 2 + int64_t(draw(kLongest + 1) * double(kLongest - 1));
+      int64_t* words = samples.data.data_ptr<int64_t>() + i * kLongest;
+      words[0] = 1 + 10 * label + int64_t(draw(0) * 10);
+      for (int64_t k = 1; k < length; ++k) words[k] = 21 + int64_t(draw(k) * 29);
+      samples.target.data_ptr<int64_t>()[i] = label;
+    }
+    return samples;
+  }
+
+ private:
+  static constexpr int64_t kLongest = 6;
+  const int64_t size_;
+  const uint64_t seed_;
+};
+
+TEST_F(Replicas, HogwildOnOneThreadIsOneDeviceBitForBit) {
+  for (const Precision precision : {Precision::fp32, Precision::fp64, Precision::bf16})
+    for (const double decay : {0.0, 0.01}) {
+      experiment.precision = precision;
+      experiment.optimizer.weight_decay = decay;  // then every row of a table changes in every step
+      const Outcome one = single(), same = run("hogwild", 1);
+      EXPECT_EQ(same.row.status, RunStatus::ok) << same.row.reason;
+      EXPECT_EQ(largest_difference(one.weights, same.weights), 0);
+      ASSERT_EQ(same.row.curve.size(), one.row.curve.size());
+      for (size_t k = 0; k < one.row.curve.size(); ++k) EXPECT_EQ(same.row.curve[k].loss, one.row.curve[k].loss) << k;
+      EXPECT_EQ(same.row.replicas->bytes, 0);
+    }
+}
+
+TEST_F(Replicas, HogwildTrainsTablesByRows) {
+  data.train = std::make_shared<Sentences>(300, 1);
+  data.test = std::make_shared<Sentences>(200, 2);
+  experiment.model_name = "bag-of-words";
+  experiment.model_options = {{"width", 5}};
+  experiment.length = {40, Length::Unit::epochs};
+  experiment.optimizer.learning_rate = 2;
+  const Outcome one = single();
+  EXPECT_GT(one.row.test->main()->value, 0.9);
+  EXPECT_EQ(largest_difference(one.weights, run("hogwild", 1).weights), 0);
+  experiment.optimizer.weight_decay = 1e-30;  // the whole table, and no change that a number shows
+  EXPECT_LT(largest_difference(one.weights, run("hogwild", 1).weights), 1e-12);
+  experiment.optimizer.weight_decay = 0;
+  EXPECT_GT(run("hogwild", 2).row.test->main()->value, 0.9);
+  modelled(0.01);
+  experiment.device_speeds = {1, 0.6, 0.3};
+  const Outcome a = run("hogwild", 3), b = run("hogwild", 3);
+  EXPECT_GT(a.row.test->main()->value, 0.9);
+  EXPECT_EQ(largest_difference(a.weights, b.weights), 0);
+  EXPECT_EQ(a.row.replicas->staleness, b.row.replicas->staleness);
+}
+
+TEST_F(Replicas, HogwildHasNoLinks) {
+  experiment.links = LinkSchedule{{1e6, 0}, {}};
+  expect_error(Blame::user, {"cluster.link", "memory"}, [&] { run("hogwild", 2); });
+  experiment.links.reset();
+  modelled(0.01);
+  experiment.replicas.clock->link = {1e6, 0};
+  expect_error(Blame::user, {"update.virtual.link", "memory"}, [&] { run("hogwild", 2); });
+}
+
 TEST_F(Replicas, EveryPolicyLearnsInRealAndInModelledTime) {
   experiment.length = {30, Length::Unit::epochs};
   experiment.evaluate_every = {10, Length::Unit::epochs};
   for (const bool on_clock : {false, true}) {
     if (on_clock) modelled(0.01);
-    for (const char* strategy : {"local-sgd", "async-average", "partial", "easgd", "eamsgd,momentum=0.5", "downpour,push_every=2,fetch_every=2", "shat",
+    for (const char* strategy : {"local-sgd", "async-average", "partial", "easgd", "eamsgd,momentum=0.5", "hogwild", "downpour,push_every=2,fetch_every=2", "shat",
                                  "diloco,every_steps=5", "streaming-diloco,every_steps=8", "fedavg,rounds=30", "fedprox,rounds=30", "fedadam,rounds=30"}) {
       const Outcome outcome = run(strategy, 3);
       EXPECT_EQ(outcome.row.status, RunStatus::ok) << strategy << ": " << outcome.row.reason;
@@ -57,7 +131,7 @@ TEST_F(Replicas, EveryPolicyLearnsInRealAndInModelledTime) {
       EXPECT_GE(outcome.row.evaluations.size(), 2u) << strategy;
       ASSERT_TRUE(outcome.row.replicas);
       EXPECT_EQ(outcome.row.replicas->replicas, 3);
-      EXPECT_GT(outcome.row.replicas->bytes, 0) << strategy;
+      EXPECT_EQ(outcome.row.replicas->bytes > 0, strategy != std::string("hogwild")) << strategy;
     }
   }
 }
@@ -123,6 +197,7 @@ TEST_F(Replicas, RefusesWhatItCannotDo) {
   expect_error(Blame::user, {"local-sgd", "evry"}, [&] { run("local-sgd,evry=3 steps", 2); });
   experiment.optimizer.momentum = 0.9;
   expect_error(Blame::user, {"downpour", "momentum"}, [&] { run("downpour", 2); });
+  expect_error(Blame::user, {"hogwild", "momentum"}, [&] { run("hogwild", 2); });
   experiment.replicas.devices = 2;
   expect_error(Blame::user, {"plan_devices = 2", "3 workers"}, [&] { run("local-sgd", 3); });
   experiment.replicas.devices = 1;

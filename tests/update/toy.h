@@ -35,11 +35,21 @@ struct ToyProblem {
     return w;
   }
 
-  /// Adds the gradient of one sample's loss.
-  void add_gradient(int replica, int64_t sample, const Vector& w, Vector& sum) const {
-    const Philox draw(random_key(seed, "sample " + std::to_string(replica) + " " + std::to_string(sample)));
+  Philox draw_of(int replica, int64_t sample) const {
+    return Philox(random_key(seed, "sample " + std::to_string(replica) + " " + std::to_string(sample)));
+  }
+  /// a w - b of one sample.
+  double error(int replica, int64_t sample, const Vector& w) const {
+    const Philox draw = draw_of(replica, sample);
     double error = -draw.normal(0, 1);
     for (size_t d = 0; d < w.size(); ++d) error += draw.normal(d) * w[d];
+    return error;
+  }
+
+  /// Adds the gradient of one sample's loss.
+  void add_gradient(int replica, int64_t sample, const Vector& w, Vector& sum) const {
+    const Philox draw = draw_of(replica, sample);
+    const double error = this->error(replica, sample, w);
     for (size_t d = 0; d < w.size(); ++d) sum[d] += draw.normal(d) * error;
   }
 
