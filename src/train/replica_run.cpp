@@ -209,7 +209,7 @@ void ReplicaRun::check_memory_is_shared(const std::string& strategy) const {
   const std::optional<ModelledClock>& clock = experiment_.replicas.clock;
   const auto is_slow = [](const LinkSpeed& link) { return link.bandwidth > 0 || link.latency > 0; };
   if (clock && is_slow(clock->link)) refuse("update.virtual.link");
-  if (clock && is_slow(clock->server_link)) refuse("update.virtual.server_link");
+  if (clock && clock->server_link && is_slow(*clock->server_link)) refuse("update.virtual.server_link");
 }
 
 ReplicaState ReplicaRun::state_of(Replica& replica) const {
