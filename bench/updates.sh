@@ -1,0 +1,28 @@
+#!/bin/sh
+# What update policies cost where they do not communicate, and local SGD over slow links.
+#
+# 1. The policies' calls by themselves, in a step in which nothing is exchanged (policy_calls).
+# 2. A step of one worker under each policy, told to exchange after a million steps, beside a step of the plan `single`, run in turns.
+# 3. Two replicas on threads that average after every 16 steps over links of 100 Mbit/s, beside the same two without links and averages. Times
+#    are between the ends of two steps: the last average and evaluations are not in them.
+#
+# Usage: bench/updates.sh [BUILD_FOLDER] [ROUNDS]   (default: build, 5 rounds). On a quiet machine with two cores. TRIREME_DATA: the folder with
+# MNIST and CIFAR-10.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+build=${1:-$here/../build}
+rounds=${2:-5}
+trireme=$(find "$build" -maxdepth 2 -type f -name trireme -perm -u+x | head -n 1)
+if [ -z "$trireme" ]; then
+  echo "trireme was not found in '$build': build it with cmake --build $build --target trireme" >&2
+  exit 2
+fi
+if [ ! -x "$build/bench/policy_calls" ]; then
+  echo "policy_calls was not found in '$build/bench': build it with cmake --build $build --target policy_calls" >&2
+  exit 2
+fi
+"$build/bench/policy_calls"
+echo
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+/usr/bin/python3 -B "$here/peers/updates_table.py" "$trireme" "$here/../examples" "$work" "$rounds"
