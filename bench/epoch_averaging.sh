@@ -1,0 +1,25 @@
+#!/bin/sh
+# Epoch averaging beside a gradient of all workers in every step, on 1 to 64 workers and two networks, on the modelled clock: writes
+# docs/epoch-averaging.md and its charts. The numbers depend on no machine's speed; it takes about ten minutes of an idle core.
+#
+# Usage: bench/epoch_averaging.sh [BUILD_FOLDER] [DOCS_FOLDER] [RUNS_FOLDER]
+#        (default: build, docs, a temporary one; runs that a folder has already are not made again)
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+build=${1:-$here/../build}
+docs=${2:-$here/../docs}
+for program in trireme bench/draw_chart; do
+  if [ ! -x "$build/$program" ]; then
+    echo "$program was not found in '$build': build it with cmake --build $build --target $(basename $program)" >&2
+    exit 2
+  fi
+done
+if [ -n "${3:-}" ]; then
+  work=$3
+  mkdir -p "$work"
+else
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+fi
+/usr/bin/python3 -B "$here/peers/epoch_averaging_table.py" "$build" "$here/../examples" "$docs" "$work" >"$work/epoch-averaging.md"
+mv "$work/epoch-averaging.md" "$docs/epoch-averaging.md"
