@@ -20,7 +20,8 @@ class MergingServer final : public CentralServer {
 
  protected:
   std::optional<Reply> apply(CentralShard& shard, int, int, const CentralRequest& request, double) override {
-    const double samples = request.numbers[0], others = samples_ - request.numbers[1];
+    check_brings_all(shard, request);
+    const double samples = request.number(0), others = samples_ - request.number(1);
     const double share = share_ == Share::half ? 0.5 : samples / (samples + others);
     for (size_t p = 0; p < request.parts.size(); ++p) shard.weights[p].mul_(1 - share).add_(request.parts[p], share);
     mix_statistics(shard.statistics, request.statistics, share);
@@ -86,7 +87,7 @@ class AsyncAverage final : public UpdatePolicy {
  public:
   explicit AsyncAverage(const AsyncAverageOptions& options) : options_(options), server_(options.share) {}
   ShardServer* server() override { return &server_; }
-  bool outlives_replicas() const override { return true; }
+  WhenLost when_lost() const override { return WhenLost::goes_on; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<AsyncReplica>(options_, hub); }
 
  private:

@@ -1,8 +1,10 @@
 #include "update/central_server.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "comm/formulas.h"
@@ -16,7 +18,47 @@ constexpr size_t kHeader = 2;
 // Numbers of every reply, before the policy's: parts, version after it, version before it.
 constexpr size_t kReplyHeader = 3;
 
+constexpr double kLargestWhole = 9007199254740992;  // 2^53: up to there a double holds every whole number
+
+[[noreturn]] void refuse(int replica, std::string why) {
+  fail_run({fmt::format("replica {}", replica), "asked the parameter server", std::move(why), ""});
+}
+
+void check_like(std::span<const at::Tensor> told, std::span<const at::Tensor> kept, int replica) {
+  if (told.empty()) return;
+  if (told.size() != kept.size()) refuse(replica, fmt::format("with {} tensors for {}", told.size(), kept.size()));
+  for (size_t i = 0; i < told.size(); ++i)
+    if (told[i].sizes() != kept[i].sizes() || told[i].scalar_type() != kept[i].scalar_type()) refuse(replica, "with tensors of other shapes");
+}
+
 }  // namespace
+
+double CentralRequest::number(size_t index) const {
+  if (index >= numbers.size()) fail_run({"a request to the parameter server", fmt::format("{} numbers", numbers.size()), "there must be more", ""});
+  if (!std::isfinite(numbers[index])) fail_run({"a request to the parameter server", "a number", "is not finite", ""});
+  return numbers[index];
+}
+
+int64_t CentralRequest::whole_number(size_t index) const {
+  const double value = number(index);
+  if (value != std::floor(value) || std::abs(value) > kLargestWhole)
+    fail_run({"a request to the parameter server", fmt::format("{}", value), "must be a whole number", ""});
+  return int64_t(value);
+}
+
+void CentralServer::check_brings_all(const CentralShard& shard, const CentralRequest& request) {
+  if (request.parts.size() != shard.weights.size() || request.statistics.size() != shard.statistics.size())
+    fail_run({"a request to the parameter server", fmt::format("{} tensors", request.parts.size()), fmt::format("the shard has {}", shard.weights.size()), ""});
+}
+
+std::optional<ModelValues> CentralServer::values() const {
+  for (const CentralShard& shard : shards_)
+    if (!shard.has_begun) return std::nullopt;
+  ModelValues values{.weights = {}, .statistics = copies_of(shards_.front().statistics)};
+  for (const CentralShard& shard : shards_)
+    for (at::Tensor& part : copies_of_weights(shard)) values.weights.push_back(std::move(part));
+  return values;
+}
 
 std::vector<at::Tensor> CentralServer::copies_of_weights(const CentralShard& shard) {
   std::vector<at::Tensor> copies;
@@ -26,11 +68,21 @@ std::vector<at::Tensor> CentralServer::copies_of_weights(const CentralShard& sha
 
 std::optional<Reply> CentralServer::serve(int index, int replica, const Request& request, double now) {
   CentralShard& shard = shards_[size_t(index)];
-  const size_t parts = size_t(request.numbers[0]);
   const std::span<const at::Tensor> tensors = request.tensors;
+  if (request.numbers.size() < kHeader || !(request.numbers[0] >= 0 && request.numbers[0] <= double(tensors.size())))
+    refuse(replica, "with a head that is none");
+  const size_t parts = size_t(request.numbers[0]);
+  if ((tensors.size() - parts) % 2 != 0) refuse(replica, "with half of a batch norm's statistics");
+  if (request.operation != kStart) {
+    if (!shard.has_begun) refuse(replica, "before replica 0 has begun");
+    check_like(tensors.first(parts), shard.weights, replica);
+    check_like(tensors.subspan(parts), tensors_of(shard.statistics), replica);
+  }
   const int64_t before = shard.version;
   std::optional<Reply> reply = Reply{};
   if (request.operation == kStart) {
+    if (shard.has_begun || replica != 0) refuse(replica, "to begin anew");
+    shard.has_begun = true;
     for (const at::Tensor& part : tensors.first(parts)) shard.weights.push_back(part.clone());
     shard.statistics = copies_of(statistics_of(tensors.subspan(parts)));
   } else if (request.operation == kRead || request.operation == kReadAll) {
@@ -38,17 +90,18 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
     if (request.operation == kReadAll)
       for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply->tensors.push_back(std::move(tensor));
   } else {
-    reply = apply(shard, index, replica,
-                  {.operation = request.operation, .parts = tensors.first(parts), .statistics = statistics_of(tensors.subspan(parts)),
-                   .version_read = int64_t(request.numbers[1]), .numbers = std::span(request.numbers).subspan(kHeader)},
-                  now);
+    CentralRequest central{.operation = request.operation, .parts = tensors.first(parts), .statistics = statistics_of(tensors.subspan(parts)),
+                           .numbers = request.numbers};
+    central.version_read = central.whole_number(1);
+    central.numbers = central.numbers.subspan(kHeader);
+    reply = apply(shard, index, replica, central, now);
   }
   if (!reply) return reply;
   reply->numbers.insert(reply->numbers.begin(), {double(shard.weights.size()), double(shard.version), double(before)});
   return reply;
 }
 
-void CentralClient::begin(const ReplicaState& state) {
+void CentralClient::begin(ReplicaState& state) {
   int64_t elements = 0;
   for (const at::Tensor& bucket : state.weights) elements += bucket.numel();
   layout_.resize(size_t(shards_));
@@ -65,6 +118,10 @@ void CentralClient::begin(const ReplicaState& state) {
       offset = 0;
     }
   Hub::Unmetered start(hub_);
+  if (hub_.came_late()) {
+    fetch(state.weights);
+    return write_values(read(state), state);
+  }
   if (hub_.replica() == 0) exchange({.operation = CentralServer::kStart, .tensors = state.weights, .statistics = state.statistics}, {}, {});
   hub_.barrier();
 }

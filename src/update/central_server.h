@@ -19,6 +19,7 @@ struct CentralShard {
   std::vector<at::Tensor> weights;            ///< by part
   std::vector<RunningStatistics> statistics;  ///< shard 0 only
   int64_t version = 0;                        ///< updates so far
+  bool has_begun = false;                     ///< a replica's values have become its own
 };
 
 /// What a replica says to a shard, taken apart. Tensors are the replica's.
@@ -28,13 +29,20 @@ struct CentralRequest {
   std::vector<RunningStatistics> statistics;  ///< as many as the shard's, or none
   int64_t version_read = 0;                   ///< of the shard's weights when the replica last read them
   std::span<const double> numbers;            ///< the policy's
+
+  /// Errors (run): there are fewer; it is not finite.
+  double number(size_t index) const;
+  /// Errors (run) also: it is not whole.
+  int64_t whole_number(size_t index) const;
 };
 
-/// Thread-safe, as ShardServer says. Subclasses say what an update is.
+/// Thread-safe, as ShardServer says. Subclasses say what an update is. A request that does not fit the shard is a run error, and changes
+/// nothing: replicas may be programs of others.
 class CentralServer : public ShardServer {
  public:
   explicit CentralServer(int shards) : shards_(size_t(shards)) {}
   int shards() const final { return int(shards_.size()); }
+  std::optional<ModelValues> values() const final;
   std::optional<Reply> serve(int shard, int replica, const Request& request, double now) final;
 
  protected:
@@ -44,6 +52,8 @@ class CentralServer : public ShardServer {
   virtual std::optional<Reply> apply(CentralShard& shard, int index, int replica, const CentralRequest& request, double now) = 0;
 
   static std::vector<at::Tensor> copies_of_weights(const CentralShard& shard);
+  /// Errors (run): the request does not bring a value for every weight and statistic of the shard.
+  static void check_brings_all(const CentralShard& shard, const CentralRequest& request);
 
  private:
   friend class CentralClient;
@@ -56,8 +66,8 @@ class CentralClient {
  public:
   CentralClient(Hub& hub, int shards) : hub_(hub), shards_(shards), versions_(size_t(shards)) {}
 
-  /// All replicas call it first: replica 0's values become the server's. Unmetered.
-  void begin(const ReplicaState& state);
+  /// All replicas call it first: replica 0's values become the server's; who comes late begins with those. Unmetered.
+  void begin(ReplicaState& state);
 
   struct Call {
     int operation = 0;

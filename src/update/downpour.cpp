@@ -18,10 +18,11 @@ class GradientServer final : public CentralServer {
 
  protected:
   std::optional<Reply> apply(CentralShard& shard, int index, int, const CentralRequest& request, double) override {
+    check_brings_all(shard, request);
     for (size_t p = 0; p < request.parts.size(); ++p) {
       const at::Tensor& push = request.parts[p];
       if (!options_.adagrad) {
-        shard.weights[p].sub_(push, request.numbers[0]);
+        shard.weights[p].sub_(push, request.number(0));
         continue;
       }
       std::vector<at::Tensor>& squares = squares_[size_t(index)];
@@ -125,7 +126,7 @@ class Downpour final : public UpdatePolicy {
  public:
   Downpour(const DownpourOptions& options, int replicas) : options_(options), server_(options, replicas) {}
   ShardServer* server() override { return &server_; }
-  bool outlives_replicas() const override { return true; }
+  WhenLost when_lost() const override { return WhenLost::goes_on; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<DownpourReplica>(options_, hub); }
 
  private:

@@ -20,6 +20,7 @@ class ElasticServer final : public CentralServer {
 
  protected:
   std::optional<Reply> apply(CentralShard& shard, int, int, const CentralRequest& request, double) override {
+    check_brings_all(shard, request);
     Reply reply;
     for (size_t p = 0; p < request.parts.size(); ++p) {
       at::Tensor distance = request.parts[p] - shard.weights[p];
@@ -86,7 +87,7 @@ class Easgd final : public UpdatePolicy {
  public:
   Easgd(const EasgdOptions& options, int replicas) : options_(options), server_(options.beta / replicas, options.shards) {}
   ShardServer* server() override { return &server_; }
-  bool outlives_replicas() const override { return true; }
+  WhenLost when_lost() const override { return WhenLost::goes_on; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<ElasticReplica>(options_, hub); }
 
  private:

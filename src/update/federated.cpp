@@ -43,6 +43,8 @@ class FederatedServer final : public CentralServer {
       : CentralServer(1), options_(options), policy_(policy), rounds_(options.rounds), optimizer_(options.server) {}
 
   double deadline(int) const override { return rounds_.deadline(); }
+  void lose(int client, double) override { rounds_.lose(client); }
+  void take_back(int client, double now) override { rounds_.take_back(client, now); }
 
   void stop() { stops_ = true; }
 
@@ -56,7 +58,11 @@ class FederatedServer final : public CentralServer {
     while (rounds_.is_complete(now)) end_round(shard, now);
     if (request.operation == kJoin) return join(shard, client);
     if (request.operation == kLeave) rounds_.leave(client);
-    if (request.operation == kAnswer && rounds_.answer(client, int64_t(request.numbers[0]))) take(request);
+    if (request.operation == kAnswer) {
+      check_brings_all(shard, request);
+      const double samples = request.number(1);
+      if (rounds_.answer(client, request.whole_number(0))) take(request, samples);
+    }
     while (rounds_.is_complete(now)) end_round(shard, now);
     return Reply{};
   }
@@ -71,14 +77,14 @@ class FederatedServer final : public CentralServer {
     return reply;
   }
 
-  void take(const CentralRequest& request) {
+  void take(const CentralRequest& request, double samples) {
     std::vector<at::Tensor> update;
     double squares = 0;
     for (const at::Tensor& part : request.parts) {
       update.push_back(part.to(at::kDouble));
       squares += update.back().dot(update.back()).item<double>();
     }
-    bool finite = std::isfinite(squares);
+    bool finite = std::isfinite(squares) && samples > 0;
     for (const at::Tensor& tensor : tensors_of(request.statistics)) finite &= at::isfinite(tensor).all().item<bool>();
     if (!finite) {
       ++rounds_.record().refused;
@@ -88,7 +94,7 @@ class FederatedServer final : public CentralServer {
     const bool clips = options_.clip_norm > 0 && norm > options_.clip_norm;
     rounds_.record().clipped += clips ? 1 : 0;
     ++rounds_.record().answered;
-    sum_.add(update, clips ? options_.clip_norm / norm : 1, request.statistics, request.numbers[1]);
+    sum_.add(update, clips ? options_.clip_norm / norm : 1, request.statistics, samples);
   }
 
   void end_round(CentralShard& shard, double now) {
@@ -210,7 +216,8 @@ class Federated final : public FederatedPolicy {
  public:
   explicit Federated(const FederatedOptions& options) : options_(options), server_(options, *this) {}
   ShardServer* server() override { return &server_; }
-  bool outlives_replicas() const override { return true; }
+  WhenLost when_lost() const override { return WhenLost::may_return; }
+  bool refuses_broken_values() const override { return true; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<Client>(options_, hub); }
   void stop() override { server_.stop(); }
   std::vector<RoundRecord> rounds() const override { return server_.records(); }

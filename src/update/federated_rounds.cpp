@@ -14,14 +14,14 @@ std::vector<int> FederatedRounds::selection(int64_t round) const {
   std::vector<int> chosen;
   const uint64_t key = random_key(options_.seed, "clients of round " + std::to_string(round));
   for (const int64_t client : random_permutation(options_.clients, key))
-    if (int64_t(chosen.size()) < wanted && work_[size_t(client)] != Work::gone) chosen.push_back(int(client));
+    if (int64_t(chosen.size()) < wanted && !is_out(int(client))) chosen.push_back(int(client));
   std::sort(chosen.begin(), chosen.end());
   return chosen;
 }
 
 void FederatedRounds::select(double now) {
-  for (Work& work : work_)
-    if (work != Work::gone) work = Work::idle;
+  for (int client = 0; client < options_.clients; ++client)
+    if (!is_out(client)) work_[size_t(client)] = Work::idle;
   const std::vector<int> chosen = selection(round_);
   for (const int client : chosen) work_[size_t(client)] = Work::selected;
   missing_ = int(chosen.size());
@@ -43,9 +43,26 @@ bool FederatedRounds::answer(int client, int64_t round) {
 void FederatedRounds::leave(int client) {
   Work& work = work_[size_t(client)];
   if (work == Work::gone) return;
-  if (work != Work::idle) --missing_;
+  if (work == Work::lost) --lost_;
+  else if (work != Work::idle) --missing_;
   work = Work::gone;
   ++gone_;
+}
+
+void FederatedRounds::lose(int client) {
+  Work& work = work_[size_t(client)];
+  if (is_out(client)) return;
+  if (work != Work::idle) --missing_;
+  work = Work::lost;
+  ++lost_;
+}
+
+void FederatedRounds::take_back(int client, double now) {
+  if (work_[size_t(client)] != Work::lost) return;
+  const bool alone = !is_anybody_here();
+  work_[size_t(client)] = Work::idle;
+  --lost_;
+  if (alone && !is_over()) select(now);
 }
 
 void FederatedRounds::next(double now) {

@@ -47,27 +47,33 @@ class FederatedRounds {
   bool answer(int client, int64_t round);
   /// The client takes no part any more; nobody waits for it.
   void leave(int client);
+  /// The same until it comes back. While all that have not left are lost no round ends.
+  void lose(int client);
+  /// It may be selected again from the next round on, or in the open one where nobody else is there.
+  void take_back(int client, double now);
 
   /// Nobody is missing or time is up.
-  bool is_complete(double now) const { return !is_over() && (missing_ == 0 || now >= deadline_); }
+  bool is_complete(double now) const { return !is_over() && is_anybody_here() && (missing_ == 0 || now >= deadline_); }
   /// Ends the open round and selects the next one's clients.
   void next(double now);
   /// Ends the open round; there are no more.
   void stop() { stopped_ = true; }
 
   RoundRecord& record() { return record_; }  ///< of the open round
-  /// Clients of a round, ascending: a function of the seed and the round, but for clients that have left.
+  /// Clients of a round, ascending: a function of the seed and the round, but for clients that have left or are lost.
   std::vector<int> selection(int64_t round) const;
 
  private:
-  enum class Work { idle, selected, begun, gone };
+  enum class Work { idle, selected, begun, gone, lost };
+  bool is_out(int client) const { return work_[size_t(client)] == Work::gone || work_[size_t(client)] == Work::lost; }
+  bool is_anybody_here() const { return lost_ + gone_ < options_.clients; }
   void select(double now);
 
   const RoundOptions options_;
   int64_t round_ = 0;
   std::vector<Work> work_;  ///< by client
   int missing_ = 0;         ///< answers of the open round
-  int gone_ = 0;
+  int gone_ = 0, lost_ = 0;
   bool stopped_ = false;
   double deadline_ = std::numeric_limits<double>::infinity();
   RoundRecord record_;

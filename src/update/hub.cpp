@@ -42,8 +42,7 @@ std::vector<int> Hub::checked(std::span<const int> members) const {
 
 void Hub::average(std::span<at::Tensor> tensors, std::span<const int> members) {
   if (members.size() == 1 || replicas_ == 1) return;
-  sum(tensors, members);
-  const int count = summed(members.empty() ? replicas_ : int(members.size()));
+  const int count = sum(tensors, members);
   for (at::Tensor& tensor : tensors) tensor.div_(double(count));
 }
 

@@ -1,4 +1,5 @@
-// What replicas exchange through. One interface for replicas on threads (thread_hub.h) and on a modelled clock (virtual_hub.h).
+// What replicas exchange through. One interface for replicas on threads (thread_hub.h), on a modelled clock (virtual_hub.h) and in processes
+// of their own (remote/).
 //
 // Two ways to meet. Collectives: all of a set of replicas call, nobody returns before the last has called. Visits: a replica alone asks a
 // shard of a parameter server, one visitor at a time per shard, and waits for no other replica unless the server says so.
@@ -7,7 +8,10 @@
 // failed. Sums are added in the order of the replicas' numbers, so that all get the same bits, whatever the timing and whichever the hub.
 //
 // Bytes are those of tensors that leave and reach this replica; numbers that travel beside them are not counted. Collectives count the
-// bytes of comm/formulas.h.
+// bytes of comm/formulas.h; between processes, where they go through the server, those that really leave and come.
+//
+// Between processes a replica can be lost in the middle, and where the policy can do without it (UpdatePolicy::when_lost) the others go on: it
+// is no member of collectives any more.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,6 +23,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include "update/replica_state.h"
 
 namespace trireme {
 
@@ -45,6 +51,14 @@ class ShardServer {
   virtual std::optional<Reply> serve(int shard, int replica, const Request& request, double now) = 0;
   /// When a request that was put off just now is to be put again even if nobody visits; infinity: never.
   virtual double deadline(int shard) const;
+
+  // Between processes. Never while somebody visits.
+
+  /// The replica is lost: nothing will come of it, until it is taken back.
+  virtual void lose(int replica, double now) {}
+  virtual void take_back(int replica, double now) {}
+  /// Copies of the newest values, in the order of the state's elements, cut in any way; nullopt: there are none (yet).
+  virtual std::optional<ModelValues> values() const { return std::nullopt; }
 };
 
 /// What one replica's exchanges took so far.
@@ -73,6 +87,18 @@ class Hub {
 
   int replica() const { return replica_; }
   int replicas() const { return replicas_; }
+
+  /// Whether the others had begun when this replica came (back): it takes no part in what all do together at their start.
+  virtual bool came_late() const { return false; }
+  /// Of what all have alike after a total over all, one replica tells the world outside: this one?
+  virtual bool speaks_for_all() const { return replica_ == 0; }
+  /// Of the replica's steps, that it makes first: more than 0 where it comes back.
+  virtual int64_t first_step() const { return 0; }
+  /// Whether the run's owner is in another process and is to be told of what happens.
+  virtual bool reports() const { return false; }
+  /// To the run's owner where it is in another process; not answered. Numbers of reports that follow each other with the same operation and
+  /// without tensors may arrive in one.
+  virtual void report(Request request) {}
 
   /// Before anything else, and after everything: on the virtual clock a replica runs only in between. See run_replicas.
   virtual void enter() = 0;
@@ -136,10 +162,8 @@ class Hub {
  protected:
   Hub(int replica, int replicas) : replica_(replica), replicas_(replicas) {}
 
-  /// Each tensor becomes its sum over the members, in place.
-  virtual void sum(std::span<at::Tensor> tensors, std::span<const int> members) = 0;
-  /// Of `members`, how many were in the last sum: without those that are lost.
-  virtual int summed(int members) const { return members; }
+  /// Each tensor becomes its sum over the members, in place. Returns how many have come.
+  virtual int sum(std::span<at::Tensor> tensors, std::span<const int> members) = 0;
 
   bool metered() const { return metered_; }
   /// The members as a list, all of them where it is empty. Errors (run): not ascending, or without this replica.
@@ -154,6 +178,12 @@ class Hub {
 
 int64_t bytes_of(std::span<const at::Tensor> tensors);
 
+class HubWorld;
+
+/// Runs `body` for every replica, each on a thread of its own, between enter and leave. Rethrows what the first that failed threw, when all
+/// have ended. Operators of each thread run on that thread alone.
+void run_replicas(HubWorld& world, const std::function<void(Hub&)>& body);
+
 /// The ends of all replicas. Thread-safe.
 class HubWorld {
  public:
@@ -162,10 +192,10 @@ class HubWorld {
   virtual Hub& hub(int replica) = 0;
   /// Ends every pending and later operation of every replica with an error that carries `reason`; the first reason wins.
   virtual void abort(const std::string& reason) = 0;
+  /// As run_replicas, for those replicas that are in this process; returns when nobody's replica works any more.
+  virtual void run(const std::function<void(Hub&)>& body) { run_replicas(*this, body); }
+  /// Once run is through: what the replica's exchanges took, as far as this process knows.
+  virtual HubCounts counts(int replica) { return hub(replica).counts(); }
 };
-
-/// Runs `body` for every replica, each on a thread of its own, between enter and leave. Rethrows what the first that failed threw, when all
-/// have ended. Operators of each thread run on that thread alone.
-void run_replicas(HubWorld& world, const std::function<void(Hub&)>& body);
 
 }  // namespace trireme

@@ -18,24 +18,38 @@ class RoundServer final : public CentralServer {
  public:
   static constexpr int kAdd = kFirstOperation, kWait = kFirstOperation + 1, kLeave = kFirstOperation + 2;
 
-  RoundServer(int quorum, int replicas) : CentralServer(1), quorum_(quorum > 0 ? quorum : replicas), training_(replicas) {}
+  RoundServer(int quorum, int replicas) : CentralServer(1), quorum_(quorum > 0 ? quorum : replicas), training_(replicas), trains_(size_t(replicas), true) {}
+
+  /// What it has added stays.
+  void lose(int replica, double) override { leave(replica); }
 
  protected:
-  std::optional<Reply> apply(CentralShard& shard, int, int, const CentralRequest& request, double) override {
+  std::optional<Reply> apply(CentralShard& shard, int, int replica, const CentralRequest& request, double) override {
+    if (is_complete()) close(shard);  // somebody has been lost
     if (request.operation == kWait) {
-      if (round_ <= int64_t(request.numbers[0])) return std::nullopt;
+      if (round_ <= request.whole_number(0)) return std::nullopt;
       Reply reply{.tensors = copies_of_weights(shard)};
       for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply.tensors.push_back(std::move(tensor));
       return reply;
     }
     const Reply reply{.numbers = {double(round_)}};
-    if (request.operation == kLeave) --training_;
-    if (request.operation == kAdd) add(request);
-    if (count_ > 0 && count_ >= std::min(quorum_, training_)) close(shard);
+    if (request.operation == kLeave) leave(replica);
+    if (request.operation == kAdd) {
+      check_brings_all(shard, request);
+      add(request);
+    }
+    if (is_complete()) close(shard);
     return reply;
   }
 
  private:
+  void leave(int replica) {
+    if (trains_[size_t(replica)]) --training_;
+    trains_[size_t(replica)] = false;
+  }
+
+  bool is_complete() const { return count_ > 0 && count_ >= std::min(quorum_, training_); }
+
   void add(const CentralRequest& request) {
     ++count_;
     if (count_ == 1) {
@@ -59,6 +73,7 @@ class RoundServer final : public CentralServer {
   // all belong to whoever visits the one shard
   const int quorum_;
   int training_;
+  std::vector<bool> trains_;  ///< by replica
   int count_ = 0;  ///< added in this round
   int64_t round_ = 0;
   std::vector<at::Tensor> sum_;
@@ -102,7 +117,7 @@ class Partial final : public UpdatePolicy {
  public:
   Partial(const PartialOptions& options, int replicas) : options_(options), server_(options.quorum, replicas) {}
   ShardServer* server() override { return &server_; }
-  bool outlives_replicas() const override { return true; }
+  WhenLost when_lost() const override { return WhenLost::goes_on; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<PartialReplica>(options_, hub); }
 
  private:

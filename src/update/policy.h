@@ -61,8 +61,16 @@ class UpdatePolicy {
   /// For the hub's world; null: none. Lives as long as this.
   virtual ShardServer* server() { return nullptr; }
   virtual bool evaluates_together() const { return false; }
-  /// Whether the others go on when a replica has failed for good; else its failing is the run's.
-  virtual bool outlives_replicas() const { return false; }
+  /// What becomes of the run when a replica is lost in the middle.
+  enum class WhenLost {
+    ends,       ///< all meet all: without one nobody can go on
+    goes_on,    ///< the others do
+    may_return, ///< the others do, and it may come back
+  };
+  virtual WhenLost when_lost() const { return WhenLost::ends; }
+  bool outlives_replicas() const { return when_lost() != WhenLost::ends; }
+  /// Whether a replica whose values are no numbers any more spoils nobody else's.
+  virtual bool refuses_broken_values() const { return false; }
   /// Whether replicas write to each other's memory without an exchange: only threads of one process can, and links play no part.
   virtual bool shares_memory() const { return false; }
   /// Whether ReplicaState::tables and StepFacts::rows are wanted; to know them before a step takes time.

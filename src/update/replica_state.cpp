@@ -2,7 +2,13 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
+#include "base/error.h"
+
 namespace trireme {
+
+ModelValues copy_of(const ModelValues& values) { return values_of({.weights = values.weights, .moments = {}, .statistics = values.statistics}); }
 
 ModelValues values_of(const ReplicaState& state) {
   ModelValues values;
@@ -12,7 +18,19 @@ ModelValues values_of(const ReplicaState& state) {
 }
 
 void write_values(const ModelValues& values, ReplicaState& state) {
-  for (size_t b = 0; b < values.weights.size(); ++b) state.weights[b].copy_(values.weights[b]);
+  size_t bucket = 0;
+  int64_t written = 0;  // of the bucket
+  for (const at::Tensor& part : values.weights)
+    for (int64_t taken = 0; taken < part.numel();) {
+      check_internal(bucket < state.weights.size(), "values have as many elements as the state's weights");
+      const int64_t count = std::min(part.numel() - taken, state.weights[bucket].numel() - written);
+      state.weights[bucket].narrow(0, written, count).copy_(part.narrow(0, taken, count));
+      taken += count;
+      written += count;
+      if (written < state.weights[bucket].numel()) continue;
+      ++bucket;
+      written = 0;
+    }
   for (size_t s = 0; s < values.statistics.size(); ++s) {
     state.statistics[s].mean.copy_(values.statistics[s].mean);
     state.statistics[s].variance.copy_(values.statistics[s].variance);

@@ -48,9 +48,10 @@ struct ModelValues {
   std::vector<RunningStatistics> statistics;
 };
 
+ModelValues copy_of(const ModelValues& values);
 /// Copies of the state's weights and running statistics.
 ModelValues values_of(const ReplicaState& state);
-/// Writes them into the state.
+/// Writes them into the state. Weights may be cut otherwise than the state's: elements count, in order.
 void write_values(const ModelValues& values, ReplicaState& state);
 
 }  // namespace trireme

@@ -20,8 +20,9 @@ class ScaledElasticServer final : public CentralServer {
 
  protected:
   std::optional<Reply> apply(CentralShard& shard, int, int, const CentralRequest& request, double) override {
+    check_brings_all(shard, request);
     // a replica's first exchange has none before it to count from
-    const double others = request.numbers[0] > 0 ? replicas_ - 1.0 : double(shard.version - request.version_read);
+    const double others = request.number(0) > 0 ? replicas_ - 1.0 : double(shard.version - request.version_read);
     const double speed = std::pow((others + 1) / replicas_, options_.heterogeneity);
     const double a = std::min(1.0, options_.beta / replicas_ * speed), b = std::min(1.0, options_.pull * speed);
     Reply reply;
@@ -76,7 +77,7 @@ class Shat final : public UpdatePolicy {
  public:
   Shat(const ShatOptions& options, int replicas) : options_(options), server_(options, replicas) {}
   ShardServer* server() override { return &server_; }
-  bool outlives_replicas() const override { return true; }
+  WhenLost when_lost() const override { return WhenLost::goes_on; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<ShatReplica>(options_, hub); }
 
  private:

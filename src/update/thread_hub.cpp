@@ -132,7 +132,7 @@ class ThreadHub final : public Hub {
   void end_step() override { counts_.compute_seconds += seconds_since(step_began_); }
 
  protected:
-  void sum(std::span<at::Tensor> tensors, std::span<const int> members) override {
+  int sum(std::span<at::Tensor> tensors, std::span<const int> members) override {
     const std::vector<int> list = checked(members);
     const int index = int(std::lower_bound(list.begin(), list.end(), replica()) - list.begin());
     count_ring(tensors, int(list.size()), index);
@@ -140,10 +140,11 @@ class ThreadHub final : public Hub {
     const double waited_before = group.count().wait_seconds;
     const auto begin = Clock::now();
     for (at::Tensor& tensor : tensors) group.all_reduce(tensor);
-    if (!metered()) return;
+    if (!metered()) return int(list.size());
     const double waited = group.count().wait_seconds - waited_before;
     counts_.idle_seconds += waited;
     counts_.exchange_seconds += std::max(0.0, seconds_since(begin) - waited);
+    return int(list.size());
   }
 
  private:

@@ -171,18 +171,16 @@ class VirtualHub final : public Hub {
   }
 
  protected:
-  void sum(std::span<at::Tensor> tensors, std::span<const int> members) override {
+  int sum(std::span<at::Tensor> tensors, std::span<const int> members) override {
     const double came = now();
     const std::vector<int> list = checked(members);
     auto meeting = world_.meetings_->join(Kind::sum, list, replica(), came, metered());
     meeting->tensors[replica()].assign(tensors.begin(), tensors.end());
     pass(*meeting, came);
     const std::vector<int> present = present_in(*meeting);
-    summed_ = int(present.size());
-    if (metered()) count(Collective::all_reduce, tensors, summed_, index_in(present));
+    if (metered()) count(Collective::all_reduce, tensors, int(present.size()), index_in(present));
+    return int(present.size());
   }
-
-  int summed(int) const override { return summed_; }
 
  private:
   class Overlapped final : public Pending {

@@ -283,6 +283,46 @@ TEST(FederatedRounds, OnesThatLeaveAreNotAwaited) {
   EXPECT_TRUE(rounds.is_over());
 }
 
+TEST(FederatedRounds, LostOnesMayComeBack) {
+  FederatedRounds rounds({.clients = 2, .rounds = 5});
+  rounds.begin(0);
+  rounds.begin(1);
+  rounds.lose(1);
+  rounds.lose(1);
+  EXPECT_FALSE(rounds.answer(1, 0)) << "it was lost in between";
+  EXPECT_FALSE(rounds.is_complete(1));
+  EXPECT_TRUE(rounds.answer(0, 0));
+  EXPECT_TRUE(rounds.is_complete(1));
+  rounds.next(1);
+  EXPECT_EQ(rounds.record().selected, 1);
+  rounds.take_back(1, 2);
+  EXPECT_FALSE(rounds.may_begin(1)) << "the round goes on without it";
+  rounds.begin(0);
+  rounds.lose(0);
+  EXPECT_TRUE(rounds.is_complete(2)) << "the one that is back is there for the next round";
+  rounds.next(2);
+  EXPECT_TRUE(rounds.may_begin(1));
+  rounds.lose(1);
+  EXPECT_FALSE(rounds.is_complete(1e9)) << "nobody is there";
+  EXPECT_FALSE(rounds.is_over());
+  rounds.take_back(0, 3);
+  EXPECT_EQ(rounds.round(), 2);
+  EXPECT_TRUE(rounds.may_begin(0));
+  rounds.leave(1);
+  rounds.take_back(1, 4);
+  EXPECT_FALSE(rounds.is_over());
+  rounds.leave(0);
+  EXPECT_TRUE(rounds.is_over());
+}
+
+TEST(ReplicaState, TakesValuesThatAreCutOtherwise) {
+  ReplicaState state = toy_state(Vector(11));
+  const at::Tensor all = at::arange(11, at::kDouble);
+  write_values({.weights = {all.narrow(0, 0, 3), all.narrow(0, 3, 6), at::empty({0}, at::kDouble), all.narrow(0, 9, 2)}, .statistics = {}}, state);
+  const Vector written = to_vector(state.weights);
+  for (size_t i = 0; i < 11; ++i) EXPECT_EQ(written[i], double(i));
+}
+
 TEST(Federated, SaysWhatIsWrong) {
   const auto expect = [](const std::vector<std::string>& parts, const std::string& text) {
     expect_error(Blame::user, parts, [&] { make_update_policy(ConfigTable::from_string(text, "e.toml"), {.replicas = 4}); });

@@ -1,4 +1,4 @@
-// Hubs: what collectives and visits compute and count, on threads and on the virtual clock, and what they take on the virtual clock.
+// Hubs: what collectives and visits compute and count, on threads, on the virtual clock and over TCP, and what they take on the virtual clock.
 #include "update/hub.h"
 
 #include <ATen/ATen.h>
@@ -12,6 +12,7 @@
 #include "../base/expect_error.h"
 #include "base/random.h"
 #include "comm/formulas.h"
+#include "remote_world.h"
 #include "update/thread_hub.h"
 #include "update/virtual_hub.h"
 #include "worlds.h"
@@ -21,9 +22,17 @@ namespace {
 
 const FixedTimes kOneSecond({1.0});
 
-std::unique_ptr<HubWorld> make_world(bool is_virtual, int replicas, ShardServer* server = nullptr) {
-  if (is_virtual) return std::make_unique<VirtualWorld>(replicas, kOneSecond, VirtualLinks{}, server);
+enum class Kind { threads, modelled, remote };
+
+std::unique_ptr<HubWorld> make_world(Kind kind, int replicas, ShardServer* server = nullptr) {
+  if (kind == Kind::modelled) return std::make_unique<VirtualWorld>(replicas, kOneSecond, VirtualLinks{}, server);
+  if (kind == Kind::remote) return std::make_unique<RemoteWorld>(replicas, server);
   return std::make_unique<ThreadWorld>(replicas, server);
+}
+
+/// Bytes that a replica sends to have so many doubles added up: by a ring, or up to the server.
+int64_t sum_bytes(Kind kind, int64_t elements, int replicas, int replica) {
+  return kind == Kind::remote ? elements * 8 : all_reduce_bytes(elements, 8, replicas, replica);
 }
 
 double value_of(uint64_t seed, int replica, int64_t i) { return Philox(seed).normal(uint64_t(i), uint64_t(replica)); }
@@ -34,9 +43,11 @@ at::Tensor tensor_of(uint64_t seed, int replica, int64_t elements, at::ScalarTyp
   return values.to(dtype);
 }
 
-/// Both kinds of world.
-class Hubs : public testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(Worlds, Hubs, testing::Values(false, true), [](const auto& info) { return info.param ? "virtual" : "threads"; });
+/// All kinds of world.
+class Hubs : public testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, Hubs, testing::Values(Kind::threads, Kind::modelled, Kind::remote), [](const auto& info) {
+  return info.param == Kind::threads ? "threads" : info.param == Kind::modelled ? "virtual" : "remote";
+});
 
 TEST_P(Hubs, AverageIsTheMeanOfTheMembers) {
   constexpr uint64_t kSeed = 7;
@@ -50,7 +61,7 @@ TEST_P(Hubs, AverageIsTheMeanOfTheMembers) {
         for (int r = 0; r < 5; ++r) mean += value_of(kSeed + uint64_t(t), r, i) / 5;
         EXPECT_NEAR(tensors[size_t(t)][i].item<double>(), mean, 1e-14);
       }
-    EXPECT_EQ(hub.counts().bytes_sent, all_reduce_bytes(7, 8, 5, hub.replica()) + all_reduce_bytes(2, 8, 5, hub.replica()));
+    EXPECT_EQ(hub.counts().bytes_sent, sum_bytes(GetParam(), 7, 5, hub.replica()) + sum_bytes(GetParam(), 2, 5, hub.replica()));
     EXPECT_EQ(hub.counts().collectives, 1);
   });
 }
@@ -89,7 +100,8 @@ TEST_P(Hubs, ExchangesGoOnMeanwhile) {
     for (int r = 0; r < 3; ++r) EXPECT_EQ(gathered[size_t(r)][1].item<double>(), r);
     for (int64_t i = 0; i < 4; ++i)
       EXPECT_NEAR(means[0][i].item<double>(), (value_of(5, 0, i) + value_of(5, 1, i) + value_of(5, 2, i)) / 3, 1e-14);
-    EXPECT_EQ(hub.counts().bytes_sent, all_reduce_bytes(4, 8, 3, hub.replica()) + 2 * 16);
+    // a star sends its tensor once, and gets all of them
+    EXPECT_EQ(hub.counts().bytes_sent, sum_bytes(GetParam(), 4, 3, hub.replica()) + (GetParam() == Kind::remote ? 16 : 2 * 16));
   });
 }
 
@@ -148,7 +160,7 @@ TEST_P(Hubs, OneThatFailsEndsAllAndTheRestSaysWhy) {
     };
     expect_error(Blame::run, {"the cable", "was cut"}, [&] { run_replicas(*world, body); });
     // on the virtual clock replica 2 may not even have had a turn: it fails on entering
-    EXPECT_EQ(ended, GetParam() ? 1 : 2);
+    EXPECT_EQ(ended, GetParam() == Kind::modelled ? 1 : 2);
   }
 }
 

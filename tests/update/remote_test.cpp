@@ -1,0 +1,341 @@
+// Replicas that are processes: what travels, who may join, what becomes of those that are lost. Here they are threads that talk over TCP.
+#include "update/remote/remote_server.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+
+#include "../base/expect_error.h"
+#include "base/random.h"
+#include "base/seconds.h"
+#include "remote_world.h"
+#include "toy.h"
+#include "update/diloco.h"
+#include "update/easgd.h"
+#include "update/federated.h"
+#include "update/local_sgd.h"
+#include "update/remote/gathering.h"
+#include "update/remote/message.h"
+#include "update/thread_hub.h"
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+using WhenLost = UpdatePolicy::WhenLost;
+
+// -- messages
+
+Message some_message() {
+  return {.verb = Verb::visit, .ticket = 77, .shard = 2, .operation = 5, .numbers = {1.5, -3}, .text = "näher",
+          .tensors = {at::arange(6, at::kFloat).view({2, 3}), at::empty({0}, at::kDouble), at::arange(5, at::kByte), at::full({}, 2.5, at::kBFloat16)}};
+}
+
+TEST(RemoteMessage, ComesOutAsItWentIn) {
+  const Message sent = some_message(), got = decode(encode(sent));
+  EXPECT_EQ(got.verb, sent.verb);
+  EXPECT_EQ(got.ticket, 77u);
+  EXPECT_EQ(got.shard, 2);
+  EXPECT_EQ(got.operation, 5);
+  EXPECT_EQ(got.numbers, sent.numbers);
+  EXPECT_EQ(got.text, sent.text);
+  ASSERT_EQ(got.tensors.size(), sent.tensors.size());
+  for (size_t t = 0; t < got.tensors.size(); ++t) {
+    EXPECT_EQ(got.tensors[t].scalar_type(), sent.tensors[t].scalar_type());
+    EXPECT_TRUE(at::equal(got.tensors[t], sent.tensors[t])) << t;
+  }
+  const at::Tensor columns = at::arange(6, at::kFloat).view({2, 3}).t();
+  EXPECT_TRUE(at::equal(decode(encode({.tensors = {columns}})).tensors[0], columns));
+}
+
+TEST(RemoteMessage, WhatIsNoneIsRefused) {
+  const std::string whole = encode(some_message());
+  for (size_t length = 0; length < whole.size(); ++length) expect_error(Blame::run, {"cannot be read"}, [&] { decode(whole.substr(0, length)); });
+  expect_error(Blame::run, {"cannot be read"}, [&] { decode(whole + "x"); });
+  std::string other = whole;
+  other[4] = 9;
+  expect_error(Blame::run, {"version 9"}, [&] { decode(other); });
+}
+
+TEST(RemoteMessage, AnyBytesAreAMessageOrRefused) {
+  constexpr uint64_t kSeed = 31;
+  const std::string whole = encode(some_message());
+  const Philox draw(kSeed);
+  int refused = 0;
+  for (uint64_t k = 0; k < 4000; ++k) {
+    std::string bytes = whole;
+    for (uint64_t i = 0; i < 1 + k % 4; ++i) {  // mostly in the heads, where lengths are
+      const size_t at = size_t(draw.uniform(2 * i, k) * double(k % 2 ? bytes.size() : 80));
+      bytes[at] = char(draw.uniform(2 * i + 1, k) * 256);
+    }
+    try {
+      for (const at::Tensor& tensor : decode(bytes).tensors) EXPECT_LE(tensor.nbytes(), bytes.size());
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 500) << "seed " << kSeed;
+}
+
+// -- who may join
+
+TEST(RemoteKeys, ComeFromTheToken) {
+  const CurveKeys keys = make_curve_keys("one token of many"), same = make_curve_keys("one token of many"), other = make_curve_keys("another token");
+  EXPECT_EQ(keys.server_public, same.server_public);
+  EXPECT_EQ(keys.client_secret, same.client_secret);
+  EXPECT_NE(keys.server_public, other.server_public);
+  EXPECT_NE(keys.server_secret, keys.client_secret);
+  for (const std::string* key : {&keys.server_secret, &keys.server_public, &keys.client_secret, &keys.client_public}) EXPECT_EQ(key->size(), 32u);
+  EXPECT_GE(random_token().size(), kLeastToken);
+  EXPECT_NE(random_token(), random_token());
+}
+
+TEST(RemoteKeys, TokensAreReadAndNotTold) {
+  const std::string file = testing::TempDir() + "/trireme-token";
+  std::ofstream(file) << "0123456789abcdef\nmore\n";
+  EXPECT_EQ(read_token(file), "0123456789abcdef");
+  std::ofstream(file) << "hunter2\n";
+  try {
+    read_token(file);
+    ADD_FAILURE() << "a short token was taken";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("too short"));
+    EXPECT_THAT(error.what(), testing::Not(HasSubstr("hunter2")));
+  }
+  expect_error(Blame::user, {"--token-file", "no-such-file"}, [] { read_token("no-such-file"); });
+}
+
+TEST(RemoteKeys, OtherMachinesNeedAToken) {
+  for (const char* good : {"tcp://127.0.0.1:5555", "tcp://localhost:1", "tcp://[::1]:80", "tcp://127.3.2.1:*"}) check_endpoint(good, true, false);
+  for (const char* good : {"tcp://*:5555", "tcp://10.0.0.1:5555", "tcp://eth0:5555"}) {
+    check_endpoint(good, true, true);
+    expect_error(Blame::user, {good, "token"}, [&] { check_endpoint(good, true, false); });
+  }
+  check_endpoint("tcp://far.example:5555", false, true);
+  expect_error(Blame::user, {"token"}, [] { check_endpoint("tcp://127.evil.example:5555", false, false); });
+  for (const char* bad : {"127.0.0.1:5555", "tcp://127.0.0.1", "tcp://:5555", "udp://127.0.0.1:5555", "tcp://127.0.0.1:99999", "tcp://127.0.0.1:x"})
+    expect_error(Blame::user, {bad}, [&] { check_endpoint(bad, true, true); });
+  expect_error(Blame::user, {"no port"}, [] { check_endpoint("tcp://127.0.0.1:*", false, true); });
+}
+
+TEST(RemoteServer, TakesOnlyWhoHasTheTokenAndTrainsTheSame) {
+  RemoteServerOptions options = test_server_options();
+  options.differs = [](const std::string& theirs) { return theirs == "mnist" ? "" : "batch: 32 at the server, 64 at the client"; };
+  RunningServer server(2, nullptr, options);
+  const auto join = [&](auto change) {
+    RemoteClientOptions client = test_client_options(*server);
+    client.about = "mnist";
+    change(client);
+    return RemoteClient(client).number();
+  };
+  expect_error(Blame::user, {"does not take this token"}, [&] { join([](auto& c) { c.token = "a token of somebody"; }); });
+  expect_error(Blame::user, {"batch: 32 at the server"}, [&] { join([](auto& c) { c.about = "cifar"; }); });
+  expect_error(Blame::user, {"no client 2"}, [&] { join([](auto& c) { c.wanted = 2; }); });
+  RemoteClientOptions first = test_client_options(*server, 1);
+  first.about = "mnist";
+  const RemoteClient one(first);
+  EXPECT_EQ(one.number(), 1);
+  expect_error(Blame::user, {"there is a client 1 already"}, [&] { join([](auto& c) { c.wanted = 1; }); });
+  EXPECT_EQ(join([](auto&) {}), 0);
+}
+
+// -- what is told and lost
+
+struct Told {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  void add(const std::string& line) {
+    std::lock_guard lock(mutex);
+    lines.push_back(line);
+  }
+  bool has(const std::string& part) {
+    std::lock_guard lock(mutex);
+    return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return line.find(part) != line.npos; });
+  }
+};
+
+/// Joins, begins, and is gone without a word at the end of its life.
+struct LostSoon {
+  explicit LostSoon(RemoteClientOptions options) : client(std::make_unique<RemoteClient>(std::move(options))), hub(&client->hub(client->number())) {}
+  void begin() {
+    hub->enter();
+    hub->report({.operation = 0, .numbers = {1}});
+    hub->barrier();
+  }
+  std::unique_ptr<RemoteClient> client;
+  Hub* hub;
+};
+
+TEST(RemoteServer, OneLostEndsAllWhereAllMustMeet) {
+  RunningServer server(2, nullptr, test_server_options());
+  auto lost = std::make_unique<LostSoon>(test_client_options(*server, 1));
+  LostSoon stays(test_client_options(*server, 0));
+  std::thread other([&] { lost->begin(); });
+  stays.begin();
+  other.join();
+  const double began = steady_seconds();
+  lost.reset();
+  expect_error(Blame::run, {"client 1 was lost"}, [&] { stays.hub->barrier(); });
+  EXPECT_LT(steady_seconds() - began, 3);
+  EXPECT_THAT(server.join(), HasSubstr("client 1 was lost"));
+}
+
+TEST(RemoteServer, TheOthersGoOnWhereTheyCanAndMeetWithoutIt) {
+  Told told;
+  RemoteServerOptions options = test_server_options(WhenLost::goes_on);
+  options.on_event = [&](const std::string& line) { told.add(line); };
+  RunningServer server(3, nullptr, options);
+  auto lost = std::make_unique<LostSoon>(test_client_options(*server, 0));
+  LostSoon a(test_client_options(*server, 1)), b(test_client_options(*server, 2));
+  std::thread first([&] { lost->begin(); }), second([&] { b.begin(); });
+  a.begin();
+  first.join();
+  second.join();
+  const auto meet = [](Hub& hub, double value) {
+    std::vector<at::Tensor> tensors = {at::full({2}, value, at::kDouble)};
+    hub.average(tensors);
+    EXPECT_EQ(tensors[0][1].item<double>(), 6) << "the mean of those who are left";
+    EXPECT_EQ(hub.total(1), 2);
+    hub.leave();
+  };
+  std::thread other([&] { meet(*b.hub, 8); });
+  lost.reset();
+  meet(*a.hub, 4);
+  other.join();
+  EXPECT_EQ(server.join(), "");
+  EXPECT_TRUE(a.hub->speaks_for_all()) << "client 0 is gone";
+  EXPECT_FALSE(b.hub->speaks_for_all());
+  EXPECT_TRUE(told.has("client 0 was lost"));
+  EXPECT_EQ(server->counts(1).bytes_sent, 16);
+}
+
+TEST(RemoteServer, NonsenseFromAClientLosesTheClientOnly) {
+  Told told;
+  RemoteServerOptions options = test_server_options(WhenLost::goes_on);
+  options.on_event = [&](const std::string& line) { told.add(line); };
+  auto policy = easgd({}, 3);
+  RunningServer server(3, policy->server(), options);
+  LostSoon good(test_client_options(*server, 0)), bad(test_client_options(*server, 1)), large(test_client_options(*server, 2));
+  std::thread first([&] { bad.begin(); }), second([&] { large.begin(); });
+  good.begin();
+  first.join();
+  second.join();
+  expect_error(Blame::run, {"asked the parameter server"}, [&] { bad.hub->visit(0, {.operation = 3, .numbers = {7, 0}}); });
+  expect_error(Blame::run, {"too large"}, [&] { large.hub->visit(0, {.tensors = {at::zeros({1 << 20}, at::kFloat)}}); });
+  EXPECT_EQ(good.hub->total(5), 5);
+  good.hub->leave();
+  EXPECT_EQ(server.join(), "");
+  EXPECT_TRUE(told.has("client 1 was lost: it sent what cannot be used"));
+  EXPECT_TRUE(told.has("client 2 was lost: it sent what cannot be used"));
+}
+
+TEST(RemoteServer, AnAbortReachesAllAtOnce) {
+  RunningServer server(2, nullptr, test_server_options());
+  LostSoon a(test_client_options(*server, 0)), b(test_client_options(*server, 1));
+  std::thread other([&] { b.begin(); });
+  a.begin();
+  other.join();
+  server->abort("stopped by the user");
+  const double began = steady_seconds();
+  expect_error(Blame::run, {"stopped by the user"}, [&] { a.hub->barrier(); });
+  // who computes learns it with its next step
+  expect_error(Blame::run, {"stopped by the user"}, [&] {
+    while (steady_seconds() - began < 2) b.hub->begin_step();
+  });
+  EXPECT_LT(steady_seconds() - began, 2);
+  EXPECT_THAT(server.join(), HasSubstr("stopped by the user"));
+}
+
+TEST(RemoteClient, SaysThatTheServerIsGone) {
+  auto server = std::make_unique<RunningServer>(1, nullptr, test_server_options());
+  LostSoon client(test_client_options(**server));
+  client.hub->enter();
+  client.hub->barrier();  // alone: asks nobody
+  server.reset();
+  EXPECT_THROW(
+      {
+        for (const double began = steady_seconds(); steady_seconds() - began < 5;) client.hub->begin_step();
+      },
+      Error);
+  RemoteClientOptions nobody;
+  nobody.server = "tcp://127.0.0.1:1";
+  nobody.token = kTestToken;
+  nobody.patience = 0.3;
+  expect_error(Blame::run, {"nobody answered", "tcp://127.0.0.1:1"}, [&] { RemoteClient late(nobody); });
+}
+
+// -- policies
+
+/// Where the order of arrival makes no difference, TCP makes none.
+void expect_thread_bits(const std::function<std::unique_ptr<UpdatePolicy>()>& make, const ToyOptions& options) {
+  const ToyProblem problem{.seed = 41, .samples = {12, 12, 12}};
+  auto on_threads = make(), remote = make();
+  ThreadWorld threads(3, on_threads->server());
+  RemoteWorld processes(3, remote->server(), test_server_options(remote->when_lost()));
+  const auto a = train_toy(threads, *on_threads, problem, options), b = train_toy(processes, *remote, problem, options);
+  for (size_t r = 0; r < a.size(); ++r) {
+    EXPECT_EQ(a[r].weights, b[r].weights) << r;
+    EXPECT_EQ(a[r].moments, b[r].moments) << r;
+  }
+}
+
+TEST(RemotePolicies, GiveTheBitsOfThreads) {
+  const ToyOptions options{.steps = {10}, .momentum = 0.9, .dtype = at::kFloat};
+  expect_thread_bits([] { return local_sgd({.every = {3, Length::Unit::steps}, .moments = Moments::averaged}); }, options);
+  expect_thread_bits([] { return diloco({.every = 4}); }, options);
+  expect_thread_bits([] { return diloco({.every = 4, .fragments = 2, .overlap = 1, .mix = 0.5, .four_bits = true}); }, options);
+  const ToyOptions rounds{.steps = {100000}, .dtype = at::kFloat};
+  expect_thread_bits([]() -> std::unique_ptr<UpdatePolicy> { return federated({.rounds = {.clients = 3, .rounds = 4}}); }, rounds);
+}
+
+TEST(RemoteFederated, ARoundGoesOnWithoutALostClientWhichComesBack) {
+  const ToyProblem problem{.seed = 43, .samples = {12, 12}};
+  auto policy = federated({.rounds = {.clients = 2, .rounds = 1000000}});
+  RemoteServerOptions options = test_server_options(WhenLost::may_return);
+  options.first_step = [](int client) { return client == 1 ? 2 : 0; };
+  std::atomic<int64_t> rounds = 0;
+  policy->on_round = [&](const RoundRecord& record, const ModelValues&) { rounds = record.round + 1; };
+  ToyOptions toy{.steps = {10000000}};
+  toy.watch = [&](int replica, int64_t step, ReplicaState&, ReplicaPolicy&, Hub&) {
+    if (replica == 1 && step == 5) policy->stop();
+  };
+  RunningServer server(2, policy->server(), options);
+  const auto life = [&](int number, bool dies) {
+    RemoteClient client(test_client_options(*server, number));
+    Hub& hub = client.hub(number);
+    hub.enter();
+    if (!hub.came_late()) hub.report({.operation = 0, .numbers = {1}});
+    if (dies) {
+      ReplicaState state = toy_state(problem.initial());
+      auto replica = policy->for_replica(hub);
+      replica->begin(state);
+      replica->before_step({}, state);  // selected, and then gone
+      return ToyResult{};
+    }
+    EXPECT_EQ(hub.first_step(), number == 1 ? 2 : 0);
+    ToyResult result = toy_replica(hub, *policy, problem, toy);
+    hub.leave();
+    return result;
+  };
+  std::thread stays([&] { life(0, false); });
+  life(1, true);
+  while (rounds < 3) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const ToyResult back = life(1, false);
+  stays.join();
+  EXPECT_EQ(server.join(), "");
+  const std::vector<RoundRecord> records = policy->rounds();
+  ASSERT_GT(records.size(), 3u);
+  EXPECT_EQ(records.front().answered, 1);
+  EXPECT_EQ(records.front().samples, 12);
+  EXPECT_TRUE(std::any_of(records.begin() + 3, records.end(), [](const RoundRecord& record) { return record.answered == 2; })) << "the client is back";
+  EXPECT_GT(back.steps, 5);
+}
+
+}  // namespace
+}  // namespace trireme
