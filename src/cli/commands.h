@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +14,9 @@
 
 namespace trireme {
 
+class HubWorld;
+class ReplicaRun;
+
 struct TrainOptions {
   ExperimentOptions experiment;
   CostSourceOptions prediction;  ///< of a planner's plan
@@ -19,7 +24,29 @@ struct TrainOptions {
   std::string json;       ///< where to write run.json's content too; empty: nowhere
   bool messages = false;  ///< write JSON lines for a parent process instead of a progress bar
 };
-int run_train(const TrainOptions& options);
+/// `make_world`: of the server of replicas that are processes (train/replica_run.h); else null.
+int run_train(const TrainOptions& options, const std::function<std::unique_ptr<HubWorld>(ReplicaRun&)>& make_world = {});
+
+struct ServeOptions {
+  ExperimentOptions experiment;
+  std::string plan = "fedavg";
+  int clients = 0;                    ///< 0: as many as `spawn`
+  int spawn = 0;                      ///< of the clients: processes that the server starts here
+  std::string listen;                 ///< "tcp://127.0.0.1:5555"; empty: that, or any port where all clients are spawned
+  std::filesystem::path token_file;   ///< empty: the token is in TRIREME_TOKEN
+  std::string json;
+};
+/// Trains under an update policy with replicas that are processes, whose server this one is.
+int run_serve(const ServeOptions& options);
+
+struct JoinOptions {
+  ExperimentOptions experiment;
+  std::string server;                 ///< "tcp://host:port"
+  int client = -1;                    ///< its number; -1: any
+  std::filesystem::path token_file;
+};
+/// Trains as one client of a server.
+int run_join(const JoinOptions& options);
 
 struct CompareOptions {
   ExperimentOptions experiment;

@@ -67,6 +67,30 @@ void add_train(CLI::App& app, trireme::TrainOptions& o) {
   verb->add_flag("--messages", o.messages, "write JSON lines instead of a progress bar");
 }
 
+void add_serve(CLI::App& app, trireme::ServeOptions& o) {
+  auto* verb = app.add_subcommand("serve", "train under an update policy with clients that are processes, on this machine or others");
+  o.experiment.add_common(*verb);
+  o.experiment.add_run(*verb);
+  verb->add_option("--plan", o.plan, "an update policy and its keys, \"fedavg,rounds=20\" (docs/updates.md)")->capture_default_str();
+  verb->add_option("--clients", o.clients, "how many there are; training begins when all have joined (default: those of --spawn)")
+      ->check(trireme::whole_number(1, trireme::kMaxDevices));
+  verb->add_option("--spawn", o.spawn, "start this many of them here")->check(trireme::whole_number(1, trireme::kMaxDevices));
+  verb->add_option("--listen", o.listen, "address for clients; other machines need a token (default: tcp://127.0.0.1:5555, with all clients "
+                                         "spawned any free port)");
+  verb->add_option("--token-file", o.token_file, "file with the secret that clients must have too (default: the variable TRIREME_TOKEN)");
+  verb->add_option("--json", o.json, "also write run.json's content to this file");
+}
+
+void add_join(CLI::App& app, trireme::JoinOptions& o) {
+  auto* verb = app.add_subcommand("join", "train as a client of trireme serve, on the same experiment");
+  verb->add_option("server", o.server, "where it listens: tcp://HOST:PORT")->required();
+  o.experiment.add_common(*verb);
+  verb->add_option("--steps", o.experiment.steps, "as given to the server")->check(trireme::whole_number(1));
+  verb->add_option("--client", o.client, "this client's number, from 0: which share of the samples it has (default: any that is free)")
+      ->check(trireme::whole_number(0, trireme::kMaxDevices - 1));
+  verb->add_option("--token-file", o.token_file, "file with the server's secret (default: the variable TRIREME_TOKEN)");
+}
+
 void add_verify(CLI::App& app, trireme::VerifyOptions& o) {
   auto* verb = app.add_subcommand("verify", "check that a plan trains exactly as one device does");
   o.experiment.add_common(*verb);
@@ -312,6 +336,8 @@ int main(int argc, char** argv) {
   app.name("trireme");
   trireme::CompareOptions compare;
   trireme::TrainOptions train;
+  trireme::ServeOptions serve;
+  trireme::JoinOptions join;
   trireme::SimulateOptions simulate;
   trireme::VerifyOptions verify;
   trireme::ExportOptions exported;
@@ -319,6 +345,8 @@ int main(int argc, char** argv) {
   trireme::MeasureEpochsOptions epochs;
   add_compare(app, compare);
   add_train(app, train);
+  add_serve(app, serve);
+  add_join(app, join);
   add_simulate(app, simulate);
   add_verify(app, verify);
   add_profile(app, profile);
@@ -344,6 +372,8 @@ int main(int argc, char** argv) {
     trireme::set_up_logging();
     if (app.got_subcommand("compare")) return run_compare(compare);
     if (app.got_subcommand("train")) return end_training(run_train(train));
+    if (app.got_subcommand("serve")) return end_training(run_serve(serve));
+    if (app.got_subcommand("join")) return end_training(run_join(join));
     if (app.got_subcommand("measure-epochs")) return end_training(run_measure_epochs(epochs));
     if (app.got_subcommand("simulate")) return run_simulate(simulate);
     if (app.got_subcommand("verify")) return run_verify(verify);

@@ -21,6 +21,7 @@
 #include "train/compare.h"
 #include "train/forecaster.h"
 #include "train/initial_weights.h"
+#include "train/replica_run.h"
 #include "train/replica_trainer.h"
 #include "train/trainer.h"
 
@@ -107,7 +108,7 @@ RunResult train_and_show(const Experiment& experiment, const Model& model, const
 
 }  // namespace
 
-int run_train(const TrainOptions& options) {
+int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
   interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
   Experiment experiment = options.experiment.read();
   check_target("--json", options.json);
@@ -127,7 +128,7 @@ int run_train(const TrainOptions& options) {
   const Train train_it = [&](TrainObserver& observer) {
     if (!plan)
       return train_replicas(experiment, model, data, options.plan, devices.empty() ? experiment.devices.front() : devices.front(), observer,
-                            interrupted_by_user());
+                            interrupted_by_user(), make_world);
     // the rows of a comparison stay as they are
     return options.messages ? train(experiment, model, data, *plan, observer, interrupted_by_user())
                             : train_or_adapt(experiment, model, data, *plan, observer);

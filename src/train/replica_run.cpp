@@ -17,6 +17,8 @@
 #include "train/modelled_source.h"
 #include "train/modelled_times.h"
 #include "train/read_emulation.h"
+#include "train/replica_plans.h"
+#include "train/replica_reports.h"
 #include "train/replica_view.h"
 #include "train/trainer.h"
 #include "update/federated.h"
@@ -27,82 +29,11 @@
 namespace trireme {
 namespace {
 
-bool is_plain_sgd(const OptimizerConfig& optimizer) {
-  return optimizer.kind == OptimizerConfig::Kind::sgd && optimizer.momentum == 0;
-}
-
-RunFacts facts_of(const Experiment& experiment, int workers) {
-  return {std::max(1, workers / experiment.replicas.devices), experiment.seed, is_plain_sgd(experiment.optimizer)};
-}
-
-Plan plan_of_replica(const Experiment& experiment, const Model& model, int workers) {
-  const ReplicaSpec& spec = experiment.replicas;
-  if (workers % spec.devices != 0)
-    fail_user({spec.where, fmt::format("plan_devices = {}", spec.devices), fmt::format("{} workers are no whole number of replicas", workers),
-               "use a multiple"});
-  Experiment one = experiment;
-  one.batch = std::max<int64_t>(1, experiment.batch / (workers / spec.devices));
-  Plan plan = make_plan(spec.plan, one, model, spec.devices);
-  if (plan.devices != spec.devices && !(spec.plan == "single"))
-    fail_user({spec.where, fmt::format("plan = \"{}\"", spec.plan), fmt::format("is for {} workers", plan.devices),
-               fmt::format("write plan_devices = {}", plan.devices)});
-  validate(plan, model, one.batch, "the replicas' plan");
-  return plan;
-}
-
-/// The policy's result is the raw weights: there is one answer to who averages them.
-void check_replicas(const Experiment& experiment) {
-  const auto refuse = [&](const char* what, const char* why) { fail_user({experiment.file.string(), what, why, "leave it out"}); };
-  if (experiment.optimizer.ema > 0) refuse("optimizer.ema", "update policies do not average weights over time");
-  if (experiment.adapt) refuse("adapt", "changes the plan of synchronous training only");
-  if (!experiment.memory_changes.empty()) refuse("cluster.memory.change", "memory changes during synchronous training only");
-  if (experiment.links && !experiment.links->changes.empty()) refuse("cluster.link.change", "links change during synchronous training only");
-  if (experiment.replicas.clock && experiment.links) refuse("cluster.link", "on the modelled clock links are those of [update.virtual]");
-  if (experiment.noise_scale) refuse("noise_scale", "is estimated from synchronous training only");
-  if (experiment.private_replicas && !experiment.links) refuse("replicas = \"private\"", "the workers of a replica share one copy of its weights");
-}
-
-CompileOptions options_for(const Experiment& experiment, bool training) {
-  CompileOptions options = compile_options(experiment, training);
-  options.private_replicas = false;  // links lie between replicas
-  return options;
-}
-
-/// The workers of synchronous training: a data axis, with shares by speed where the policy says so.
-Plan plan_of_workers(const Experiment& experiment, const Model& model, const SynchronousOptions& options, int workers) {
-  const ReplicaSpec& spec = experiment.replicas;
-  if (!spec.clock)
-    fail_user({"strategy synchronous", "without [update.virtual]", "in real time it is the plan data", "use data, or add [update.virtual]"});
-  if (spec.plan != "single" || spec.devices != 1)
-    fail_user({spec.where, fmt::format("plan = \"{}\", plan_devices = {}", spec.plan, spec.devices),
-               "synchronous averages the gradients of single devices", "leave them out"});
-  if (options.shares_by_speed && spec.shares != SampleShares::batches)
-    fail_user({spec.where, fmt::format("shares = \"{}\"", name_of(spec.shares)),
-               "workers with samples of their own take equal shares of a batch", "leave out synchronous's shares=speed"});
-  Cluster cluster = Cluster::uniform(workers);
-  if (options.shares_by_speed) {
-    const int64_t equal = std::max<int64_t>(1, experiment.batch / workers);
-    const Plan single = named_plan("single", model, Cluster::uniform(1), equal, {});
-    const SecondsBySamples seconds = seconds_by_samples(experiment, model, single, workers);
-    double least = seconds(0, equal);
-    for (int d = 1; d < workers; ++d) least = std::min(least, seconds(d, equal));
-    for (int d = 0; d < workers; ++d) cluster.devices[size_t(d)].speed = least / seconds(d, equal);
-  }
-  Plan plan = named_plan("data", model, cluster, experiment.batch, {});
-  validate(plan, model, experiment.batch, "strategy synchronous");
-  return plan;
-}
-
 /// Of replicas: each fails with its workers.
 VirtualFailures failures_of(const ReplicaSpec& spec, const UpdatePolicy& update) {
   std::vector<Failure> failures = spec.clock->failures;
   for (Failure& failure : failures) failure.replica /= spec.devices;
   return {Failures(std::move(failures)), update.outlives_replicas()};
-}
-
-/// A worker's share of the batch of all.
-int64_t share_of_worker(const Plan& plan, int64_t samples, int worker) {
-  return (plan.speeds.empty() ? share_of(samples, plan.devices, worker) : share_of(samples, plan.speeds, worker)).size();
 }
 
 /// The same batch, read at once; `inputs` becomes all of its samples.
@@ -116,13 +47,15 @@ Batch read_now(const Batch& batch, std::vector<at::Tensor>& inputs) {
   return {batch.samples, load, batch.model};
 }
 
-/// With the batch of all replicas together.
-Experiment whole_experiment(Experiment experiment, int workers) {
-  if (experiment.replicas.batch_per_replica) experiment.batch *= std::max(1, workers / experiment.replicas.devices);
-  return experiment;
-}
-
 }  // namespace
+
+int64_t largest_exchange(const Experiment& experiment, const Model& model) {
+  constexpr int64_t kBytes = sizeof(double);  // of an element, at most
+  int64_t weights = 0, statistics = 0;
+  for (const ParameterSpec& parameter : model.parameters()) weights += element_count(parameter.shape) + kBucketAlignment;
+  for (const BufferSpec& buffer : model.buffers()) statistics += element_count(buffer.shape);
+  return kBytes * ((1 + optimizer_state_count(experiment.optimizer)) * weights + statistics);
+}
 
 /// What the workers of one replica share.
 struct Replica {
@@ -143,26 +76,24 @@ struct Replica {
   Batch batch;                            ///< of the step
 };
 
-ReplicaRun::ReplicaRun(const Experiment& experiment, const Model& model, const TaskData& data, const std::string& strategy, int workers)
+ReplicaRun::ReplicaRun(const Experiment& experiment, const Model& model, const TaskData& data, const std::string& strategy, int workers,
+                       const MakeReplicaWorld& make_world)
     : experiment_(whole_experiment(experiment, workers)), model_(model), data_(data),
       update_((check_replicas(experiment_), make_policy(strategy, experiment.replicas, facts_of(experiment, workers)))),
       synchronous_(dynamic_cast<const SynchronousPolicy*>(update_.get())),
       plan_(synchronous_ ? plan_of_workers(experiment_, model, synchronous_->options(), workers) : plan_of_replica(experiment_, model, workers)),
-      replicas_(synchronous_ ? 1 : workers / experiment.replicas.devices), training_(compile(model, plan_, options_for(experiment, true))),
-      evaluation_(compile(model, plan_, options_for(experiment, false))),
+      replicas_(synchronous_ ? 1 : workers / experiment.replicas.devices), training_(compile(model, plan_, replica_compile_options(experiment, true))),
+      evaluation_(compile(model, plan_, replica_compile_options(experiment, false))),
       batches_(experiment_, data, synchronous_ ? workers : replicas_, update_->evaluates_together()) {
   check_emulation(experiment_, workers);
-  check_memory_is_shared(strategy);
+  if (update_->shares_memory()) check_memory_is_shared(experiment_, strategy);
   if (workers > kMaxDevices)
     fail_user({fmt::format("{} workers", workers), "are too many", fmt::format("at most {} can work in one process", kMaxDevices), "use fewer"});
   if (auto* federated = dynamic_cast<FederatedPolicy*>(update_.get())) {
     federated->on_round = [this](const RoundRecord& record, const ModelValues& values) {
-      std::unique_lock lock(mutex_);
-      if (samples_ < next_evaluation_) return;
-      const int64_t samples = samples_;
-      while (next_evaluation_ <= samples) next_evaluation_ += evaluate_every_;
-      lock.unlock();
-      keep(samples, record.seconds - began_, values_of({.weights = values.weights, .moments = {}, .statistics = values.statistics}));  // copies
+      int64_t samples = 0;
+      if (!take_due(samples)) return;
+      keep({samples, record.seconds - began_, copy_of(values)});
     };
   } else {
     steps_ = steps_of_replica(0);
@@ -171,7 +102,11 @@ ReplicaRun::ReplicaRun(const Experiment& experiment, const Model& model, const T
   evaluate_every_ = std::max<int64_t>(1, every.unit == Length::Unit::epochs ? int64_t(every.count * double(batches_.samples_per_epoch()))
                                                                           : int64_t(every.count) * experiment_.batch);
   next_evaluation_ = evaluate_every_;
-  if (is_modelled()) {
+  next_step_.resize(size_t(replicas_));
+  memory_.resize(size_t(workers));
+  if (make_world) {
+    world_ = make_world(*this);
+  } else if (is_modelled()) {
     begin_modelled_time(workers);
   } else {
     const auto links = experiment.links ? std::make_shared<EmulatedLinks>(replicas_ + 1, *experiment.links) : nullptr;
@@ -198,20 +133,6 @@ void ReplicaRun::begin_modelled_time(int workers) {
   world_ = std::make_unique<VirtualWorld>(1, *times_);
 }
 
-/// Replicas that write to each other's memory have no links between them.
-void ReplicaRun::check_memory_is_shared(const std::string& strategy) const {
-  if (!update_->shares_memory()) return;
-  const auto refuse = [&](const char* key) {
-    fail_user({experiment_.file.string(), key, fmt::format("replicas under {} write to one memory: nothing goes over links", strategy),
-               "leave it out, or take another policy"});
-  };
-  if (experiment_.links) refuse("cluster.link");
-  const std::optional<ModelledClock>& clock = experiment_.replicas.clock;
-  const auto is_slow = [](const LinkSpeed& link) { return link.bandwidth > 0 || link.latency > 0; };
-  if (clock && is_slow(clock->link)) refuse("update.virtual.link");
-  if (clock && clock->server_link && is_slow(*clock->server_link)) refuse("update.virtual.server_link");
-}
-
 ReplicaState ReplicaRun::state_of(Replica& replica) const {
   ReplicaState state = replica.view.state();
   if (!update_->takes_rows()) state.tables.clear();
@@ -226,9 +147,77 @@ double ReplicaRun::rate_at(int replica, int64_t step) const {
   return learning_rate_at(experiment_, std::min(step, total - 1), total, batches_.steps_per_epoch(replica));
 }
 
-void ReplicaRun::keep(int64_t samples, double seconds, ModelValues values) {
+void ReplicaRun::keep(ReplicaSnapshot snapshot) {
   std::lock_guard lock(mutex_);
-  kept_.push_back({samples, seconds, std::move(values)});
+  kept_.push_back(std::move(snapshot));
+}
+
+void ReplicaRun::note(const ReplicaStep& step) {
+  {
+    std::lock_guard lock(mutex_);
+    samples_ += step.samples;
+    ended_.push_back(step);
+    next_step_[size_t(step.replica)] = step.step + 1;
+    last_end_ = std::max(last_end_, step.end);
+  }
+  changed_.notify_all();
+}
+
+int64_t ReplicaRun::next_step(int replica) const {
+  std::lock_guard lock(mutex_);
+  return next_step_[size_t(replica)];
+}
+
+/// Whether an evaluation's values are to be kept now, of which many samples.
+bool ReplicaRun::take_due(int64_t& samples) {
+  std::lock_guard lock(mutex_);
+  if (samples_ < next_evaluation_) return false;
+  samples = samples_;
+  next_evaluation_ = (samples / evaluate_every_ + 1) * evaluate_every_;
+  return true;
+}
+
+void ReplicaRun::take_report(int replica, Request report) {
+  switch (kind_of(report)) {
+    case ReplicaReportKind::began:
+      if (began_ == 0) began_ = beginning_from(report);
+      return;
+    case ReplicaReportKind::steps:
+      for (const ReplicaStep& step : steps_from(replica, report)) {
+        if (step.step != next_step(replica) || step.samples > experiment_.batch)
+          fail_run({"a replica's report", fmt::format("step {} of {} samples", step.step, step.samples), "is not its next", ""});
+        note(step);
+        keep_central_if_due(step.end);
+      }
+      return;
+    case ReplicaReportKind::snapshot: return keep(snapshot_from(std::move(report), snapshot_shape()));
+    case ReplicaReportKind::memory:
+      for (const DeviceMemory& memory : memory_from(report, int(memory_.size()))) memory_[size_t(memory.device)] = memory.use;
+      return;
+  }
+}
+
+/// The parameter server's values, where an evaluation is due; rounds are kept otherwise.
+void ReplicaRun::keep_central_if_due(double seconds) {
+  int64_t samples = 0;
+  if (steps_ == 0 || !update_->server() || !take_due(samples)) return;
+  if (std::optional<ModelValues> values = update_->server()->values()) keep({samples, seconds, std::move(*values)});
+}
+
+/// What a run that is ended before its time has come to, where a server knows it.
+void ReplicaRun::keep_newest() {
+  if (!update_->server()) return;
+  std::optional<ModelValues> values = update_->server()->values();
+  std::lock_guard lock(mutex_);
+  if (values && samples_ > 0) kept_.push_back({samples_, last_end_, std::move(*values)});
+}
+
+SnapshotShape ReplicaRun::snapshot_shape() const {
+  SnapshotShape shape;
+  for (const Bucket& bucket : training_.buckets)
+    for (const int holder : bucket.holders) shape.elements += bucket.contributors.empty() ? 0 : bucket.slice_of(holder).size();
+  for (const BufferSpec& buffer : model_.buffers()) shape.statistics += buffer.name.ends_with("running_mean") ? 1 : 0;
+  return shape;
 }
 
 /// Of the steps so far; all replicas ask together.
@@ -245,17 +234,19 @@ void ReplicaRun::keep_if_due(Hub& hub, Replica& replica, int64_t step) {
     ModelValues values = replica.policy->values_for_evaluation(replica.state);
     const int64_t samples = samples_of_all(hub, replica);
     if (hub.replica() != 0) return;
-    return keep(samples, hub.now() - replica.began, std::move(values));
+    return hand_over(hub, {samples, hub.now() - replica.began, std::move(values)});
   }
+  if (hub.reports()) return;  // the server does it
   int64_t samples = 0;
-  {
-    std::lock_guard lock(mutex_);
-    if (samples_ < next_evaluation_) return;
-    samples = samples_;
-    while (next_evaluation_ <= samples) next_evaluation_ += evaluate_every_;
-  }
+  if (!take_due(samples)) return;
   const double seconds = hub.now() - replica.began;
-  keep(samples, seconds, replica.policy->values_for_evaluation(replica.state));
+  keep({samples, seconds, replica.policy->values_for_evaluation(replica.state)});
+}
+
+/// To whoever evaluates it.
+void ReplicaRun::hand_over(Hub& hub, ReplicaSnapshot snapshot) {
+  if (hub.reports()) hub.report(report_of(snapshot));
+  else keep(std::move(snapshot));
 }
 
 /// The leader's part before a step. Whether there is one.
@@ -278,13 +269,10 @@ bool ReplicaRun::lead_before(Hub& hub, Replica& replica, StepFacts& facts) {
 }
 
 void ReplicaRun::lead_after(Hub& hub, Replica& replica, const StepFacts& facts, double begin, double loss_sum) {
-  {
-    std::lock_guard lock(mutex_);
-    samples_ += facts.samples;
-    ended_.push_back({hub.replica(), facts.step, facts.samples, loss_sum, begin, hub.now() - replica.began});
-  }
+  const ReplicaStep step{hub.replica(), facts.step, facts.samples, loss_sum, begin, hub.now() - replica.began};
+  note(step);
+  if (hub.reports()) hub.report(report_of(step));
   replica.samples += facts.samples;
-  changed_.notify_all();
   if (replica.policy->after_step(facts, replica.state)) replica.view.renew();
   keep_if_due(hub, replica, facts.step);
 }
@@ -301,11 +289,13 @@ void ReplicaRun::train_replica(Hub& hub, int rank, Replica& replica) {
     replica.state = state_of(replica);
     replica.policy = update_->for_replica(hub);
     replica.policy->begin(replica.state);
-    hub.barrier();
+    if (!hub.came_late()) hub.barrier();
     replica.began = hub.now();
     if (r == 0) began_ = replica.began;
+    if (hub.reports()) hub.report(report_of_beginning(replica.began));
   }
-  StepFacts facts;
+  const int64_t first = hub.first_step();
+  StepFacts facts{.step = first};
   for (;; ++facts.step) {
     if (leads) replica.goes_on = !hub.is_lost() && lead_before(hub, replica, facts);
     worker.barrier();
@@ -324,11 +314,11 @@ void ReplicaRun::train_replica(Hub& hub, int rank, Replica& replica) {
                                               .slowness = is_modelled() ? 1 : slowness_at(experiment_.worker_changes, replica.first_device + rank, facts.step)});
     replica.losses[size_t(rank)] = outcome.loss_sum;
     worker.settle();
-    if (facts.step == 0) replica.view.show(rank, worker);  // the optimizer has its state now
+    if (facts.step == first) replica.view.show(rank, worker);  // the optimizer has its state now
     worker.barrier();
     if (!leads) continue;
     hub.end_step();
-    if (facts.step == 0) replica.state = state_of(replica);
+    if (facts.step == first) replica.state = state_of(replica);
     if (hub.is_lost()) continue;
     double loss_sum = 0;
     for (double loss : replica.losses) loss_sum += loss;
@@ -349,13 +339,17 @@ void ReplicaRun::end_replica(Hub& hub, Replica& replica) {
   }
   replica.policy->finish(replica.state);
   int64_t samples = samples_of_all(hub, replica);
-  int first_left = 0;  // all have the same values
+  bool speaks = hub.speaks_for_all();  // all have the same values
   {
     std::lock_guard lock(mutex_);
     samples += samples_of_lost_;
+    int first_left = 0;
     while (lost_.contains(first_left)) ++first_left;
+    if (!lost_.empty()) speaks = hub.replica() == first_left;
   }
-  if (hub.replica() == first_left) keep(samples, hub.now() - replica.began, values_of(replica.state));
+  if (speaks) hand_over(hub, {samples, hub.now() - replica.began, values_of(replica.state)});
+  if (!hub.reports()) return;
+  for (int d = 0; d < plan_.devices; ++d) hub.report(report_of(replica.first_device + d, memory_use(replica.first_device + d)));
 }
 
 void ReplicaRun::run_replica(Hub& hub) {
@@ -420,16 +414,17 @@ void ReplicaRun::note_evaluation(const ReplicaSnapshot& snapshot, const std::vec
 void ReplicaRun::work(const std::function<bool()>& stop) {
   std::exception_ptr error;
   try {
-    run_replicas(*world_, [this](Hub& hub) { run_replica(hub); });
+    world_->run([this](Hub& hub) { run_replica(hub); });
   } catch (...) {
     error = std::current_exception();
   }
   if (const auto* steps = dynamic_cast<const SynchronousSteps*>(times_.get())) counts_ = steps->counts();
-  else for (int r = 0; r < replicas_; ++r) counts_.push_back(world_->hub(r).counts());
-  for (int d = 0; d < replicas_ * plan_.devices; ++d) {
-    memory_.push_back(memory_use(d));
-    set_memory_limit(d, 0);  // evaluations are nobody's
+  else for (int r = 0; r < replicas_; ++r) counts_.push_back(world_->counts(r));
+  for (size_t d = 0; d < memory_.size(); ++d) {
+    if (memory_[d].peak == 0) memory_[d] = memory_use(int(d));  // else it was reported
+    set_memory_limit(int(d), 0);  // evaluations are nobody's
   }
+  if (error) keep_newest();
   {
     std::lock_guard lock(mutex_);
     over_ = true;

@@ -1,4 +1,5 @@
-// Several replicas that train by themselves and agree as an update policy says: on threads in real time, or on a modelled clock.
+// Several replicas that train by themselves and agree as an update policy says: on threads in real time, on a modelled clock, or in processes
+// of their own, of which this one may be one replica, or the server of all.
 #pragma once
 
 #include <atomic>
@@ -42,13 +43,32 @@ struct ReplicaSnapshot {
 
 struct Replica;
 class SynchronousPolicy;
+struct SnapshotShape;
+class ReplicaRun;
+
+/// Bytes that a replica sends at once, at most: weights, what the optimizer keeps and running statistics.
+int64_t largest_exchange(const Experiment& experiment, const Model& model);
+
+/// The world of a run whose replicas are not all in this process. The run is made but for its world.
+using MakeReplicaWorld = std::function<std::unique_ptr<HubWorld>(ReplicaRun& run)>;
 
 /// Belongs to one thread but for abort() and take_steps(), which any may call.
 class ReplicaRun {
  public:
   /// `model` and `data` outlive it. `strategy`: the policy and its options (train/replica_spec.h); `workers`: of all replicas. Errors (user).
-  ReplicaRun(const Experiment& experiment, const Model& model, const TaskData& data, const std::string& strategy, int workers);
+  /// `make_world`: null: all replicas are in this process.
+  ReplicaRun(const Experiment& experiment, const Model& model, const TaskData& data, const std::string& strategy, int workers,
+             const MakeReplicaWorld& make_world = {});
   ~ReplicaRun();
+
+  // -- for the server of replicas in other processes
+  UpdatePolicy& update() { return *update_; }
+  const Model& model() const { return model_; }
+  const TaskData& data() const { return data_; }
+  /// From a replica (train/replica_reports.h). Errors (run): it cannot be one.
+  void take_report(int replica, Request report);
+  /// That the replica has not made yet.
+  int64_t next_step(int replica) const;
 
   int replicas() const { return replicas_; }  ///< 1 of all workers where they average gradients in every step
   bool is_synchronous() const { return synchronous_ != nullptr; }
@@ -75,7 +95,6 @@ class ReplicaRun {
 
  private:
   void begin_modelled_time(int workers);
-  void check_memory_is_shared(const std::string& strategy) const;
   ReplicaState state_of(Replica& replica) const;
   void run_replica(Hub& hub);
   void train_replica(Hub& hub, int rank, Replica& replica);
@@ -84,7 +103,13 @@ class ReplicaRun {
   void end_replica(Hub& hub, Replica& replica);
   void keep_if_due(Hub& hub, Replica& replica, int64_t step);
   int64_t samples_of_all(Hub& hub, const Replica& replica);
-  void keep(int64_t samples, double seconds, ModelValues values);
+  void keep(ReplicaSnapshot snapshot);
+  void hand_over(Hub& hub, ReplicaSnapshot snapshot);
+  bool take_due(int64_t& samples);
+  void keep_central_if_due(double seconds);
+  void keep_newest();
+  void note(const ReplicaStep& step);
+  SnapshotShape snapshot_shape() const;
   void evaluate_kept(const std::function<bool()>& stop);
   void note_evaluation(const ReplicaSnapshot& snapshot, const std::vector<StepOutcome>& outcomes);
   int64_t steps_of_replica(int replica) const;
@@ -114,6 +139,8 @@ class ReplicaRun {
   int64_t samples_ = 0, next_evaluation_ = 0;
   std::set<int> lost_;  ///< replicas that have failed for good
   int64_t samples_of_lost_ = 0;
+  double last_end_ = 0;             ///< of any step
+  std::vector<int64_t> next_step_;  ///< by replica
 
   std::vector<HubCounts> counts_;
   std::vector<MemoryUse> memory_;

@@ -34,10 +34,12 @@ class ReplicaSummary {
     last_end_[size_t(step.replica)] = step.end;
     seconds_ = std::max(seconds_, step.end);
     samples_ += step.samples;
-    open_samples_ += step.samples;
-    open_loss_ += step.loss_sum;
+    if (std::isfinite(step.loss_sum)) {  // else a client's update is refused, and the run goes on
+      open_samples_ += step.samples;
+      open_loss_ += step.loss_sum;
+    }
     if (++open_ < run_.replicas()) return std::nullopt;
-    const CurvePoint point{int64_t(curve_.size()) + 1, samples_, seconds_, open_loss_ / double(std::max<int64_t>(open_samples_, 1))};
+    const CurvePoint point{int64_t(curve_.size()) + 1, samples_, seconds_, open_samples_ > 0 ? open_loss_ / double(open_samples_) : NAN};
     open_ = 0;
     open_samples_ = 0;
     open_loss_ = 0;
@@ -122,7 +124,8 @@ void follow(ReplicaRun& run, ReplicaSummary& summary, TrainObserver& observer, c
   for (bool over = false; !over;) {
     for (const ReplicaStep& step : run.take_steps(kPollSeconds, over)) {
       const auto point = summary.add(step);
-      if (!std::isfinite(step.loss_sum) && end.diverged == 0) {
+      const bool spoils = !std::isfinite(step.loss_sum) && !run.update().refuses_broken_values();
+      if ((spoils || (point && !std::isfinite(point->loss))) && end.diverged == 0) {
         end.diverged = step.step + 1;
         run.abort("diverged");
       }
@@ -203,16 +206,16 @@ void hand_out(const ReplicaRun& run, const Experiment& experiment, const Model& 
 }  // namespace
 
 RunResult train_replicas(const Experiment& experiment, const Model& model, const TaskData& data, const std::string& strategy, int workers,
-                         TrainObserver& observer, const std::atomic<bool>& interrupted) {
+                         TrainObserver& observer, const std::atomic<bool>& interrupted, const MakeReplicaWorld& make_world) {
   install_memory_accounting();
-  ReplicaRun run(experiment, model, data, strategy, workers);
+  ReplicaRun run(experiment, model, data, strategy, workers, make_world);
   RunResult row;
   row.strategy = family_of(strategy);
   row.name = strategy;
   row.devices = workers;
   row.plan = run.is_synchronous() ? run.plan().in_short(model) : fmt::format("{} x {}", run.replicas(), run.plan().in_short(model));
   row.warnings = experiment.model_notes;
-  add_warnings(run, experiment, row);
+  if (!make_world) add_warnings(run, experiment, row);
   for (int d = 0; d < workers; ++d) {
     set_memory_limit(d, experiment.device_memory);
     reset_memory_peak(d);

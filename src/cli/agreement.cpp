@@ -1,0 +1,77 @@
+#include "cli/agreement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+
+#include "base/config.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kModel = "the model";
+constexpr const char* kSamples = "the number of training samples";
+
+// what a machine may have otherwise, and what only the server reads; a table's name stands for all its keys
+constexpr std::array<std::string_view, 18> kOwn = {
+    "name",   "seed",    "devices",       "strategies",   "time_limit", "device_memory",  "threads", "device_threads", "device_speeds",
+    "cluster", "price",  "target",        "evaluate_every", "save_weights", "adapt",      "translation", "data.workers", "data.path"};
+
+bool is_own(std::string_view key) {
+  return std::any_of(kOwn.begin(), kOwn.end(), [&](std::string_view own) {
+    return key == own || (key.starts_with(own) && key.substr(own.size()).starts_with("."));
+  });
+}
+
+void flatten(const nlohmann::json& table, const std::string& prefix, nlohmann::json& flat) {
+  for (const auto& [key, value] : table.items()) {
+    const std::string name = prefix.empty() ? key : prefix + "." + key;
+    if (is_own(name)) continue;
+    if (value.is_object()) flatten(value, name, flat);
+    else flat[name] = value;
+  }
+}
+
+bool is_about_data(const std::string& key) { return key == kSamples || key.starts_with("data"); }
+
+std::string text_of(const nlohmann::json& values, const std::string& key) { return values.contains(key) ? values.at(key).dump() : "not set"; }
+
+}  // namespace
+
+std::string agreement(const ExperimentOptions& options, const Model& model, const TaskData& data, bool own_data) {
+  ConfigTable file = ConfigTable::from_file(options.experiment);
+  file.allow_short_form("model", "name");
+  for (const std::string& assignment : options.set) file.override_with(assignment);
+  if (options.steps) file.override_with(fmt::format("length={} steps", *options.steps));
+  nlohmann::json flat = nlohmann::json::object();
+  flatten(file.to_json(), "", flat);
+  if (own_data)
+    for (auto it = flat.begin(); it != flat.end();) it = is_about_data(it.key()) ? flat.erase(it) : std::next(it);
+  else
+    flat[kSamples] = data.train->size();
+  flat[kModel] = model.fingerprint();
+  return flat.dump();
+}
+
+std::string first_difference(const std::string& server, const std::string& client) {
+  const nlohmann::json ours = nlohmann::json::parse(server), theirs = nlohmann::json::parse(client, nullptr, /*allow_exceptions=*/false);
+  if (!theirs.is_object()) return "it does not say what it is about to train";
+  const bool own_data = !theirs.contains(kSamples);
+  std::set<std::string> keys;
+  for (const nlohmann::json* side : {&ours, &theirs})
+    for (const auto& [key, value] : side->items()) keys.insert(key);
+  for (const std::string& key : keys) {
+    if (own_data && is_about_data(key)) continue;
+    const std::string here = text_of(ours, key), there = text_of(theirs, key);
+    if (here == there) continue;
+    if (key == kModel) return "its model is another: layers, shapes or edges differ";
+    return fmt::format("{}: {} at the server, {} at the client", key, here, there);
+  }
+  return "";
+}
+
+}  // namespace trireme

@@ -1,0 +1,148 @@
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/seconds.h"
+#include "base/units.h"
+#include "cli/agreement.h"
+#include "cli/commands.h"
+#include "train/initial_weights.h"
+#include "train/replica_run.h"
+#include "update/remote/remote_client.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kPollSeconds = 0.05;
+constexpr double kReturnSeconds = 4;  // that a client which has lost the server tries to come back
+constexpr auto kBetweenTries = std::chrono::milliseconds(500);
+
+/// What a client trains, as far as the seed decides it.
+struct Task {
+  Experiment experiment;
+  TaskData data;
+  Model model;
+
+  static Task read(const ExperimentOptions& options) {
+    Experiment experiment = options.read();
+    TaskData data = open_data(experiment.data);
+    Model model = with_initial_weights(experiment, build_model(experiment, data));
+    return {std::move(experiment), std::move(data), std::move(model)};
+  }
+};
+
+struct Welcome {
+  uint64_t seed = 0;
+  std::string strategy;
+};
+
+Welcome welcome_from(const RemoteClient& client) {
+  try {
+    const auto told = nlohmann::json::parse(client.welcome());
+    return {told.at("seed").get<uint64_t>(), told.at("strategy").get<std::string>()};
+  } catch (const nlohmann::json::exception& error) {
+    fail_run({"server of replicas", "its welcome cannot be read", first_line(error), "use the same version of Trireme on both sides"});
+  }
+}
+
+/// Trains until the run is over. Throws what ended it before.
+void train_as_client(ReplicaRun& run, int number) {
+  std::exception_ptr error;
+  std::thread crew([&] {
+    try {
+      run.work([] { return true; });
+    } catch (...) {
+      error = std::current_exception();
+    }
+  });
+  int64_t steps = 0;
+  for (bool over = false; !over;) {
+    steps += int64_t(run.take_steps(kPollSeconds, over).size());
+    if (interrupted_by_user()) run.abort("stopped by its user");
+  }
+  crew.join();
+  if (error) std::rethrow_exception(error);
+  if (!run.abort_reason().empty()) fail_run({fmt::format("client {}", number), run.abort_reason(), "", ""});
+  const HubCounts& counts = run.counts()[size_t(number)];
+  spdlog::info("client {} is through: {} steps, {} sent, {} received", number, steps, format_bytes(counts.bytes_sent), format_bytes(counts.bytes_received));
+}
+
+class Joining {
+ public:
+  explicit Joining(const JoinOptions& options) : options_(options), wanted_(options.client), token_(read_token(options.token_file)) {
+    check_endpoint(options.server, /*listens=*/false, !token_.empty());
+    task_ = std::make_unique<Task>(Task::read(options.experiment));
+  }
+
+  /// Takes part in a run. Returns whether it is over; else the server was lost, and the policy lets clients come back.
+  bool take_part() {
+    auto client = joined();
+    const Welcome welcome = welcome_from(*client);
+    if (welcome.seed != task_->experiment.seed) {
+      ExperimentOptions experiment = options_.experiment;
+      experiment.seed = welcome.seed;
+      task_ = std::make_unique<Task>(Task::read(experiment));
+    }
+    wanted_ = client->number();
+    spdlog::info("client {} of {}: {}", wanted_, client->replicas(), welcome.strategy);
+    const int workers = client->replicas() * task_->experiment.replicas.devices;
+    ReplicaRun run(task_->experiment, task_->model, task_->data, welcome.strategy, workers,
+                   [&](ReplicaRun&) -> std::unique_ptr<HubWorld> { return std::move(client); });
+    try {
+      train_as_client(run, wanted_);
+      return true;
+    } catch (const ServerLost& lost) {
+      if (run.update().when_lost() != UpdatePolicy::WhenLost::may_return || interrupted_by_user()) throw;
+      spdlog::warn("{}; trying to come back", first_line(lost));
+      was_lost_ = true;
+      return false;
+    }
+  }
+
+ private:
+  std::unique_ptr<RemoteClient> joined() {
+    const double until = steady_seconds() + kReturnSeconds;
+    while (true) {
+      RemoteClientOptions remote{.server = options_.server,
+                                 .token = token_,
+                                 .wanted = wanted_,
+                                 .about = agreement(options_.experiment, task_->model, task_->data, false),
+                                 .largest_message = kMaxDevices * largest_exchange(task_->experiment, task_->model)};
+      if (was_lost_) remote.patience = kReturnSeconds;
+      try {
+        return std::make_unique<RemoteClient>(std::move(remote));
+      } catch (const ServerLost&) {
+        throw;
+      } catch (const Error&) {  // the server may not know yet that this client was lost
+        if (!was_lost_ || interrupted_by_user() || steady_seconds() > until) throw;
+      }
+      std::this_thread::sleep_for(kBetweenTries);
+    }
+  }
+
+  const JoinOptions& options_;
+  int wanted_;
+  const std::string token_;
+  std::unique_ptr<Task> task_;
+  bool was_lost_ = false;
+};
+
+}  // namespace
+
+int run_join(const JoinOptions& options) {
+  interrupted_by_user();
+  install_memory_accounting();
+  Joining joining(options);
+  while (!joining.take_part()) {
+  }
+  return 0;
+}
+
+}  // namespace trireme

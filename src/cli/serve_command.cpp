@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/agreement.h"
+#include "cli/commands.h"
+#include "cli/local_clients.h"
+#include "train/replica_run.h"
+#include "update/remote/remote_server.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kDefaultListen = "tcp://127.0.0.1:5555";
+constexpr const char* kAnyPort = "tcp://127.0.0.1:*";  // for clients of our own, who are told
+
+void check_serves(const ServeOptions& options, const Experiment& experiment) {
+  const auto refuse = [&](const char* what, const char* why, const char* next) { fail_user({experiment.file.string(), what, why, next}); };
+  if (!is_update_policy(options.plan))
+    fail_user({"--plan", options.plan, "is no update policy: clients train by themselves", "see docs/updates.md, or use trireme train"});
+  if (experiment.replicas.clock) refuse("update.virtual", "clients take the time that they take", "leave it out, or use trireme train");
+  if (experiment.links) refuse("cluster.link", "emulates links between the threads of one process", "leave it out, or use trireme train");
+  if (options.spawn > options.clients)
+    fail_user({"--spawn", std::to_string(options.spawn), fmt::format("there are {} clients", options.clients), "start at most as many"});
+}
+
+}  // namespace
+
+int run_serve(const ServeOptions& given) {
+  interrupted_by_user();
+  ServeOptions options = given;
+  if (options.clients == 0) options.clients = options.spawn;
+  if (options.clients == 0) fail_user({"--clients", "is missing", "the server must know how many it waits for", "add --clients 2, or --spawn 2"});
+  const Experiment experiment = options.experiment.read();
+  check_serves(options, experiment);
+  std::string token = read_token(options.token_file);
+  if (options.spawn > 0 && token.empty()) token = random_token();
+  if (options.spawn > 0) ::setenv(kTokenVariable, token.c_str(), /*overwrite=*/1);  // for the clients that this process starts
+  if (options.listen.empty()) options.listen = options.spawn == options.clients ? kAnyPort : kDefaultListen;
+
+  LocalClients local;
+  const MakeReplicaWorld make_world = [&](ReplicaRun& run) {
+    const nlohmann::json welcome = {{"seed", experiment.seed}, {"strategy", options.plan}};
+    auto world = std::make_unique<RemoteServer>(
+        run.replicas(), run.update().server(),
+        RemoteServerOptions{
+            .listen = options.listen,
+            .token = token,
+            .largest_message = largest_exchange(experiment, run.model()),
+            .when_lost = run.update().when_lost(),
+            .differs = [ours = agreement(options.experiment, run.model(), run.data(), false)](const std::string& theirs) { return first_difference(ours, theirs); },
+            .welcome = welcome.dump(),
+            .first_step = [&run](int client) { return run.next_step(client); },
+            .on_event = [](const std::string& line) { spdlog::info("{}", line); },
+            .on_report = [&run](int client, Request report) { run.take_report(client, std::move(report)); }});
+    spdlog::info("listening on {} for {} clients", world->endpoint(), options.clients);
+    std::vector<std::string> arguments = options.experiment.forwarded();
+    arguments.insert(arguments.begin(), {"join", world->endpoint()});
+    local.start(options.spawn, arguments);
+    return world;
+  };
+  TrainOptions train;
+  train.experiment = options.experiment;
+  train.plan = options.plan;
+  train.json = options.json;
+  train.experiment.devices = {options.clients * experiment.replicas.devices};
+  return run_train(train, make_world);
+}
+
+}  // namespace trireme

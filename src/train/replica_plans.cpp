@@ -1,0 +1,102 @@
+#include "train/replica_plans.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "plan/named.h"
+#include "train/modelled_times.h"
+#include "train/trainer.h"
+
+namespace trireme {
+namespace {
+
+bool is_plain_sgd(const OptimizerConfig& optimizer) {
+  return optimizer.kind == OptimizerConfig::Kind::sgd && optimizer.momentum == 0;
+}
+
+}  // namespace
+
+RunFacts facts_of(const Experiment& experiment, int workers) {
+  return {std::max(1, workers / experiment.replicas.devices), experiment.seed, is_plain_sgd(experiment.optimizer)};
+}
+
+Plan plan_of_replica(const Experiment& experiment, const Model& model, int workers) {
+  const ReplicaSpec& spec = experiment.replicas;
+  if (workers % spec.devices != 0)
+    fail_user({spec.where, fmt::format("plan_devices = {}", spec.devices), fmt::format("{} workers are no whole number of replicas", workers),
+               "use a multiple"});
+  Experiment one = experiment;
+  one.batch = std::max<int64_t>(1, experiment.batch / (workers / spec.devices));
+  Plan plan = make_plan(spec.plan, one, model, spec.devices);
+  if (plan.devices != spec.devices && !(spec.plan == "single"))
+    fail_user({spec.where, fmt::format("plan = \"{}\"", spec.plan), fmt::format("is for {} workers", plan.devices),
+               fmt::format("write plan_devices = {}", plan.devices)});
+  validate(plan, model, one.batch, "the replicas' plan");
+  return plan;
+}
+
+void check_replicas(const Experiment& experiment) {
+  const auto refuse = [&](const char* what, const char* why) { fail_user({experiment.file.string(), what, why, "leave it out"}); };
+  if (experiment.optimizer.ema > 0) refuse("optimizer.ema", "update policies do not average weights over time");
+  if (experiment.adapt) refuse("adapt", "changes the plan of synchronous training only");
+  if (!experiment.memory_changes.empty()) refuse("cluster.memory.change", "memory changes during synchronous training only");
+  if (experiment.links && !experiment.links->changes.empty()) refuse("cluster.link.change", "links change during synchronous training only");
+  if (experiment.replicas.clock && experiment.links) refuse("cluster.link", "on the modelled clock links are those of [update.virtual]");
+  if (experiment.noise_scale) refuse("noise_scale", "is estimated from synchronous training only");
+  if (experiment.private_replicas && !experiment.links) refuse("replicas = \"private\"", "the workers of a replica share one copy of its weights");
+}
+
+CompileOptions replica_compile_options(const Experiment& experiment, bool training) {
+  CompileOptions options = compile_options(experiment, training);
+  options.private_replicas = false;  // links lie between replicas
+  return options;
+}
+
+Plan plan_of_workers(const Experiment& experiment, const Model& model, const SynchronousOptions& options, int workers) {
+  const ReplicaSpec& spec = experiment.replicas;
+  if (!spec.clock)
+    fail_user({"strategy synchronous", "without [update.virtual]", "in real time it is the plan data", "use data, or add [update.virtual]"});
+  if (spec.plan != "single" || spec.devices != 1)
+    fail_user({spec.where, fmt::format("plan = \"{}\", plan_devices = {}", spec.plan, spec.devices),
+               "synchronous averages the gradients of single devices", "leave them out"});
+  if (options.shares_by_speed && spec.shares != SampleShares::batches)
+    fail_user({spec.where, fmt::format("shares = \"{}\"", name_of(spec.shares)),
+               "workers with samples of their own take equal shares of a batch", "leave out synchronous's shares=speed"});
+  Cluster cluster = Cluster::uniform(workers);
+  if (options.shares_by_speed) {
+    const int64_t equal = std::max<int64_t>(1, experiment.batch / workers);
+    const Plan single = named_plan("single", model, Cluster::uniform(1), equal, {});
+    const SecondsBySamples seconds = seconds_by_samples(experiment, model, single, workers);
+    double least = seconds(0, equal);
+    for (int d = 1; d < workers; ++d) least = std::min(least, seconds(d, equal));
+    for (int d = 0; d < workers; ++d) cluster.devices[size_t(d)].speed = least / seconds(d, equal);
+  }
+  Plan plan = named_plan("data", model, cluster, experiment.batch, {});
+  validate(plan, model, experiment.batch, "strategy synchronous");
+  return plan;
+}
+
+int64_t share_of_worker(const Plan& plan, int64_t samples, int worker) {
+  return (plan.speeds.empty() ? share_of(samples, plan.devices, worker) : share_of(samples, plan.speeds, worker)).size();
+}
+
+Experiment whole_experiment(Experiment experiment, int workers) {
+  if (experiment.replicas.batch_per_replica) experiment.batch *= std::max(1, workers / experiment.replicas.devices);
+  return experiment;
+}
+
+void check_memory_is_shared(const Experiment& experiment, const std::string& strategy) {
+  const auto refuse = [&](const char* key) {
+    fail_user({experiment.file.string(), key, fmt::format("replicas under {} write to one memory: nothing goes over links", strategy),
+               "leave it out, or take another policy"});
+  };
+  if (experiment.links) refuse("cluster.link");
+  const std::optional<ModelledClock>& clock = experiment.replicas.clock;
+  const auto is_slow = [](const LinkSpeed& link) { return link.bandwidth > 0 || link.latency > 0; };
+  if (clock && is_slow(clock->link)) refuse("update.virtual.link");
+  if (clock && clock->server_link && is_slow(*clock->server_link)) refuse("update.virtual.server_link");
+}
+
+}  // namespace trireme

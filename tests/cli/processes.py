@@ -1,0 +1,160 @@
+"""Replicas that are processes: serve and join, who may join, and what becomes of a run whose processes die or freeze."""
+import os
+import re
+import signal
+import socket
+import subprocess
+
+import support
+from support import CliTest, stop, wait_until
+
+TOKEN = "a token of these tests"
+LONG = ["--set", "length=100000 steps", "--set", "evaluate_every=100000 steps"]
+LOCAL = "local-sgd,every=2 steps"
+
+
+def text_of(file):
+    with open(file, encoding="utf-8") as f:
+        return f.read()
+
+
+class Processes(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.environment["TRIREME_TOKEN"] = TOKEN
+
+    def launch(self, *arguments):
+        """Standard error goes to a file, which can be read while the process runs."""
+        name = self.path(f"{arguments[0]}-{len(os.listdir(self.folder))}.log")
+        with open(name, "w", encoding="utf-8") as log:
+            process = subprocess.Popen([support.PROGRAM, *arguments, "--data-dir", self.data], cwd=self.folder, env=self.environment,
+                                       stdout=subprocess.DEVNULL, stderr=log)
+        process.said = lambda: text_of(name)
+        self.addCleanup(stop, process)
+        return process
+
+    def serve(self, *arguments):
+        """A server and its address."""
+        server = self.launch("serve", "e.toml", "--listen", "tcp://127.0.0.1:*", *arguments)
+        said = wait_until(lambda: re.search(r"listening on (\S+)", server.said()) or (server.poll() is not None and self.fail(server.said())))
+        return server, said.group(1)
+
+    def join(self, address, number, *arguments):
+        return self.launch("join", address, "e.toml", "--client", str(number), *arguments)
+
+    def ends(self, process, code, says, seconds=10):
+        """With one line that is not a log's."""
+        try:
+            self.assertEqual(process.wait(seconds), code, process.said())
+        except subprocess.TimeoutExpired:
+            self.fail(f"still runs after {seconds} s: {process.said()}")
+        lines = [line for line in process.said().splitlines() if line.startswith("trireme: ")]
+        self.assertEqual(len(lines), 1 if code else 0, process.said())
+        for words in says:
+            self.assertIn(words, process.said())
+        self.assertNotIn(TOKEN, process.said())
+
+    def rounds(self, folder):
+        file = self.path(folder, "metrics.jsonl")
+        return text_of(file).count("\n") if os.path.exists(file) else 0
+
+    def weights(self, *names):
+        with open(self.path(*names, "weights.safetensors"), "rb") as f:
+            content = f.read()
+        return content
+
+    def test_processes_train_what_threads_do(self):
+        for k, plan in enumerate((LOCAL, "diloco,every_steps=3", "fedavg,rounds=2")):
+            self.trireme("train", "e.toml", "--plan", plan, "--devices", "2", "--out", f"t{k}", "--json", f"t{k}.json")
+            self.trireme("serve", "e.toml", "--plan", plan, "--spawn", "2", "--out", f"p{k}", "--json", f"p{k}.json")
+            self.assertEqual(self.weights(f"t{k}"), self.weights(f"p{k}"), plan)
+            threads, processes = self.json(f"t{k}.json")["rows"][0], self.json(f"p{k}.json")["rows"][0]
+            self.assertEqual(processes["status"], "ok", processes["reason"])
+            for point, other in zip(threads["evaluations"], processes["evaluations"], strict=True):
+                self.assertEqual((point["samples"], point["loss"]), (other["samples"], other["loss"]), plan)
+            self.assertGreater(len({point["loss"] for point in threads["evaluations"]}), 1, plan)
+            self.assertEqual(len(threads["curve"]), len(processes["curve"]))
+            self.assertEqual(len(processes["memory_bytes"]), 2)
+        # a star: of two replicas each sends its weights once per average, as in a ring; the parameters of 784-32-10 in float32
+        self.assertGreaterEqual(self.json("p0.json")["rows"][0]["replicas"]["bytes_sent"], 3 * 2 * 4 * (784 * 32 + 32 + 32 * 10 + 10))
+
+    def test_a_round_goes_on_without_a_client_which_comes_back(self):
+        server, address = self.serve("--clients", "2", "--plan", "fedavg,rounds=100000,local=2 steps", "--out", "o", *LONG)
+        first, second = self.join(address, 0, *LONG), self.join(address, 1, *LONG)
+        wait_until(lambda: self.rounds("o") > 4)
+        second.kill()
+        wait_until(lambda: "client 1 was lost" in server.said())
+        before = self.rounds("o")
+        wait_until(lambda: self.rounds("o") > before + 4)
+        again = self.join(address, 1, *LONG)
+        wait_until(lambda: "client 1 is back" in server.said())
+        # frozen, it is lost too; thawed, it comes back by itself
+        first.send_signal(signal.SIGSTOP)
+        wait_until(lambda: "client 0 was lost" in server.said(), 10)
+        first.send_signal(signal.SIGCONT)
+        wait_until(lambda: "client 0 is back" in server.said())
+        server.send_signal(signal.SIGINT)
+        self.assertEqual(server.wait(5), 1)
+        for client in (first, again):
+            self.ends(client, 1, ["the server has ended the run", "interrupted"])
+        row = self.json("o", "run.json")["rows"][0]
+        self.assertEqual(row["status"], "interrupted")
+        self.assertTrue(os.path.exists(self.path("o", "weights.safetensors")), "what was trained is saved")
+
+    def test_who_must_meet_ends_when_one_is_lost(self):
+        server, address = self.serve("--clients", "2", "--plan", LOCAL, "--out", "o", *LONG)
+        clients = [self.join(address, number, *LONG) for number in (0, 1)]
+        wait_until(lambda: self.rounds("o") > 4)
+        clients[1].kill()
+        self.ends(clients[0], 1, ["client 1 was lost"])
+        self.assertEqual(server.wait(10), 1)
+        self.assertIn("client 1 was lost", self.json("o", "run.json")["rows"][0]["reason"])
+
+    def test_visitors_go_on_and_clients_survive_no_server(self):
+        server, address = self.serve("--clients", "3", "--plan", "easgd,period=2", "--out", "o", *LONG)
+        clients = [self.join(address, number, *LONG) for number in (0, 1, 2)]
+        wait_until(lambda: self.rounds("o") > 4)
+        clients[0].kill()
+        wait_until(lambda: "client 0 was lost" in server.said())
+        before = self.rounds("o")
+        wait_until(lambda: self.rounds("o") > before + 4)
+        server.kill()
+        for client in clients[1:]:
+            self.ends(client, 1, [address])
+
+    def test_strangers(self):
+        server, address = self.serve("--clients", "1", "--plan", LOCAL, "--out", "o")
+        host, port = address.removeprefix("tcp://").split(":")
+        for rubbish in (b"GET / HTTP/1.0\r\n\r\n", bytes(range(256)) * 400, b"\xff" + b"\x7f" * 9 + b"\xff" * 100,
+                        b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0CURVE" + b"\xff" * 500):
+            with socket.create_connection((host, int(port)), 5) as connection:
+                connection.settimeout(0.2)
+                try:
+                    connection.sendall(rubbish)
+                    connection.recv(1000)
+                except OSError:
+                    pass
+        own = self.environment["TRIREME_TOKEN"]
+        self.environment["TRIREME_TOKEN"] = "another token of these tests"
+        self.refused("join", address, "e.toml", says=["does not take this token"])
+        self.environment["TRIREME_TOKEN"] = own
+        self.refused("join", address, "e.toml", "--set", "batch=16", says=["batch", "32 at the server", "16 at the client"])
+        self.refused("join", address, "e.toml", "--set", "model.options.hidden=16", says=["model.options.hidden"])
+        self.assertIsNone(server.poll(), server.said())
+        self.ends(self.join(address, 0), 0, ["is through"], 20)
+        self.assertEqual(server.wait(10), 0, server.said())
+
+    def test_refuses(self):
+        self.environment.pop("TRIREME_TOKEN")
+        self.write("short", "secret\n")
+        self.all_refused([
+            (["serve", "e.toml", "--plan", "data", "--spawn", "2"], ["data", "update policy"]),
+            (["serve", "e.toml", "--plan", LOCAL], ["--clients"]),
+            (["serve", "e.toml", "--plan", LOCAL, "--clients", "1", "--spawn", "2"], ["--spawn"]),
+            (["serve", "e.toml", "--plan", LOCAL, "--clients", "2", "--listen", "tcp://0.0.0.0:5555"], ["token", "0.0.0.0"]),
+            (["serve", "e.toml", "--plan", LOCAL, "--clients", "2", "--listen", "127.0.0.1"], ["tcp://HOST:PORT"]),
+            (["serve", "e.toml", "--plan", LOCAL, "--clients", "2", "--token-file", "short"], ["too short"]),
+            (["serve", "e.toml", "--plan", LOCAL, "--clients", "2", "--set", "update.virtual.step_seconds=1 s"], ["update.virtual"]),
+            (["join", "tcp://10.1.2.3:5555", "e.toml"], ["token"]),
+            (["join", "tcp://127.0.0.1:*", "e.toml"], ["port"]),
+        ])
