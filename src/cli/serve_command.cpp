@@ -43,6 +43,8 @@ int run_serve(const ServeOptions& given) {
 
   LocalClients local;
   const MakeReplicaWorld make_world = [&](ReplicaRun& run) {
+    if (run.update().shares_memory())
+      fail_user({"--plan", options.plan, "its replicas write to one memory, which processes have not", "use trireme train"});
     const nlohmann::json welcome = {{"seed", experiment.seed}, {"strategy", options.plan}};
     auto world = std::make_unique<RemoteServer>(
         run.replicas(), run.update().server(),
