@@ -6,6 +6,8 @@
 #include "../base/expect_error.h"
 #include "base/config.h"
 #include "plan/cluster.h"
+#include "profile/layer_sites.h"
+#include "profile/profile.h"
 #include "program/program.h"
 #include "replica_training.h"
 #include "train/modelled_source.h"
@@ -188,7 +190,8 @@ std::shared_ptr<const Cluster> cluster_of_nodes(const std::vector<int>& kinds, s
 }
 
 TEST_F(ModelledRun, StepsOfAClusterAreTheSumOfItsOperators) {
-  clock() = {.cluster = cluster_of_nodes({0, 1, 0}, {1, 3})};
+  clock() = {};
+  clock().cluster = cluster_of_nodes({0, 1, 0}, {1, 3});
   // forward: three linear layers, two ReLUs, three of the loss; backward: the same and the weights of three linear layers, but nothing for
   // the data; an update
   const double operators = (3 + 2 + 3) + (2 + 2 + 3 + 3) + 1;
@@ -207,7 +210,8 @@ TEST_F(ModelledRun, StepsOfAClusterAreTheSumOfItsOperators) {
 TEST_F(ModelledRun, StepsOfAClusterGrowWithTheirFlops) {
   experiment.model_options["hidden"] = 512;
   experiment.length = {2, Length::Unit::steps};
-  clock() = {.cluster = cluster_of_nodes({0, 0}, {0}, 1e6)};
+  clock() = {};
+  clock().cluster = cluster_of_nodes({0, 0}, {0}, 1e6);
   clock().link = {};
   const double layer = 2 * 4 * 512, middle = 2 * 512 * 512;  // FLOPs of a sample; the last layer is like the first
   const double step = 10 * (3 * (2 * layer + middle) - layer) / 1e6;
@@ -216,12 +220,41 @@ TEST_F(ModelledRun, StepsOfAClusterGrowWithTheirFlops) {
   EXPECT_NEAR(seconds(two), 2 * step + exchange, 0.01 * seconds(two));
 }
 
+TEST_F(ModelledRun, StepsOfAProfileAreTheSumOfItsLayers) {
+  const Model model = build_model(experiment, data);
+  const LayerSites sites(model, {.precision = Precision::fp64});
+  Profile profile;
+  profile.machine.cores = 2;
+  int layers = 0;
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id, ++layers) {
+    const ShardingOption whole = model.node(id).layer->sharding_options(model.input_shapes(id), 1).front();
+    for (const int64_t samples : {5, 10}) {
+      LayerMeasurement& measured = profile.layers[sites.key(id, whole, 1)][samples];
+      measured.forward = {.median = 0.01 * double(samples)};
+      measured.backward = {.median = 0.02 * double(samples)};
+      measured.backward_input = measured.backward.median;
+    }
+  }
+  profile.updates = {{"sgd fp64", 1, 0.25, 0, 1}};
+  clock() = {};
+  clock().profile = std::make_shared<const Profile>(profile);
+  const double step = layers * 0.3 + 0.25, short_step = layers * 0.15 + 0.25;  // of 10 and of 5 samples
+  EXPECT_NEAR(seconds(run("local-sgd,every=1 steps", 2)), kEpochs * (10 * step + short_step), 1e-6);
+  experiment.device_speeds = {1, 0.5};
+  EXPECT_NEAR(seconds(run("synchronous", 2)), kEpochs * 2 * (10 * step + short_step), 1e-6);
+  profile.layers.clear();
+  clock() = {};
+  clock().profile = std::make_shared<const Profile>(profile);
+  expect_error(Blame::user, {"fc1", "trireme profile"}, [&] { run("local-sgd", 2); });
+}
+
 TEST_F(ModelledRun, ReplicasOfANodeShareItsConnection) {
   Cluster cluster = *cluster_of_nodes({0, 0, 0, 0}, {1});
   for (int d = 0; d < 4; ++d) cluster.devices[size_t(d)].node = d < 3 ? 0 : 1;
   cluster.nodes.resize(2);
   cluster.nodes.front().link = {.bandwidth = 9e6, .latency = 1e-6, .shared = true};
-  clock() = {.cluster = std::make_shared<const Cluster>(cluster)};
+  clock() = {};
+  clock().cluster = std::make_shared<const Cluster>(cluster);
   const auto bandwidths = [&](int replicas, int devices) {
     std::vector<double> list;
     for (const LinkSpeed& link : modelled_links(experiment, replicas, devices).replicas) list.push_back(link.bandwidth);
