@@ -21,6 +21,7 @@ EXAMPLES = {
     "mnist": ("single", ["length=3 epochs", "evaluate_every=1 epochs", "target=0.99", "time_limit=600 s"]),
     "california-housing": ("single", []),
     "adult": ("single", []),
+    "sst2-bag-of-words": ("single", []),
     "sst2-bert": ("single", []),
     "cifar10-resnet18": ("data", []),
     "tiny-imagenet": ("data", []),
