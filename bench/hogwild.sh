@@ -1,0 +1,33 @@
+#!/bin/sh
+# Hogwild on a model of sparse steps: samples per second on one and on two threads, beside plain training on one, run alternately, and the
+# test accuracy of each. The rounds differ in their seed.
+#
+# Usage: bench/hogwild.sh [BUILD_FOLDER] [ROUNDS] [EXPERIMENT]   (default: build, 5 rounds, examples/sst2-bag-of-words.toml)
+# TRIREME_DATA says where the data are. The machine must be idle: threads that share a core tell nothing.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+build=${1:-$here/../build}
+rounds=${2:-5}
+experiment=${3:-$here/../examples/sst2-bag-of-words.toml}
+if [ ! -x "$build/trireme" ]; then
+  echo "trireme was not found in '$build': build it with cmake --build $build --target trireme" >&2
+  exit 2
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+run() { /usr/bin/python3 -B "$here/peers/wall_speed.py" "$build/trireme" "$experiment" "$@"; }
+
+name=$(basename "$experiment" .toml)
+round=0
+while [ "$round" -lt "$rounds" ]; do
+  round=$((round + 1))
+  single=$(run single 1 "seed=$round")
+  one=$(run hogwild 1 "seed=$round")
+  two=$(run hogwild 2 "seed=$round")
+  echo "$name ${single% *} ${one% *} ${two% *}" >>"$work/speed"
+  echo "$name ${single#* } ${one#* } ${two#* }" >>"$work/accuracy"
+done
+ways="single;hogwild, 1 thread;hogwild, 2 threads"
+/usr/bin/python3 -B "$here/peers/ratio_table.py" "$work/speed" "samples/s" "$ways" "2 threads / 1=3/2;hogwild / single=2/1"
+echo
+/usr/bin/python3 -B "$here/peers/ratio_table.py" "$work/accuracy" "test accuracy, %" "$ways" "2 threads / 1=3/2;hogwild / single=2/1"
