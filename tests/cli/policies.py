@@ -72,6 +72,16 @@ class Policies(CliTest):
         self.assertAlmostEqual(row["step_seconds"]["median"], simulated["step_seconds"]["median"] + exchange, 6)
         self.assertTrue(any("64xcpu-1g" in warning for warning in row["warnings"]), row["warnings"])
 
+    def test_hogwild(self):
+        out, _ = self.trireme("compare", "e.toml", "--no-predict", "--strategies", "single,hogwild", "--set", "optimizer.momentum=0", "--json",
+                              "c.json", "--out", "run")
+        rows = {row["name"]: row for row in self.json("c.json")["rows"]}
+        self.assertEqual([row["status"] for row in rows.values()], ["ok", "ok"])
+        replicas = rows["hogwild"]["replicas"]
+        self.assertEqual(replicas["bytes_sent"], 0)
+        self.assertEqual(sum(replicas["staleness"]), 2 * 6)  # every step of each
+        self.assertIn("staleness", out)
+
     def test_the_same_seed_gives_the_same_run(self):
         self.modelled("jitter = 0.5\n")
         for name in ("a.json", "b.json"):
@@ -87,6 +97,9 @@ class Policies(CliTest):
             (["train", "e.toml", "--plan", "local-sgd,every=3 parsecs"], ["local-sgd", "every"]),
             (["train", "e.toml", "--plan", "local-sgd,evry=3 steps"], ["evry", "every"]),
             (["train", "e.toml", "--plan", "downpour", "--set", "optimizer.momentum=0.9"], ["downpour", "momentum"]),
+            (["train", "e.toml", "--plan", "hogwild", "--set", "optimizer.momentum=0.9"], ["hogwild", "momentum"]),
+            (["train", "e.toml", "--plan", "hogwild", "--set", "cluster.link.bandwidth=1 MB/s"], ["cluster.link", "hogwild"]),
+            (["train", "e.toml", "--plan", "hogwild,every=1 steps"], ["every"]),
             (["train", "e.toml", "--plan", "local-sgd", "--set", "batch=1"], ["2 replicas", "batch of 1"]),
             (["train", "e.toml", "--plan", "local-sgd", "--set", "update.shares=lables"], ["update.shares", '"labels"']),
             (["train", "e.toml", "--plan", "local-sgd", "--set", "update.local-sgd.evry=1"], ["evry"]),
