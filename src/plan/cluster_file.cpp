@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/config.h"
@@ -21,10 +22,11 @@ void require(const ConfigTable& table, std::string_view key) {
   if (!table.has(key)) table.require_string(key);  // its message names key and file
 }
 
-/// A quantity with a unit that cannot be zero.
+/// A quantity that cannot be zero or without end.
 template <class Value>
 Value positive(const ConfigTable& table, std::string_view key, Value value) {
   if (!(value > 0)) table.fail(key, "it must be more than zero", "correct it");
+  if (!std::isfinite(double(value))) table.fail(key, "it must be finite", "correct it");
   return value;
 }
 
@@ -214,8 +216,8 @@ class ClusterReader {
     if (!cluster_.overlaps && file_.has("overlap"))
       file_.fail("overlap", "with overlaps = false devices do one after the other", "remove one of the two");
     const ConfigTable overlap = file_.table("overlap");
-    cluster_.compute_slowdown = overlap.get_double("compute_slowdown", 1, 1);
-    cluster_.transfer_slowdown = overlap.get_double("transfer_slowdown", 1, 1);
+    cluster_.compute_slowdown = positive(overlap, "compute_slowdown", overlap.get_double("compute_slowdown", 1, 1));
+    cluster_.transfer_slowdown = positive(overlap, "transfer_slowdown", overlap.get_double("transfer_slowdown", 1, 1));
   }
 
   std::filesystem::path path_;

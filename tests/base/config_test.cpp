@@ -129,7 +129,7 @@ TEST(Config, NumbersAreShownInFewDigits) {
   const ConfigTable c = ConfigTable::from_string("rate = -0.1\nspeeds = [0.7, 1.0]\nnone = nan\n", "x.toml");
   expect_error(Blame::user, {": -0.1: it must"}, [&] { c.get_double("rate", 0, 0); });
   expect_error(Blame::user, {"[ 0.7, 1.0 ]"}, [&] { c.get_string("speeds", ""); });
-  expect_error(Blame::user, {"nan", "it must be a finite number"}, [&] { c.get_double("none", 0, 0); });
+  expect_error(Blame::user, {"nan", "it must be a number"}, [&] { c.get_double("none", 0, 0); });
 }
 
 TEST(Config, UnknownKeyInTheWrongTableAndEmptyTables) {

@@ -98,7 +98,7 @@ class Policies(CliTest):
             (["train", "e.toml", "--plan", "local-sgd,evry=3 steps"], ["evry", "every"]),
             (["train", "e.toml", "--plan", "downpour", "--set", "optimizer.momentum=0.9"], ["downpour", "momentum"]),
             (["train", "e.toml", "--plan", "hogwild", "--set", "optimizer.momentum=0.9"], ["hogwild", "momentum"]),
-            (["train", "e.toml", "--plan", "hogwild", "--set", "cluster.link.bandwidth=1 MB/s"], ["cluster.link", "hogwild"]),
+            (["train", "e.toml", "--plan", "hogwild", "--set", "optimizer.momentum=0", "--set", "cluster.link.bandwidth=1 MB/s"], ["cluster.link", "hogwild"]),
             (["train", "e.toml", "--plan", "hogwild,every=1 steps"], ["every"]),
             (["train", "e.toml", "--plan", "local-sgd", "--set", "batch=1"], ["2 replicas", "batch of 1"]),
             (["train", "e.toml", "--plan", "local-sgd", "--set", "update.shares=lables"], ["update.shares", '"labels"']),

@@ -217,6 +217,7 @@ TEST_F(ClusterFile, RefusesWhatIsWrongInNodesAndLinks) {
   expect_refused(kTwoNodes, ", latency = \"5 us\"", "", {"node[0].link.latency", "missing"});
   expect_refused(kTwoNodes, "[network]\nbandwidth = \"25 Gbit/s\"\nlatency = \"30 us\"", "", {"\"network\" is missing"});
   expect_refused(kTwoNodes, "compute_slowdown = 1.1", "compute_slowdown = 0.9", {"overlap.compute_slowdown", "at least 1"});
+  expect_refused(kTwoNodes, "compute_slowdown = 1.1", "compute_slowdown = inf", {"overlap.compute_slowdown", "finite"});
   expect_refused(kTwoNodes, "description", "overlaps = false\ndescription", {"overlap", "remove one of the two"});
   expect_refused(kMixed, "{ device = \"CPU\" }", "{ device = \"CPUs\" }", {"node[0].devices[1].device", "did you mean \"CPU\"?"});
   expect_refused(kMixed, "devices = [{ device = \"GPU\", count = 2 }, { device = \"CPU\" }]", "devices = []", {"node[0].device"});
@@ -229,6 +230,7 @@ TEST_F(ClusterFile, RefusesWhatIsWrongInPrices) {
   expect_refused(kTwoNodes, "source = \"a list\"", "", {"price_per_hour", "add price.source"});
   expect_refused(kTwoNodes, "date = \"2023-06\"", "date = \"June\"", {"price.date", "June", "2023-06-30"});
   expect_refused(kTwoNodes, "price_per_hour = 24.48", "price_per_hour = 0", {"price_per_hour", "more than zero"});
+  expect_refused(kTwoNodes, "price_per_hour = 24.48", "price_per_hour = inf", {"price_per_hour", "finite"});
   expect_refused(kMixed, "\"with-cpus\"", "\"with-cpu\"", {"node[1].instance", "no such instance", "did you mean \"with-cpus\"?"});
   expect_refused(kMixed, "[price]", "[price]\ncurrency = \"USD\"", {"price.currency", "EUR"});
   expect_refused(kMixed, "table = \"prices.toml\"", "table = \"price.toml\"", {"price.toml"});
