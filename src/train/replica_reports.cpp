@@ -6,19 +6,20 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/whole.h"
 #include "update/statistics.h"
 
 namespace trireme {
 namespace {
 
 constexpr size_t kStepNumbers = 5, kSnapshotNumbers = 3, kMemoryNumbers = 2 + kMemoryCategories;
-constexpr double kMost = 9007199254740992;  // 2^53: up to there a double holds every whole number
 
 [[noreturn]] void refuse(std::string what) { fail_run({"a replica's report", std::move(what), "cannot be", ""}); }
 
 int64_t count_of(double number) {
-  if (!(number >= 0 && number <= kMost) || number != std::floor(number)) refuse(fmt::format("a count of {}", number));
-  return int64_t(number);
+  const std::optional<int64_t> count = to_whole(number);
+  if (!count || *count < 0) refuse(fmt::format("a count of {}", number));
+  return *count;
 }
 
 double seconds_of(double number) {

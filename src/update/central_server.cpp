@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/whole.h"
 #include "comm/formulas.h"
 #include "update/statistics.h"
 
@@ -17,8 +18,6 @@ namespace {
 constexpr size_t kHeader = 2;
 // Numbers of every reply, before the policy's: parts, version after it, version before it.
 constexpr size_t kReplyHeader = 3;
-
-constexpr double kLargestWhole = 9007199254740992;  // 2^53: up to there a double holds every whole number
 
 [[noreturn]] void refuse(int replica, std::string why) {
   fail_run({fmt::format("replica {}", replica), "asked the parameter server", std::move(why), ""});
@@ -40,10 +39,9 @@ double CentralRequest::number(size_t index) const {
 }
 
 int64_t CentralRequest::whole_number(size_t index) const {
-  const double value = number(index);
-  if (value != std::floor(value) || std::abs(value) > kLargestWhole)
-    fail_run({"a request to the parameter server", fmt::format("{}", value), "must be a whole number", ""});
-  return int64_t(value);
+  const std::optional<int64_t> whole = to_whole(number(index));
+  if (!whole) fail_run({"a request to the parameter server", fmt::format("{}", numbers[index]), "must be a whole number", ""});
+  return *whole;
 }
 
 void CentralServer::check_brings_all(const CentralShard& shard, const CentralRequest& request) {

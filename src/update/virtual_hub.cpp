@@ -318,7 +318,6 @@ class VirtualHub final : public Hub {
 
   VirtualWorld& world_;
   int64_t steps_ = 0;
-  int summed_ = 0;  ///< members of the last sum that were there
 };
 
 VirtualWorld::VirtualWorld(int replicas, const StepTimes& times, VirtualLinks links, ShardServer* server, VirtualFailures failures)

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/whole.h"
 
 namespace trireme {
 namespace {
 
 constexpr size_t kBeforeStaleness = 7;
-constexpr double kMost = 9007199254740992;  // 2^53: up to there a double holds every whole number
 
 }  // namespace
 
@@ -22,7 +22,7 @@ std::vector<double> numbers_of(const HubCounts& counts) {
 HubCounts counts_from(const std::vector<double>& numbers) {
   if (numbers.size() < kBeforeStaleness) fail_run({"a replica's counts", fmt::format("{} numbers", numbers.size()), "there must be more", ""});
   for (const double number : numbers)
-    if (!(number >= 0 && number <= kMost)) fail_run({"a replica's counts", fmt::format("{}", number), "is no count", ""});
+    if (!(number >= 0 && number <= kLargestWhole)) fail_run({"a replica's counts", fmt::format("{}", number), "is no count", ""});
   HubCounts counts;
   counts.bytes_sent = int64_t(numbers[0]);
   counts.bytes_received = int64_t(numbers[1]);

@@ -43,6 +43,9 @@ struct Message {
   std::vector<at::Tensor> tensors = {};
 };
 
+/// Bytes of a message beside its tensors, at most.
+inline constexpr int64_t kLargestHead = 1 << 20;
+
 /// Tensors must be dense and of a dtype that can travel: Float, Double, BFloat16, Long, Int, Byte.
 std::string encode(const Message& message);
 

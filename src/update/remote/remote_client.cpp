@@ -14,7 +14,6 @@ namespace {
 
 constexpr double kWaitSeconds = 0.1;    // for the network, before an abort of this process is looked at
 constexpr double kReportSeconds = 0.1;  // reports are gathered for that long
-constexpr int64_t kHeads = 1 << 20;     // of a message: what is not tensors
 
 std::string client_name(int number) { return number < 0 ? "client" : fmt::format("client {}", number); }
 
@@ -179,7 +178,7 @@ class RemoteHub final : public Hub {
 RemoteClient::RemoteClient(RemoteClientOptions options)
     : options_(std::move(options)),
       wire_((check_endpoint(options_.server, /*listens=*/false, !options_.token.empty()), options_.server), make_curve_keys(options_.token),
-            options_.largest_message + kHeads, options_.heartbeat) {
+            options_.largest_message + kLargestHead, options_.heartbeat) {
   join();
   hub_ = std::make_unique<RemoteHub>(*this);
 }

@@ -15,7 +15,6 @@ namespace {
 
 constexpr double kWaitSeconds = 0.05;   // for messages, before deadlines and aborts are looked at
 constexpr double kLookSeconds = 0.25;   // between two looks at who is there
-constexpr int64_t kHeads = 1 << 20;     // of a message: what is not tensors
 
 std::string why_dropped(const std::exception& error) { return fmt::format("it sent what cannot be used: {}", first_line(error)); }
 
@@ -24,7 +23,7 @@ std::string why_dropped(const std::exception& error) { return fmt::format("it se
 RemoteServer::RemoteServer(int clients, ShardServer* server, RemoteServerOptions options)
     : server_(server), options_(std::move(options)),
       wire_((check_endpoint(options_.listen, /*listens=*/true, !options_.token.empty()), options_.listen), make_curve_keys(options_.token),
-            options_.largest_message + kHeads, options_.heartbeat),
+            options_.largest_message + kLargestHead, options_.heartbeat),
       gathering_(clients), clients_(size_t(clients)), parked_(server ? size_t(server->shards()) : 0),
       began_(steady_seconds()) {}
 
