@@ -36,23 +36,18 @@ void flatten(const nlohmann::json& table, const std::string& prefix, nlohmann::j
   }
 }
 
-bool is_about_data(const std::string& key) { return key == kSamples || key.starts_with("data"); }
-
 std::string text_of(const nlohmann::json& values, const std::string& key) { return values.contains(key) ? values.at(key).dump() : "not set"; }
 
 }  // namespace
 
-std::string agreement(const ExperimentOptions& options, const Model& model, const TaskData& data, bool own_data) {
+std::string agreement(const ExperimentOptions& options, const Model& model, const TaskData& data) {
   ConfigTable file = ConfigTable::from_file(options.experiment);
   file.allow_short_form("model", "name");
   for (const std::string& assignment : options.set) file.override_with(assignment);
   if (options.steps) file.override_with(fmt::format("length={} steps", *options.steps));
   nlohmann::json flat = nlohmann::json::object();
   flatten(file.to_json(), "", flat);
-  if (own_data)
-    for (auto it = flat.begin(); it != flat.end();) it = is_about_data(it.key()) ? flat.erase(it) : std::next(it);
-  else
-    flat[kSamples] = data.train->size();
+  flat[kSamples] = data.train->size();
   flat[kModel] = model.fingerprint();
   return flat.dump();
 }
@@ -60,12 +55,10 @@ std::string agreement(const ExperimentOptions& options, const Model& model, cons
 std::string first_difference(const std::string& server, const std::string& client) {
   const nlohmann::json ours = nlohmann::json::parse(server), theirs = nlohmann::json::parse(client, nullptr, /*allow_exceptions=*/false);
   if (!theirs.is_object()) return "it does not say what it is about to train";
-  const bool own_data = !theirs.contains(kSamples);
   std::set<std::string> keys;
   for (const nlohmann::json* side : {&ours, &theirs})
     for (const auto& [key, value] : side->items()) keys.insert(key);
   for (const std::string& key : keys) {
-    if (own_data && is_about_data(key)) continue;
     const std::string here = text_of(ours, key), there = text_of(theirs, key);
     if (here == there) continue;
     if (key == kModel) return "its model is another: layers, shapes or edges differ";

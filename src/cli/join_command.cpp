@@ -113,7 +113,7 @@ class Joining {
       RemoteClientOptions remote{.server = options_.server,
                                  .token = token_,
                                  .wanted = wanted_,
-                                 .about = agreement(options_.experiment, task_->model, task_->data, false),
+                                 .about = agreement(options_.experiment, task_->model, task_->data),
                                  .largest_message = kMaxDevices * largest_exchange(task_->experiment, task_->model)};
       if (was_lost_) remote.patience = kReturnSeconds;
       try {

@@ -53,7 +53,7 @@ int run_serve(const ServeOptions& given) {
             .token = token,
             .largest_message = largest_exchange(experiment, run.model()),
             .when_lost = run.update().when_lost(),
-            .differs = [ours = agreement(options.experiment, run.model(), run.data(), false)](const std::string& theirs) { return first_difference(ours, theirs); },
+            .differs = [ours = agreement(options.experiment, run.model(), run.data())](const std::string& theirs) { return first_difference(ours, theirs); },
             .welcome = welcome.dump(),
             .first_step = [&run](int client) { return run.next_step(client); },
             .on_event = [](const std::string& line) { spdlog::info("{}", line); },
