@@ -119,32 +119,17 @@ struct Known {
   std::optional<SimulatedStep> predicted;
 };
 
-/// Has all measured that plans and predictions of the jobs will ask for.
-void settle(const std::vector<Job>& jobs, const std::vector<Known>& known, const Experiment& experiment, const Model& model,
-            Predictions& predictions, bool predict_all) {
-  predictions.settle([&] {
-    for (size_t j = 0; j < jobs.size() && !interrupted_by_user(); ++j) {
-      const bool asks = is_planned(jobs[j].strategy) || (predict_all && !is_update_policy(jobs[j].strategy));
-      if (known[j].row || !asks) continue;
-      try {
-        const Plan plan = predictions.plan(jobs[j].strategy, jobs[j].devices);
-        predict(experiment, model, plan, predictions.source(plan.devices), {.timeline = false});
-      } catch (const Error&) {
-        // will be said when it is predicted
-      }
-    }
-  });
-}
-
 /// Finds the planners' plans and says what a simulation does of each job, before any runs: the machine has nothing else to do then. Nothing
 /// where it cannot say.
+/// `problems`: in words. May be called again.
 void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const Experiment& experiment, const Model& model, Predictions& predictions,
-                      const CompareOptions& options, Progress& progress, const RunFolder& folder) {
+                      const CompareOptions& options, const RunFolder& folder, std::vector<std::string>& problems) {
   for (size_t j = 0; j < jobs.size(); ++j) {
     Job& job = jobs[j];
     const bool planned = is_planned(job.strategy);
     const bool predicted = options.predict && !is_update_policy(job.strategy);
     if (known[j].row || interrupted_by_user() || !(planned || predicted)) continue;
+    if (planned) job.plan_file.clear();
     try {
       const Plan plan = predictions.plan(job.strategy, job.devices);
       if (planned) {
@@ -156,10 +141,9 @@ void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const E
         known[j].predicted = predict(experiment, model, plan, predictions.source(plan.devices), {.timeline = false}).predicted;
     } catch (const Error& error) {
       if (planned && job.plan_file.empty()) known[j].row = row_without_run(job, RunStatus::skipped, first_line(error));
-      else progress.say(fmt::format("{}: no prediction: {}", job.label, first_line(error)));
+      else problems.push_back(fmt::format("{}: no prediction: {}", job.label, first_line(error)));
     }
   }
-  predictions.keep();
 }
 
 /// Runs what is not known before, adding to `result` row by row.
@@ -199,8 +183,15 @@ int run_compare(const CompareOptions& options) {
   if (options.predict || std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return is_planned(job.strategy); })) {
     progress.say("predicting: layers and links are measured");
     predictions.emplace(experiment, model, data, options.prediction);
-    settle(jobs, known, experiment, model, *predictions, options.predict);
-    plan_and_predict(jobs, known, experiment, model, *predictions, options, progress, folder);
+    const std::vector<Known> before = known;
+    std::vector<std::string> problems;
+    predictions->settle([&] {
+      known = before;
+      problems.clear();
+      plan_and_predict(jobs, known, experiment, model, *predictions, options, folder, problems);
+    });
+    for (const std::string& problem : problems) progress.say(problem);
+    predictions->keep();
   }
   run_jobs(jobs, known, options, experiment, progress, folder, result);
   if (predictions)

@@ -106,28 +106,29 @@ int run_plan_best(const PlanBestOptions& options) {
   const Model model = build_model(experiment, data);
   Predictions predictions(experiment, model, data, options.prediction);
   const int devices = options.experiment.devices.empty() ? experiment.devices.front() : options.experiment.devices.front();
-  predictions.settle([&] { find_best_plan(experiment, model, devices, predictions.sources(), {objective, limit, tolerance}); });
-  const BestPlan best = find_best_plan(experiment, model, devices, predictions.sources(), {objective, limit, tolerance});
+  BestPlan best;
+  predictions.settle([&] { best = find_best_plan(experiment, model, devices, predictions.sources(), {objective, limit, tolerance}); });
   predictions.keep();
   if (!best.answer.best && best.answer.shortfall) fail_nothing_fits("plan", *best.answer.shortfall, model);
   if (!best.answer.best) fail_user({"--time-limit", options.time_limit, "no plan was found in time", "give the search more"});
   check_fits("plan", best, model);
   if (best.by_memory) std::cerr << "the quickest or cheapest plans are too full when simulated: this one needs the least memory\n";
+  const Objective answered = best.by_memory ? Objective::memory : objective;
   const RatedPlan& rated = best.finalists.front().rated;
   Plan plan = rated.plan;
   plan.name = "exact";
   std::cerr << devices_in_words(plan, devices);
   if (options.explain) std::cerr << "on " << predictions.in_words() << ":\n" << explanation(best.finalists, best.answer, model);
-  std::cerr << proof_in_words(rated, best.answer, best.by_memory ? Objective::memory : objective);
+  std::cerr << proof_in_words(rated, best.answer, answered);
   if (options.explain) {
     PlanRequest request = plan_request(experiment, model, predictions.source(devices));
-    request.objective = best.by_memory ? Objective::memory : objective;
+    request.objective = answered;
     request.time_limit = limit;
     request.tolerance = tolerance;
     if (best.answer.best->objective != rated.objective)
       std::cerr << fmt::format("the formula's best plan, {} ({}), asked again by the formula:\n", best.answer.best->plan.in_short(model),
-                               amount_in_words(best.answer.best->objective, objective));
-    for (const WhatIf& change : what_if(request, *best.answer.best)) std::cerr << if_in_words(change, *best.answer.best, model, request.objective);
+                               amount_in_words(best.answer.best->objective, answered));
+    for (const WhatIf& change : what_if(request, *best.answer.best)) std::cerr << if_in_words(change, *best.answer.best, model, answered);
   }
   std::cout << plan_text(plan, model);
   return 0;

@@ -49,7 +49,8 @@ void check_plan_name(const std::string& name, const std::string& where) {
   }
   const std::string near = closest_match(first, known);
   fail_user({where, "\"" + first + "\"", "is neither a known plan nor a file that is there",
-             near.empty() ? fmt::format("known are {}; or degrees, \"data=2,tensor=2\"; options: trireme train --help", join(known)) : fmt::format("did you mean \"{}\"?", near)});
+             near.empty() ? fmt::format("known are {}; or degrees, \"data=2,tensor=2\"; options: trireme train --help", join(known))
+                          : fmt::format("did you mean \"{}\"?", near)});
 }
 
 std::optional<int> devices_of_degrees(const std::string& name) {

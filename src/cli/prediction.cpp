@@ -79,11 +79,11 @@ Plan Predictions::plan(const std::string& name, int devices) {
   return is_planned(name) ? planned_plan(name, experiment_, model_, devices, sources()) : make_plan(name, experiment_, model_, source(devices));
 }
 
-void Predictions::settle(const std::function<void()>& look) {
-  if (cluster_) return;
-  look();
-  for (const auto& [devices, source] : sources_)
-    if (const auto* measured = dynamic_cast<const ProfiledCosts*>(source.layers.get())) return measured->measure_again(kAgainSeconds);
+void Predictions::settle(const std::function<void()>& ask) {
+  ask();
+  if (cluster_ || sources_.empty()) return;
+  const auto* measured = dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get());  // all sources share them
+  if (measured && measured->measure_again(kAgainSeconds)) ask();
 }
 
 std::string Predictions::in_words() const {

@@ -37,9 +37,9 @@ class Predictions {
   }
   /// The plan of a strategy's name, a planner's included, or of a file, on so many devices.
   Plan plan(const std::string& name, int devices);
-  /// Calls `look`, which asks for all that will be wanted, and measures what that measured once more, later (profile/measure_again.h). Costs of a
-  /// cluster file need nothing of the kind: `look` is not called then.
-  void settle(const std::function<void()>& look);
+  /// Calls `ask`, which asks for all that is wanted; where that had layers measured, they are measured once more (profile/measure_again.h),
+  /// and it is called again. What it makes of the answers must not add up.
+  void settle(const std::function<void()>& ask);
   bool is_described() const { return cluster_.has_value(); }  ///< not this machine
   /// "this machine, as measured", "8xV100 (dgx1-v100.cluster.toml), by datasheets: an approximation".
   std::string in_words() const;

@@ -75,14 +75,13 @@ int run_simulate(const SimulateOptions& options) {
     result.simulated += fmt::format("; epochs to the target with a batch of {}: {} ({})", experiment.batch,
                                     epochs->value ? fmt::format("{:.3g}", *epochs->value) : "not known", epochs->basis);
   predictions.settle([&] {
-    for (const Job& job : jobs)
-      if (!interrupted_by_user()) simulated_row(job, experiment, model, data, predictions);
+    result.rows.clear();
+    for (const Job& job : jobs) {
+      if (interrupted_by_user()) result.rows.push_back(row_without_run(job, RunStatus::interrupted, "stopped by the user before it began"));
+      else result.rows.push_back(simulated_row(job, experiment, model, data, predictions));
+      if (epochs) project_to_target(experiment, *epochs, data.train->size(), result.rows.back());
+    }
   });
-  for (const Job& job : jobs) {
-    if (interrupted_by_user()) result.rows.push_back(row_without_run(job, RunStatus::interrupted, "stopped by the user before it began"));
-    else result.rows.push_back(simulated_row(job, experiment, model, data, predictions));
-    if (epochs) project_to_target(experiment, *epochs, data.train->size(), result.rows.back());
-  }
   predictions.keep();
   predictions.describe_prices(result);
   complete_comparison(result);

@@ -186,12 +186,14 @@ double ProfiledCosts::update_seconds(int64_t elements, int contributors, int) co
 
 double ProfiledCosts::update_crowding(int contributors) const { return update_of(contributors).crowding; }
 
-void ProfiledCosts::measure_again(double seconds) const {
+bool ProfiledCosts::measure_again(double seconds) const {
   std::lock_guard lock(mutex_);
+  if (measured_.empty()) return false;
   trireme::measure_again(sites_, measured_, seconds, options_.threads);
   for (const MeasuredGroup& group : measured_) group.write_to(profile_, sites_);
   measured_.clear();
   known_.clear();
+  return true;
 }
 
 Profile ProfiledCosts::profile() const {

@@ -37,9 +37,9 @@ class ProfiledCosts final : public LayerCosts {
   /// By this factor an update takes longer while every core updates.
   double update_crowding(int contributors) const;
 
-  /// Measures once more what has been measured since the last call (profile/measure_again.h). Answers may differ from here on. Not while
-  /// another thread asks.
-  void measure_again(double seconds) const;
+  /// Measures once more what has been measured since the last call (profile/measure_again.h). Whether there was any; answers may differ from
+  /// here on then. Not while another thread asks.
+  bool measure_again(double seconds) const;
   /// With what has been measured since.
   Profile profile() const;
 

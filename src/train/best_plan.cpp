@@ -38,6 +38,19 @@ bool is_same(const Plan& a, const Plan& b) {
          a.optimizer_sharding == b.optimizer_sharding;
 }
 
+bool contains(const std::vector<Finalist>& finalists, const Plan& plan) {
+  return std::any_of(finalists.begin(), finalists.end(), [&](const Finalist& f) { return is_same(f.rated.plan, plan); });
+}
+
+/// By time. None: the formula knows nothing of the plan, or it does not fit.
+std::optional<RatedPlan> rated_by(const StepModel& formula, const Plan& plan) {
+  if (formula.unknown(plan)) return std::nullopt;
+  RatedPlan rated{plan, formula.predict(plan), 0};
+  rated.objective = rated.prediction.seconds;
+  if (!rated.prediction.fits()) return std::nullopt;
+  return rated;
+}
+
 bool has_replicas(const Plan& plan) {
   return std::any_of(plan.layers.begin(), plan.layers.end(), [](const LayerPlan& layer) { return layer.data > 1; });
 }
@@ -81,17 +94,14 @@ void vary(const Experiment& experiment, const Model& model, const PlanRequest& r
   const std::vector<Finalist> best(finalists.begin(), finalists.begin() + int64_t(std::min(kMostVaried, finalists.size())));
   for (const Finalist& finalist : best)
     for (const Plan& plan : variants_of(finalist.rated.plan)) {
-      const bool is_there = std::any_of(finalists.begin(), finalists.end(), [&](const Finalist& f) { return is_same(f.rated.plan, plan); });
-      if (is_there) continue;
+      if (contains(finalists, plan)) continue;
       try {
         validate(plan, model, experiment.batch, "a variant");
-        if (formula.unknown(plan)) continue;
-        RatedPlan rated{plan, formula.predict(plan), 0};
-        rated.objective = rated.prediction.seconds;
-        if (!rated.prediction.fits()) continue;
-        Finalist& added = finalists.emplace_back();
-        added.rated = std::move(rated);
+        std::optional<RatedPlan> rated = rated_by(formula, plan);
+        if (!rated) continue;
+        Finalist added{std::move(*rated)};
         simulate_finalist(experiment, model, source_of, added);
+        finalists.push_back(std::move(added));
       } catch (const Error& error) {
         if (error.blame() != Blame::user) throw;  // not with this model or these micro-batches
       }
@@ -105,11 +115,8 @@ std::vector<Finalist> finalists_of(const PlanAnswer& answer, const PlanRequest& 
   const ModelFacts facts(request);
   const StepModel formula(facts);
   for (const Plan& plan : request.known) {
-    const bool is_there = std::any_of(finalists.begin(), finalists.end(), [&](const Finalist& f) { return is_same(f.rated.plan, plan); });
-    if (is_there || request.objective != Objective::time || formula.unknown(plan)) continue;
-    RatedPlan rated{plan, formula.predict(plan), 0};
-    rated.objective = rated.prediction.seconds;
-    if (rated.prediction.fits()) finalists.push_back({std::move(rated)});
+    if (request.objective != Objective::time || contains(finalists, plan)) continue;
+    if (std::optional<RatedPlan> rated = rated_by(formula, plan)) finalists.push_back({std::move(*rated)});
   }
   return finalists;
 }

@@ -51,9 +51,9 @@ std::vector<ProjectedRow> project(const ProjectionRequest& request, const Epochs
 
 /// The first row in which the hybrid is quicker to the target, also where data parallelism alone does not get there; none: nowhere.
 const ProjectedRow* crossover_of(const std::vector<ProjectedRow>& rows);
-/// The quickest of all rows; null where no epochs are known.
 /// Numbers of devices after the crossover on which data parallelism is quicker than any hybrid after all.
 std::vector<int> data_quicker_again(const std::vector<ProjectedRow>& rows);
+/// The quickest of all rows; null where no epochs are known.
 const Projected* quickest_data(const std::vector<ProjectedRow>& rows);
 const Projected* quickest_hybrid(const std::vector<ProjectedRow>& rows);
 
