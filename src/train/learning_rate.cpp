@@ -46,6 +46,10 @@ double progress(int64_t step, int64_t warmup, int64_t total) {
 
 }  // namespace
 
+std::string name_of(Kind kind) {
+  return std::find_if(kSchedules.begin(), kSchedules.end(), [&](const auto& named) { return named.second == kind; })->first;
+}
+
 LearningRateSchedule read_schedule(const ConfigTable& table, double learning_rate) {
   LearningRateSchedule s;
   std::vector<std::string> names;

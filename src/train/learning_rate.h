@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/config.h"
@@ -22,6 +23,8 @@ struct LearningRateSchedule {
   double minimum = 0;                          ///< cosine, polynomial: the rate at the end
   double power = 1;                            ///< polynomial
 };
+
+std::string name_of(LearningRateSchedule::Kind kind);
 
 /// The keys of an [optimizer] table that say how its `learning_rate` changes. Errors (user): a key of another schedule; values out of
 /// range.

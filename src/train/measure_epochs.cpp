@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "train/trainer.h"
+#include "train/verify.h"
 
 namespace trireme {
 namespace {
@@ -72,8 +73,7 @@ nlohmann::json optimizer_options(const OptimizerConfig& o) {
 nlohmann::json schedule_options(const LearningRateSchedule& s) {
   nlohmann::json at = nlohmann::json::array();
   for (const Length& length : s.decay_at) at.push_back(in_words(length));
-  constexpr const char* kKinds[] = {"constant", "step", "multistep", "cosine", "polynomial"};
-  return {{"kind", kKinds[int(s.kind)]}, {"warmup", in_words(s.warmup)}, {"decay_factor", s.decay_factor}, {"decay_every", in_words(s.decay_every)},
+  return {{"kind", name_of(s.kind)}, {"warmup", in_words(s.warmup)}, {"decay_factor", s.decay_factor}, {"decay_every", in_words(s.decay_every)},
           {"decay_at", at}, {"minimum", s.minimum}, {"power", s.power}};
 }
 
@@ -111,7 +111,6 @@ int micro_batches_for(const Experiment& experiment, int64_t batch, const EpochsR
 }
 
 nlohmann::json epochs_settings(const Experiment& experiment, const TaskData& data, const EpochsRequest& request) {
-  constexpr const char* kScopes[] = {"local", "global", "deferred"};
   const OptimizerConfig& optimizer = experiment.optimizer;
   const int64_t most = request.micro_batch > 0 ? request.micro_batch : (experiment.batch + request.devices - 1) / request.devices;
   return {{"model", experiment.model_name},
@@ -129,7 +128,7 @@ nlohmann::json epochs_settings(const Experiment& experiment, const TaskData& dat
           {"schedule", schedule_options(experiment.schedule)},
           {"clip_norm", experiment.clip_norm},
           {"label_smoothing", experiment.label_smoothing},
-          {"batch_norm", kScopes[int(experiment.batch_norm)]},
+          {"batch_norm", name_of(experiment.batch_norm)},
           {"augment", experiment.data.augment},
           {"frozen", experiment.frozen},
           {"rate_rule", name_of(request.rate)},

@@ -256,16 +256,15 @@ bool ReplicaRun::lead_before(Hub& hub, Replica& replica, StepFacts& facts) {
   facts.samples = synchronous_ ? batches_.samples_together(facts.step) : batches_.samples_in(r, facts.step);
   facts.learning_rate = rate_at(r, facts.step);
   facts.ends_epoch = (facts.step + 1) % batches_.steps_per_epoch(r) == 0;
+  replica.batch = batch_from(synchronous_ ? batches_.together(facts.step) : batches_.training(r, facts.step));
   if (!replica.state.tables.empty()) {
     std::vector<at::Tensor> inputs;
-    replica.batch = read_now(batch_from(batches_.training(r, facts.step)), inputs);
+    replica.batch = read_now(replica.batch, inputs);
     facts.rows = replica.view.rows_in(inputs);
   }
   const ReplicaPolicy::Before before = replica.policy->before_step(facts, replica.state);
   if (before.wrote) replica.view.renew();
-  if (before.stop) return false;
-  if (replica.state.tables.empty()) replica.batch = batch_from(synchronous_ ? batches_.together(facts.step) : batches_.training(r, facts.step));
-  return true;
+  return !before.stop;
 }
 
 void ReplicaRun::lead_after(Hub& hub, Replica& replica, const StepFacts& facts, double begin, double loss_sum) {
