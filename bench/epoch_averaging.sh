@@ -6,20 +6,10 @@
 #        (default: build, docs, a temporary one; runs that a folder has already are not made again)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/common.sh"
 build=${1:-$here/../build}
 docs=${2:-$here/../docs}
-for program in trireme bench/draw_chart; do
-  if [ ! -x "$build/$program" ]; then
-    echo "$program was not found in '$build': build it with cmake --build $build --target $(basename $program)" >&2
-    exit 2
-  fi
-done
-if [ -n "${3:-}" ]; then
-  work=$3
-  mkdir -p "$work"
-else
-  work=$(mktemp -d)
-  trap 'rm -rf "$work"' EXIT
-fi
+need "$build" trireme bench/draw_chart
+use_folder "${3:-}"
 /usr/bin/python3 -B "$here/peers/epoch_averaging_table.py" "$build" "$here/../examples" "$docs" "$work" >"$work/epoch-averaging.md"
 mv "$work/epoch-averaging.md" "$docs/epoch-averaging.md"

@@ -5,14 +5,10 @@
 # Usage: bench/growth.sh [BUILD_FOLDER] [CHART_FOLDER]   (default: build, docs)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/common.sh"
 build=${1:-$here/../build}
 charts=${2:-$here/../docs}
-for program in plan_growth planner_growth; do
-  if [ ! -x "$build/bench/$program" ]; then
-    echo "$program was not found in '$build/bench': build it with cmake --build $build --target $program" >&2
-    exit 2
-  fi
-done
+need "$build" bench/plan_growth bench/planner_growth
 echo "load before: $(cut -d ' ' -f 1-3 /proc/loadavg), $(nproc) cores"
 "$build/bench/plan_growth" --svg "$charts/planner-growth.svg"
 "$build/bench/planner_growth" --svg "$charts/graph-planner-growth.svg"

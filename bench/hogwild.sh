@@ -6,15 +6,12 @@
 # TRIREME_DATA says where the data are. The machine must be idle: threads that share a core tell nothing.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/common.sh"
 build=${1:-$here/../build}
 rounds=${2:-5}
 experiment=${3:-$here/../examples/sst2-bag-of-words.toml}
-if [ ! -x "$build/trireme" ]; then
-  echo "trireme was not found in '$build': build it with cmake --build $build --target trireme" >&2
-  exit 2
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+need "$build" trireme
+use_folder
 run() { /usr/bin/python3 -B "$here/peers/wall_speed.py" "$build/trireme" "$experiment" "$@"; }
 
 name=$(basename "$experiment" .toml)

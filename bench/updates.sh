@@ -10,6 +10,7 @@
 # MNIST and CIFAR-10.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/common.sh"
 build=${1:-$here/../build}
 rounds=${2:-5}
 trireme=$(find "$build" -maxdepth 2 -type f -name trireme -perm -u+x | head -n 1)
@@ -17,12 +18,8 @@ if [ -z "$trireme" ]; then
   echo "trireme was not found in '$build': build it with cmake --build $build --target trireme" >&2
   exit 2
 fi
-if [ ! -x "$build/bench/policy_calls" ]; then
-  echo "policy_calls was not found in '$build/bench': build it with cmake --build $build --target policy_calls" >&2
-  exit 2
-fi
+need "$build" bench/policy_calls
 "$build/bench/policy_calls"
 echo
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+use_folder
 /usr/bin/python3 -B "$here/peers/updates_table.py" "$trireme" "$here/../examples" "$work" "$rounds"

@@ -47,18 +47,9 @@ TEST(Hogwild, OneThreadIsSerialSgdBitForBit) {
 
 /// Serial: replicas read where their steps begin and add where they end, in the order of these moments, of equal ones that of the replicas.
 Vector reference(const ToyProblem& problem, const std::vector<double>& seconds, int64_t steps) {
-  struct Event {
-    double time;
-    int replica;
-    int64_t step;
-  };
-  std::vector<Event> events;
-  for (int r = 0; r < int(seconds.size()); ++r)
-    for (int64_t k = 0; k <= steps; ++k) events.push_back({double(k) * seconds[size_t(r)], r, k});
-  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) { return std::tie(a.time, a.replica) < std::tie(b.time, b.replica); });
   Vector w = problem.initial();
   std::vector<Vector> read(seconds.size(), w), changes(seconds.size(), Vector(w.size()));
-  for (const Event& e : events) {
+  for (const ToyEvent& e : toy_events(seconds, steps + 1)) {
     const auto r = size_t(e.replica);
     if (e.step > 0)
       for (size_t d = 0; d < w.size(); ++d) w[d] += changes[r][d];

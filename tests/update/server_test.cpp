@@ -45,18 +45,6 @@ struct DownpourReference {
   std::function<double(int64_t)> rate = [](int64_t) { return kRate; };
 
   Vector run(int64_t steps) const {
-    struct Event {
-      double time;
-      int replica;
-      int64_t step;
-    };
-    std::vector<Event> events;
-    for (int r = 0; r < int(seconds.size()); ++r)
-      for (int64_t k = 0; k < steps; ++k) events.push_back({double(k) * seconds[size_t(r)], r, k});
-    // a replica's step begins, with the fetch, when its last one has ended with its push
-    std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-      return std::tie(a.time, a.replica) < std::tie(b.time, b.replica);
-    });
     Vector w = problem.initial(), squares(w.size());
     std::vector<Vector> local(seconds.size(), w), gathered(seconds.size(), Vector(w.size()));
     const auto push = [&](int r, int64_t step) {
@@ -67,7 +55,8 @@ struct DownpourReference {
         g = 0;
       }
     };
-    for (const Event& e : events) {
+    // a replica's step begins, with the fetch, when its last one has ended with its push
+    for (const ToyEvent& e : toy_events(seconds, steps)) {
       const auto r = size_t(e.replica);
       if (e.step > 0 && (e.step - 1) % options.push_every == 0) push(e.replica, e.step - 1);
       if (e.step % options.fetch_every == 0) local[r] = w;

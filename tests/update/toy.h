@@ -3,11 +3,13 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/random.h"
@@ -170,6 +172,22 @@ inline std::vector<ToyResult> train_toy(HubWorld& world, UpdatePolicy& update, c
   std::vector<ToyResult> results(static_cast<size_t>(world.replicas()));
   run_replicas(world, [&](Hub& hub) { results[size_t(hub.replica())] = toy_replica(hub, update, problem, options); });
   return results;
+}
+
+/// One of `count` events of each replica, which come as long after each other as its seconds say.
+struct ToyEvent {
+  double time;
+  int replica;
+  int64_t step;
+};
+
+/// In the order of their times, of equal ones in that of the replicas. `seconds`: by replica.
+inline std::vector<ToyEvent> toy_events(const std::vector<double>& seconds, int64_t count) {
+  std::vector<ToyEvent> events;
+  for (int r = 0; r < int(seconds.size()); ++r)
+    for (int64_t k = 0; k < count; ++k) events.push_back({double(k) * seconds[size_t(r)], r, k});
+  std::sort(events.begin(), events.end(), [](const ToyEvent& a, const ToyEvent& b) { return std::tie(a.time, a.replica) < std::tie(b.time, b.replica); });
+  return events;
 }
 
 /// Serial SGD on one replica's samples.
