@@ -66,6 +66,7 @@ void fold_pixels(const Unfolding& u, const Element* rows, const Emit& emit) {
 void unfold(const Unfolding& u, const void* images, void* rows, int64_t element_size) {
   const auto* in = static_cast<const char*>(images);
   auto* out = static_cast<char*>(rows);
+  if (u.tap_x0 == u.tap_x1) return;  // all see padding only: there are no rows, nor memory for them
   const int64_t pixel = u.channels * element_size;
   for (int64_t n = 0; n < u.n; ++n)
     for (int64_t oy = 0; oy < u.out_height; ++oy)

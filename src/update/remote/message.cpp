@@ -127,7 +127,7 @@ Message decode(std::string_view bytes) {
   Message message{.verb = Verb(head.verb), .ticket = head.ticket, .shard = head.shard, .operation = head.operation};
   const std::string_view numbers = reader.take(size_t(head.numbers) * sizeof(double), "numbers");
   message.numbers.resize(head.numbers);
-  std::memcpy(message.numbers.data(), numbers.data(), numbers.size());
+  if (!numbers.empty()) std::memcpy(message.numbers.data(), numbers.data(), numbers.size());
   message.text = reader.take(head.text, "a text");
   if (size_t(head.tensors) * sizeof(TensorHead) > reader.left()) refuse(fmt::format("{} tensors in {} bytes", head.tensors, reader.left()));
   std::vector<Shaped> shapes;
