@@ -105,8 +105,8 @@ Table pipedream_speedups(const std::filesystem::path& profiles) {
           "the 10 Gbit/s. On B it needs 6 of the 10 Gbit/s of a connection, GNMT-8 on one server of A about 5 of the 12 GB/s of a "
           "GPU's PCIe link (through the host, where virtual machines let GPUs not talk directly). No published figure says so, and nothing "
           "is fitted to it. Besides, the replicas of a stage work in step here, with a batch each, where PipeDream deals them out one by "
-          "one: the last stage gets 15 batches at once. ResNet-50's row is data parallel on both sides; for AlexNet, GNMT-16, AWD-LM and "
-          "S2VT there are no published profiles."};
+          "one: the last stage gets 15 batches at once. ResNet-50's rows and GNMT-8's on B are data parallel on both sides; for AlexNet, "
+          "GNMT-16, AWD-LM and S2VT there are no published profiles."};
   for (const Published& p : published) {
     const Steps steps = simulate_steps(p, profiles);
     table.rows.push_back({.what = p.what, .published = p.speedup, .predicted = steps.speedup, .gate = p.gate,

@@ -1,9 +1,31 @@
 #include "validation/resnet101.h"
 
+#include <fmt/format.h>
+
+#include <iterator>
+#include <numeric>
+#include <string>
+
 #include "base/error.h"
 #include "zoo/zoo.h"
 
 namespace trireme::validation {
+namespace {
+
+constexpr int kStem = 4, kPerBlock = 11, kFirstRelu = 4, kHead = 3;  // modules
+constexpr int kBlocks[] = {3, 4, 23, 3};
+
+/// The first `modules` modules end with this layer of the zoo's model, in which a norm's ReLU is part of it.
+NodeId last_of(const Model& model, int modules) {
+  const int within = (modules - kStem) % kPerBlock;
+  int block = (modules - kStem) / kPerBlock, stage = 0;
+  for (; block >= kBlocks[stage]; ++stage) block -= kBlocks[stage];
+  const std::string name = fmt::format("layer{}.{}.", stage + 1, block);
+  check_internal(within == 0 || within == kFirstRelu, "a cut of ResNet-101 lies between two blocks or behind a block's first ReLU");
+  return within == 0 ? model.find(name + "conv1") - 1 : model.find(name + "bn1");
+}
+
+}  // namespace
 
 Model resnet101(int64_t side, int64_t classes) {
   ModelSpec spec;
@@ -13,14 +35,21 @@ Model resnet101(int64_t side, int64_t classes) {
   return make_model(spec);
 }
 
-Plan resnet101_pipeline(const Setting& setting) {
-  constexpr int kChunks = 4;
-  const NodeId last = setting.model.find("layer3.5.bn1");  // with its ReLU
-  check_internal(last > 0, "ResNet-101 has a 13th block");
-  Plan plan = balanced_plan(setting, {.micro_batches = kChunks}, "gpipe");
-  plan.devices = 2;
-  plan.stages = {{0}, {1}};
-  for (NodeId id = 0; id < NodeId(plan.layers.size()); ++id) plan.layers[size_t(id)].stage = id > last ? 1 : 0;
+Plan resnet101_pipeline(const Setting& setting, int chunks, const std::vector<int>& balance) {
+  const int all = std::accumulate(balance.begin(), balance.end(), 0);
+  const int blocks = std::accumulate(std::begin(kBlocks), std::end(kBlocks), 0);
+  check_internal(all == kStem + kPerBlock * blocks + kHead, "the balance has every module");
+  Plan plan = balanced_plan(setting, {.micro_batches = chunks}, "gpipe");
+  plan.devices = int(balance.size());
+  plan.stages.assign(balance.size(), {});
+  NodeId id = 0;
+  int modules = 0;
+  for (int stage = 0; stage < plan.devices; ++stage) {
+    plan.stages[size_t(stage)] = {stage};
+    modules += balance[size_t(stage)];
+    const NodeId last = modules == all ? NodeId(plan.layers.size()) - 1 : last_of(setting.model, modules);
+    for (; id <= last; ++id) plan.layers[size_t(id)].stage = stage;
+  }
   recompute_stages(/*last=*/false, plan);
   return plan;
 }

@@ -29,7 +29,7 @@ Table small_images() {
   enum class Kind { one, data, pipeline };
   const auto rate = [&](const Cluster& machine, Kind kind) {
     const Setting setting{.model = model, .cluster = machine, .batch = kind == Kind::one ? 128 : 256};
-    const Plan plan = kind == Kind::pipeline ? resnet101_pipeline(setting)
+    const Plan plan = kind == Kind::pipeline ? resnet101_pipeline(setting, 4, kTwoParts)
                                              : balanced_plan(setting, {.data = kind == Kind::data ? 2 : 1, .micro_batches = 1}, "gpipe");
     return double(setting.batch) / step_seconds(setting, plan);
   };
