@@ -365,6 +365,7 @@ double ConfigTable::require_double(std::string_view key, double at_least) const 
   reader.require();
   auto value = reader.value<double>(kDouble);
   if (std::isnan(value)) fail(key, "it must be a number", "write one, for example 0.1");
+  if (std::isinf(value)) fail(key, "it must be finite", "choose a smaller value");
   if (!(value >= at_least)) fail(key, fmt::format("it must be at least {}", at_least), "choose a larger value");
   return value;
 }

@@ -53,6 +53,12 @@ void check_plan_name(const std::string& name, const std::string& where) {
                           : fmt::format("did you mean \"{}\"?", near)});
 }
 
+void refuse_policy(const std::string& name, const std::string& where) {
+  if (is_update_policy(name) && !is_plan_file(name))
+    fail_user({where, name, "is an update policy: it says when replicas agree, and has no plan of its own",
+               "name a plan; policies are strategies of train, compare, serve and join"});
+}
+
 std::optional<int> devices_of_degrees(const std::string& name) {
   const std::optional<int> devices = parse_strategy(name, "--plan").devices();
   if (devices && *devices > kMaxPlanDevices)
@@ -87,6 +93,7 @@ Plan load_plan_file(const std::string& file, const Experiment& experiment, const
 Plan choose_plan(const std::string& name, const std::vector<int>& devices, const Experiment& experiment, const Model& model,
                  bool to_run) {
   check_plan_name(name, "--plan");
+  refuse_policy(name, "--plan");
   if (is_plan_file(name)) {
     Plan plan = load_plan_file(name, experiment, model);
     if (!devices.empty() && devices.front() != plan.devices)

@@ -15,6 +15,9 @@ namespace trireme {
 /// that is there.
 void check_plan_name(const std::string& name, const std::string& where);
 
+/// Errors (user): an update policy, where a plan is wanted.
+void refuse_policy(const std::string& name, const std::string& where);
+
 /// The product of degrees such as "data=2,tensor=2"; nullopt for any other name. Errors (user): more than a plan can have.
 std::optional<int> devices_of_degrees(const std::string& name);
 

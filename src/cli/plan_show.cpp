@@ -126,6 +126,7 @@ std::string instructions_in_words(const Program& program, const Model& model, in
 int run_plan_show(const PlanShowOptions& options) {
   if (names_model(options.plan)) return show_layers(options);
   check_plan_name(options.plan, "plan show");
+  refuse_policy(options.plan, "plan show");
   Experiment experiment;
   std::optional<Model> model;
   std::vector<std::string> notes;

@@ -111,7 +111,8 @@ void Progress::update(const std::string& name, const StepReport& report) {
   double now = options_.now();
   if (!first && now - bar.last_log < options_.log_seconds) return;
   bar.last_log = now;
-  options_.write(fmt::format("{}: step {}/{}  {}\n", name, report.point.step, bar.total, numbers_of(report, true)));
+  const std::string of = bar.total > 0 ? fmt::format("/{}", bar.total) : "";
+  options_.write(fmt::format("{}: step {}{}  {}\n", name, report.point.step, of, numbers_of(report, true)));
 }
 
 void Progress::end(const std::string& name, const RunResult& result) {

@@ -193,6 +193,24 @@ std::vector<std::string> warnings_of(const RunResult& row) {
   return warnings;
 }
 
+json rounds_json(const std::vector<RoundRecord>& rounds) {
+  json list = json::array();
+  for (const RoundRecord& r : rounds)
+    list.push_back({{"round", r.round}, {"seconds", json_number(r.seconds)}, {"selected", r.selected}, {"answered", r.answered}, {"refused", r.refused},
+                    {"refused_clients", r.refused_clients}, {"clipped", r.clipped}, {"late", r.late}, {"samples", json_number(r.samples)}});
+  return list;
+}
+
+std::vector<RoundRecord> read_rounds(const json& list) {
+  std::vector<RoundRecord> rounds;
+  for (const json& r : list)
+    rounds.push_back({.round = r.at("round").get<int64_t>(), .selected = r.at("selected").get<int>(), .answered = r.at("answered").get<int>(),
+                      .refused = r.at("refused").get<int>(), .refused_clients = r.at("refused_clients").get<std::vector<int>>(),
+                      .clipped = r.at("clipped").get<int>(), .late = r.at("late").get<int>(), .samples = number(r, "samples"),
+                      .seconds = number(r, "seconds")});
+  return rounds;
+}
+
 json measured_json(const RunResult& row) {
   json j;
   j["step_seconds"] = nullptr;
@@ -231,7 +249,7 @@ json measured_json(const RunResult& row) {
   j["replicas"] = nullptr;
   if (row.replicas)
     j["replicas"] = {{"count", row.replicas->replicas}, {"clock", row.replicas->clock}, {"idle_share", json_number(row.replicas->idle_share)},
-                     {"bytes_sent", row.replicas->bytes}, {"staleness", row.replicas->staleness}};
+                     {"bytes_sent", row.replicas->bytes}, {"staleness", row.replicas->staleness}, {"rounds", rounds_json(row.replicas->rounds)}};
   return j;
 }
 
@@ -298,7 +316,8 @@ void read_measured(const json& j, RunResult& row) {
   if (has(j, "replicas")) {
     const json& r = j.at("replicas");
     row.replicas = ReplicaReport{.replicas = r.at("count").get<int>(), .clock = r.at("clock").get<std::string>(), .idle_share = number(r, "idle_share"),
-                                 .bytes = r.at("bytes_sent").get<int64_t>(), .staleness = r.at("staleness").get<std::vector<int64_t>>()};
+                                 .bytes = r.at("bytes_sent").get<int64_t>(), .staleness = r.at("staleness").get<std::vector<int64_t>>(),
+                                 .rounds = read_rounds(r.value("rounds", json::array()))};
   }
 }
 

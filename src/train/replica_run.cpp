@@ -86,11 +86,13 @@ ReplicaRun::ReplicaRun(const Experiment& experiment, const Model& model, const T
       evaluation_(compile(model, plan_, replica_compile_options(experiment, false))),
       batches_(experiment_, data, synchronous_ ? workers : replicas_, update_->evaluates_together()) {
   check_emulation(experiment_, workers);
+  if (!synchronous_) check_replica_program(training_, experiment_.replicas.where, experiment_.replicas.plan);
   if (update_->shares_memory()) check_memory_is_shared(experiment_, strategy);
   if (workers > kMaxDevices)
     fail_user({fmt::format("{} workers", workers), "are too many", fmt::format("at most {} can work in one process", kMaxDevices), "use fewer"});
   if (auto* federated = dynamic_cast<FederatedPolicy*>(update_.get())) {
-    federated->on_round = [this](const RoundRecord& record, const ModelValues& values) {
+    federated->on_round = [this, federated](const RoundRecord& record, const ModelValues& values) {
+      if (!federated->counts_rounds() && samples() >= samples_of(experiment_.length)) federated->stop();
       int64_t samples = 0;
       if (!take_due(samples)) return;
       keep({samples, record.seconds - began_, copy_of(values)});
@@ -98,9 +100,7 @@ ReplicaRun::ReplicaRun(const Experiment& experiment, const Model& model, const T
   } else {
     steps_ = steps_of_replica(0);
   }
-  const Length every = experiment.evaluate_every;
-  evaluate_every_ = std::max<int64_t>(1, every.unit == Length::Unit::epochs ? int64_t(every.count * double(batches_.samples_per_epoch()))
-                                                                          : int64_t(every.count) * experiment_.batch);
+  evaluate_every_ = std::max<int64_t>(1, samples_of(experiment.evaluate_every));
   next_evaluation_ = evaluate_every_;
   next_step_.resize(size_t(replicas_));
   memory_.resize(size_t(workers));
@@ -140,6 +140,15 @@ ReplicaState ReplicaRun::state_of(Replica& replica) const {
 }
 
 int64_t ReplicaRun::steps_of_replica(int replica) const { return steps_of(experiment_.length, batches_.steps_per_epoch(replica)); }
+
+int64_t ReplicaRun::samples_of(const Length& length) const {
+  return length.unit == Length::Unit::epochs ? int64_t(length.count * double(batches_.samples_per_epoch())) : int64_t(length.count) * experiment_.batch;
+}
+
+int64_t ReplicaRun::samples() const {
+  std::lock_guard lock(mutex_);
+  return samples_;
+}
 
 /// Where the policy decides how long the run is, the schedule ends with the experiment's length, and its last rate goes on.
 double ReplicaRun::rate_at(int replica, int64_t step) const {

@@ -63,6 +63,7 @@ class ReplicaRun {
 
   // -- for the server of replicas in other processes
   UpdatePolicy& update() { return *update_; }
+  const UpdatePolicy& update() const { return *update_; }
   const Model& model() const { return model_; }
   const TaskData& data() const { return data_; }
   /// From a replica (train/replica_reports.h). Errors (run): it cannot be one.
@@ -113,6 +114,8 @@ class ReplicaRun {
   void evaluate_kept(const std::function<bool()>& stop);
   void note_evaluation(const ReplicaSnapshot& snapshot, const std::vector<StepOutcome>& outcomes);
   int64_t steps_of_replica(int replica) const;
+  int64_t samples_of(const Length& length) const;  ///< of all replicas
+  int64_t samples() const;                         ///< so far
   double rate_at(int replica, int64_t step) const;
 
   const Experiment experiment_;  ///< with the batch of all replicas together

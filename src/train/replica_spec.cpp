@@ -6,6 +6,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -70,6 +71,12 @@ void read_seconds(const ConfigTable& table, const std::filesystem::path& folder,
     table.fail("step_seconds", "a step takes some time", "say how long, \"20 ms\", or how long for each sample: sample_seconds = \"0.2 ms\"");
 }
 
+/// JSON has no word for what is not finite, which the policy is to refuse under its own name.
+std::string toml_text(const nlohmann::json& value) {
+  if (!value.is_number_float() || std::isfinite(value.get<double>())) return value.dump();
+  return fmt::format("{}", value.get<double>());
+}
+
 ModelledClock read_clock(const ConfigTable& table, const std::filesystem::path& folder) {
   ModelledClock clock;
   read_seconds(table, folder, clock);
@@ -113,9 +120,9 @@ ReplicaSpec read_replica_spec(const ConfigTable& update, const std::filesystem::
     const nlohmann::json values = options.to_json();
     for (const std::string& key : options.keys()) {
       options.has(key);  // read when the policy is made
-      spec.options[policy].push_back(key + "=" + values.at(key).dump());
+      spec.options[policy].push_back(key + "=" + toml_text(values.at(key)));
     }
-    if (!options.keys().empty()) make_policy(policy, spec, {.replicas = 2, .seed = 0, .plain_sgd = true});  // for its errors
+    if (!options.keys().empty()) make_policy(policy, spec, {.replicas = kMaxDevices, .seed = 0, .plain_sgd = true});  // for its errors
   }
   return spec;
 }
@@ -131,11 +138,16 @@ std::unique_ptr<UpdatePolicy> make_policy(const std::string& strategy, const Rep
   ConfigTable given = ConfigTable::from_string("");
   if (const auto options = spec.options.find(name); options != spec.options.end())
     for (const std::string& option : options->second) given.override_with(option);
-  for (size_t i = 1; i < parts.size(); ++i) given.override_with(parts[i]);
+  std::set<std::string_view> keys;
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const std::string_view key = parts[i].substr(0, parts[i].find('='));
+    if (!keys.insert(key).second) fail_user({"strategy " + strategy, std::string(key), "is given twice", "leave one of them out"});
+    given.override_with(parts[i]);
+  }
   // once more, so that messages name the strategy and not flags that nobody gave
   std::string text = fmt::format("policy = \"{}\"\n", name);
   const nlohmann::json values = given.to_json();
-  for (const auto& [key, value] : values.items()) text += fmt::format("{} = {}\n", key, value.dump());
+  for (const auto& [key, value] : values.items()) text += fmt::format("{} = {}\n", key, toml_text(value));
   const ConfigTable table = ConfigTable::from_string(text, "strategy " + strategy);
   auto policy = make_update_policy(table, facts);
   table.finish();

@@ -1,10 +1,12 @@
 #include "train/replica_trainer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <thread>
 
 #include "base/error.h"
@@ -17,6 +19,7 @@
 #include "train/replica_run.h"
 #include "train/summary.h"
 #include "train/trained_weights.h"
+#include "update/federated.h"
 
 namespace trireme {
 namespace {
@@ -84,6 +87,8 @@ class ReplicaSummary {
   }
 
   void write_counts(RunResult& row) const {
+    const auto reported = [](const HubCounts& counts) { return counts.compute_seconds > 0; };
+    if (std::none_of(run_.counts().begin(), run_.counts().end(), reported)) return;  // processes that were lost before they said anything
     ReplicaReport report;
     report.replicas = int(run_.counts().size());
     report.clock = run_.is_modelled() ? "modelled" : "real";
@@ -96,6 +101,7 @@ class ReplicaSummary {
       if (counts.staleness.size() > report.staleness.size()) report.staleness.resize(counts.staleness.size());
       for (size_t k = 0; k < counts.staleness.size(); ++k) report.staleness[k] += counts.staleness[k];
     }
+    if (const auto* federated = dynamic_cast<const FederatedPolicy*>(&run_.update())) report.rounds = federated->rounds();
     const double whole = seconds_ * report.replicas;
     report.idle_share = idle / whole;
     row.exposed_communication = std::min(1.0, exchange / whole);
@@ -124,8 +130,9 @@ void follow(ReplicaRun& run, ReplicaSummary& summary, TrainObserver& observer, c
   for (bool over = false; !over;) {
     for (const ReplicaStep& step : run.take_steps(kPollSeconds, over)) {
       const auto point = summary.add(step);
+      // where broken values are refused a replica may go on with them, alone
       const bool spoils = !std::isfinite(step.loss_sum) && !run.update().refuses_broken_values();
-      if ((spoils || (point && !std::isfinite(point->loss))) && end.diverged == 0) {
+      if (spoils && end.diverged == 0) {
         end.diverged = step.step + 1;
         run.abort("diverged");
       }
@@ -180,15 +187,30 @@ void add_warnings(const ReplicaRun& run, const Experiment& experiment, RunResult
   if (run.is_modelled()) row.warnings.push_back("times are a model's: " + in_words(*experiment.replicas.clock));
 }
 
-/// Failures that the run got to.
-void add_failures(const Experiment& experiment, RunResult& row) {
-  if (!experiment.replicas.clock || row.curve.empty()) return;
+/// Failures that the run got to: `all`, or those before its last step.
+void add_failures(const Experiment& experiment, bool all, RunResult& row) {
+  if (!experiment.replicas.clock) return;
   for (const Failure& failure : experiment.replicas.clock->failures) {
-    if (failure.at >= row.curve.back().seconds) continue;
+    if (!all && (row.curve.empty() || failure.at >= row.curve.back().seconds)) continue;
     row.warnings.push_back(fmt::format("worker {} failed after {} and {}", failure.replica, format_seconds(failure.at),
                                        std::isinf(failure.back_after) ? "did not come back"
                                                                       : "was back " + format_seconds(failure.back_after) + " later"));
   }
+}
+
+/// Updates of clients that are not in the weights.
+void add_refusals(RunResult& row) {
+  if (!row.replicas) return;
+  int refused = 0, late = 0;
+  std::set<int> clients;
+  for (const RoundRecord& round : row.replicas->rounds) {
+    refused += round.refused;
+    late += round.late;
+    clients.insert(round.refused_clients.begin(), round.refused_clients.end());
+  }
+  if (refused > 0)
+    row.warnings.push_back(fmt::format("{} updates were refused, as they were not finite: of client {}", refused, fmt::join(clients, ", ")));
+  if (late > 0) row.warnings.push_back(fmt::format("{} answers came when their round was over, and were not used", late));
 }
 
 void hand_out(const ReplicaRun& run, const Experiment& experiment, const Model& model, const TaskData& data, TrainObserver& observer,
@@ -241,8 +263,14 @@ RunResult train_replicas(const Experiment& experiment, const Model& model, const
   row.memory = run.memory();
   for (const EvaluationPoint& point : run.evaluations()) observer.on_evaluation(point);
   summary.write(row);
-  add_failures(experiment, row);
   describe(end, error, experiment, row);
+  const bool all_lost = row.status == RunStatus::ok && run.weights().empty();
+  if (all_lost) {
+    row.status = RunStatus::failed;
+    row.reason = "every replica was lost before the run had a result";
+  }
+  add_failures(experiment, all_lost, row);
+  add_refusals(row);
   if (row.status != RunStatus::failed && row.status != RunStatus::does_not_fit)
     hand_out(run, experiment, model, data, observer, interrupted, row);
   return row;

@@ -21,13 +21,17 @@ std::vector<RunningStatistics> statistics_of(const std::vector<BufferSpec>& spec
 
 }  // namespace
 
-ReplicaView::ReplicaView(const Program& training, const Model& model) : program_(training), model_(model), shown_(training.list_of_rank.size()) {
-  if (program_.private_replicas)
-    fail_run({"update policy", "workers with a copy of the weights each", "the workers of a replica share one copy", "leave out replicas = \"private\""});
-  for (const Bucket& bucket : program_.buckets)
+void check_replica_program(const Program& training, const std::string& where, const std::string& plan) {
+  const std::string what = "plan " + plan;
+  if (training.private_replicas)
+    fail_user({where, what, "its workers keep a copy of the weights each, or a part; those of a replica share one",
+               "choose a plan without zero1 to zero3 and compression, and leave out replicas = \"private\""});
+  for (const Bucket& bucket : training.buckets)
     if (bucket.versions > 1)
-      fail_run({"update policy", "a schedule without flush", "keeps several versions of the weights", "use gpipe or 1f1b"});
+      fail_user({where, what, "its schedule does not flush and keeps several versions of the weights", "use gpipe or 1f1b"});
 }
+
+ReplicaView::ReplicaView(const Program& training, const Model& model) : program_(training), model_(model), shown_(training.list_of_rank.size()) {}
 
 void ReplicaView::show(int rank, Worker& worker) {
   Shown& shown = shown_[size_t(rank)];

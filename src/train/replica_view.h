@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <vector>
 
 #include "model/model.h"
@@ -13,11 +14,15 @@
 
 namespace trireme {
 
+/// Errors (user): replicas of this plan cannot be shown, as its workers' copies of the weights are private, or there are several versions of
+/// them. `where` names the key that says so.
+void check_replica_program(const Program& training, const std::string& where, const std::string& plan);
+
 /// Shared by the workers of one replica, which share one copy of the weights. Every worker shows what it holds; then, while no step is
 /// running, the first one reads and writes the state on behalf of all. Not thread-safe beyond that: barriers separate the two.
 class ReplicaView {
  public:
-  /// Arguments outlive it. Errors (run): a program whose replicas are private, or that keeps several versions of the weights.
+  /// Arguments outlive it; the program has passed check_replica_program.
   ReplicaView(const Program& training, const Model& model);
 
   /// Of `rank`: from its construction on, and once more after its first step, which makes the optimizer's state.

@@ -11,6 +11,7 @@
 #include "plan/blocks.h"
 #include "runtime/timeline.h"
 #include "train/metrics.h"
+#include "update/federated_rounds.h"
 
 namespace trireme {
 
@@ -60,6 +61,7 @@ struct ReplicaReport {
   double idle_share = 0;               ///< of the replicas' time: waiting for others
   int64_t bytes = 0;                   ///< sent, by all together
   std::vector<int64_t> staleness = {}; ///< [k]: exchanges with weights that k updates of others had passed since they were read
+  std::vector<RoundRecord> rounds = {}; ///< of federated learning
 };
 
 /// What a simulation said of a row.

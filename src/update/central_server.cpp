@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/whole.h"
 #include "comm/formulas.h"
 #include "update/statistics.h"
@@ -16,8 +17,8 @@ namespace {
 
 // Numbers of every request, before the policy's: parts, version read.
 constexpr size_t kHeader = 2;
-// Numbers of every reply, before the policy's: parts, version after it, version before it.
-constexpr size_t kReplyHeader = 3;
+// Numbers of every reply, before the policy's: parts, version after it, version before it, whether what was brought is used.
+constexpr size_t kReplyHeader = 4;
 
 [[noreturn]] void refuse(int replica, std::string why) {
   fail_run({fmt::format("replica {}", replica), "asked the parameter server", std::move(why), ""});
@@ -77,6 +78,7 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
     check_like(tensors.subspan(parts), tensors_of(shard.statistics), replica);
   }
   const int64_t before = shard.version;
+  bool is_used = false;
   std::optional<Reply> reply = Reply{};
   if (request.operation == kStart) {
     if (shard.has_begun || replica != 0) refuse(replica, "to begin anew");
@@ -93,9 +95,10 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
     central.version_read = central.whole_number(1);
     central.numbers = central.numbers.subspan(kHeader);
     reply = apply(shard, index, replica, central, now);
+    is_used = central.is_used && !tensors.empty();
   }
   if (!reply) return reply;
-  reply->numbers.insert(reply->numbers.begin(), {double(shard.weights.size()), double(shard.version), double(before)});
+  reply->numbers.insert(reply->numbers.begin(), {double(shard.weights.size()), double(shard.version), double(before), is_used ? 1.0 : 0.0});
   return reply;
 }
 
@@ -124,6 +127,12 @@ void CentralClient::begin(ReplicaState& state) {
   hub_.barrier();
 }
 
+int read_shards(const ConfigTable& update, int fallback) {
+  const int64_t shards = update.get_int("shards", fallback, 1);
+  if (shards > kMaxDevices) update.fail("shards", fmt::format("there are at most {} servers", kMaxDevices), "choose a smaller number");
+  return int(shards);
+}
+
 std::vector<at::Tensor> CentralClient::parts_of(int shard, std::span<const at::Tensor> tensors) const {
   std::vector<at::Tensor> parts;
   if (tensors.empty()) return parts;
@@ -147,7 +156,7 @@ std::vector<std::vector<double>> CentralClient::exchange(const Call& call, std::
   for (int s = 0; s < shards_; ++s) {
     Reply& reply = replies[size_t(s)];
     const auto version = int64_t(reply.numbers[1]), before = int64_t(reply.numbers[2]);
-    if (s == 0 && version != before && !call.tensors.empty()) hub_.count_staleness(before - versions_[0]);
+    if (s == 0 && reply.numbers[3] != 0) hub_.count_staleness(before - versions_[0]);
     if (call.reads) versions_[size_t(s)] = version;
     numbers.emplace_back(reply.numbers.begin() + kReplyHeader, reply.numbers.end());
     if (take && !reply.tensors.empty()) {

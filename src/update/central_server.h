@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/config.h"
 #include "update/hub.h"
 #include "update/policy.h"
 #include "update/replica_state.h"
@@ -29,6 +30,7 @@ struct CentralRequest {
   std::vector<RunningStatistics> statistics;  ///< as many as the shard's, or none
   int64_t version_read = 0;                   ///< of the shard's weights when the replica last read them
   std::span<const double> numbers;            ///< the policy's
+  mutable bool is_used = true;                ///< apply says no where what the request brought is not in the weights, and never will be
 
   /// Errors (run): there are fewer; it is not finite.
   double number(size_t index) const;
@@ -100,5 +102,8 @@ class CentralClient {
   std::vector<std::vector<Part>> layout_;  ///< by shard
   std::vector<int64_t> versions_;          ///< by shard: of the weights that were read last
 };
+
+/// The option "shards": servers that the weights are divided over, at most kMaxDevices. Errors (user): as ConfigTable's.
+int read_shards(const ConfigTable& update, int fallback);
 
 }  // namespace trireme

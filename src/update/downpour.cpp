@@ -142,7 +142,7 @@ std::unique_ptr<UpdatePolicy> downpour(const DownpourOptions& options, int repli
 
 std::unique_ptr<UpdatePolicy> read_downpour(const ConfigTable& update, const RunFacts& facts) {
   DownpourOptions options;
-  options.shards = int(update.get_int("shards", options.shards, 1));
+  options.shards = read_shards(update, options.shards);
   options.fetch_every = update.get_int("fetch_every", options.fetch_every, 1);
   options.push_every = update.get_int("push_every", options.push_every, 1);
   options.adagrad = update.get_choice("server_optimizer", "sgd", {"sgd", "adagrad"}) == "adagrad";

@@ -100,7 +100,7 @@ EasgdOptions read_options(const ConfigTable& update) {
   options.period = update.get_int("period", options.period, 1);
   options.beta = update.get_double("beta", options.beta, 0);
   if (!(options.beta <= kLargestBeta)) update.fail("beta", "replicas and centre overshoot above 1", "choose 0 to 1; the paper's is 0.9");
-  options.shards = int(update.get_int("shards", options.shards, 1));
+  options.shards = read_shards(update, options.shards);
   return options;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <mutex>
 
+#include "base/error.h"
 #include "base/random.h"
 #include "update/cadence.h"
 #include "update/central_server.h"
@@ -61,7 +62,7 @@ class FederatedServer final : public CentralServer {
     if (request.operation == kAnswer) {
       check_brings_all(shard, request);
       const double samples = request.number(1);
-      if (rounds_.answer(client, request.whole_number(0))) take(request, samples);
+      request.is_used = rounds_.answer(client, request.whole_number(0)) && take(client, request, samples);
     }
     while (rounds_.is_complete(now)) end_round(shard, now);
     return Reply{};
@@ -77,7 +78,8 @@ class FederatedServer final : public CentralServer {
     return reply;
   }
 
-  void take(const CentralRequest& request, double samples) {
+  /// Whether the update is part of the round's.
+  bool take(int client, const CentralRequest& request, double samples) {
     std::vector<at::Tensor> update;
     double squares = 0;
     for (const at::Tensor& part : request.parts) {
@@ -88,13 +90,15 @@ class FederatedServer final : public CentralServer {
     for (const at::Tensor& tensor : tensors_of(request.statistics)) finite &= at::isfinite(tensor).all().item<bool>();
     if (!finite) {
       ++rounds_.record().refused;
-      return;
+      rounds_.record().refused_clients.push_back(client);
+      return false;
     }
     const double norm = std::sqrt(squares);
     const bool clips = options_.clip_norm > 0 && norm > options_.clip_norm;
     rounds_.record().clipped += clips ? 1 : 0;
     ++rounds_.record().answered;
     sum_.add(update, clips ? options_.clip_norm / norm : 1, request.statistics, samples);
+    return true;
   }
 
   void end_round(CentralShard& shard, double now) {
@@ -136,6 +140,9 @@ class Client final : public ReplicaPolicy {
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
     const bool joins = !works_;
     if (joins && !join(state)) return {.stop = true};
+    if (facts.learning_rate * options_.proximal > 1)
+      fail_run({"fedprox", fmt::format("mu = {} at a learning rate of {}", options_.proximal, facts.learning_rate),
+                "the pull goes beyond the weights that it pulls to", "keep their product at 1 or below"});
     if (options_.proximal > 0)
       for (size_t b = 0; b < anchor_.size(); ++b) {
         at::sub_out(pull_[b], state.weights[b], anchor_[b]);
@@ -219,6 +226,7 @@ class Federated final : public FederatedPolicy {
   WhenLost when_lost() const override { return WhenLost::may_return; }
   bool refuses_broken_values() const override { return true; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<Client>(options_, hub); }
+  bool counts_rounds() const override { return options_.rounds.rounds > 0; }
   void stop() override { server_.stop(); }
   std::vector<RoundRecord> rounds() const override { return server_.records(); }
 
@@ -231,7 +239,7 @@ FederatedOptions read_options(const ConfigTable& update, const RunFacts& facts) 
   FederatedOptions options;
   options.rounds.clients = facts.replicas;
   options.rounds.seed = facts.seed;
-  options.rounds.rounds = update.get_int("rounds", 100, 1);
+  options.rounds.rounds = update.has("rounds") ? update.get_int("rounds", 1, 1) : 0;
   options.rounds.fraction = update.get_double("fraction", 1, 0);
   if (!(options.rounds.fraction <= 1)) update.fail("fraction", "it is the share of the clients in a round", "choose 0 to 1");
   options.rounds.timeout = update.get_seconds("round_timeout", 0);

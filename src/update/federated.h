@@ -38,6 +38,8 @@ class FederatedPolicy : public UpdatePolicy {
  public:
   /// Called at the end of each round, by the thread of the replica that ended it, while the server waits; the values are the server's own.
   std::function<void(const RoundRecord& record, const ModelValues& values)> on_round;
+  /// Whether the options say how many rounds there are; else there are rounds until stop().
+  virtual bool counts_rounds() const = 0;
   /// The open round is the last one.
   virtual void stop() = 0;
   /// Of all rounds that are over.

@@ -15,6 +15,7 @@ struct RoundRecord {
   int selected = 0;
   int answered = 0;     ///< and are in the new weights
   int refused = 0;      ///< answered with values that are no numbers
+  std::vector<int> refused_clients = {};  ///< those
   int clipped = 0;      ///< of those answered: their update was scaled down
   int late = 0;         ///< answers to earlier rounds that came in this one, and were not used
   double samples = 0;   ///< that the answers stand for
@@ -23,7 +24,7 @@ struct RoundRecord {
 
 struct RoundOptions {
   int clients = 1;
-  int64_t rounds = 1;
+  int64_t rounds = 1;   ///< 0: until stop()
   double fraction = 1;  ///< C
   double timeout = 0;   ///< seconds; a round that lasts longer is over with who has answered. 0: never
   uint64_t seed = 0;
@@ -35,7 +36,7 @@ class FederatedRounds {
   /// Begins round 0 at time 0.
   explicit FederatedRounds(const RoundOptions& options);
 
-  bool is_over() const { return stopped_ || round_ >= options_.rounds || gone_ == options_.clients; }
+  bool is_over() const { return stopped_ || (options_.rounds > 0 && round_ >= options_.rounds) || gone_ == options_.clients; }
   int64_t round() const { return round_; }
   /// When the open round is over even if clients are missing; infinity: never.
   double deadline() const { return deadline_; }

@@ -95,7 +95,7 @@ std::unique_ptr<UpdatePolicy> read_shat(const ConfigTable& update, const RunFact
   options.beta = update.get_double("beta", options.beta, 0);
   options.pull = update.get_double("pull", options.pull, 0);
   options.heterogeneity = update.get_double("heterogeneity", options.heterogeneity, 0);
-  options.shards = int(update.get_int("shards", options.shards, 1));
+  options.shards = read_shards(update, options.shards);
   for (const char* key : {"beta", "pull"})
     if (const double value = key == std::string("beta") ? options.beta : options.pull; !(value <= 1))
       update.fail(key, "replicas and centre overshoot above 1", "choose 0 to 1");

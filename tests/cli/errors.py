@@ -166,6 +166,10 @@ class Plans(CliTest):
                 (["--plan", "gone.json"], ["--plan", "gone.json", "no such file"]),
                 (["--plan", "pipelin"], ["--plan", "pipelin", 'did you mean "pipeline"?'])))
 
+    def test_policies_are_no_plans(self):
+        says = ["local-sgd", "is an update policy", "name a plan"]
+        self.all_refused([(["verify", "e.toml", "--plan", "local-sgd"], says), (["plan", "show", "local-sgd", "e.toml"], says)])
+
     def test_plans_in_words(self):
         self.write("own.pt", "no model")
         self.write("mine.json", self.trireme("plan", "e.toml", "--plan", "data")[0])
