@@ -2,10 +2,13 @@
 
 #include <ATen/ATen.h>
 
-#include <atomic>
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <cstring>
 #include <mutex>
 #include <type_traits>
+#include <variant>
 
 #include "update/statistics.h"
 
@@ -21,10 +24,59 @@ bool same_bits(T a, T b) {
   return std::bit_cast<Bits>(a) == std::bit_cast<Bits>(b);
 }
 
+/// What becomes of an element that is `seen` now.
+template <class T>
+T moved(T seen, T mine, T before) {
+  if (same_bits(mine, before)) return seen;
+  if (same_bits(seen, before)) return mine;  // nobody was here: before + (mine - before) might be rounded
+  return seen + (mine - before);
+}
+
+/// The elements of a word.
+template <class T>
+using Lanes = std::array<T, sizeof(uint64_t) / sizeof(T)>;
+
+template <class T>
+uint64_t word_at(const T* elements) {
+  uint64_t word;
+  std::memcpy(&word, elements, sizeof word);
+  return word;
+}
+
+template <class T>
+void add_word(std::atomic<uint64_t>& word, const T* mine, const T* before) {
+  const uint64_t all_mine = word_at(mine);
+  uint64_t seen = word_at(before);
+  if (all_mine == seen) return;
+  for (uint64_t wanted = all_mine; !word.compare_exchange_weak(seen, wanted, kRelaxed);) {
+    auto lanes = std::bit_cast<Lanes<T>>(seen);
+    for (size_t lane = 0; lane < lanes.size(); ++lane) lanes[lane] = moved(lanes[lane], mine[lane], before[lane]);
+    wanted = std::bit_cast<uint64_t>(lanes);
+  }
+}
+
+template <class T>
+void add_lane(std::atomic<uint64_t>& word, size_t lane, T mine, T before) {
+  if (same_bits(mine, before)) return;
+  for (uint64_t seen = word.load(kRelaxed);;) {
+    auto lanes = std::bit_cast<Lanes<T>>(seen);
+    lanes[lane] = moved(lanes[lane], mine, before);
+    if (word.compare_exchange_weak(seen, std::bit_cast<uint64_t>(lanes), kRelaxed)) return;
+  }
+}
+
+/// A bucket of the shared weights.
+using SharedBucket = std::variant<LockFree<float>, LockFree<double>>;
+
+SharedBucket shared_copy(const at::Tensor& weights) {
+  if (weights.scalar_type() == at::kDouble) return LockFree<double>(weights.data_ptr<double>(), weights.numel());
+  return LockFree<float>(weights.data_ptr<float>(), weights.numel());
+}
+
 /// Memory of all replicas.
 struct Shared {
   std::once_flag made;
-  std::vector<at::Tensor> weights;  ///< made under `made`; from then on their elements are reached through LockFree only
+  std::vector<SharedBucket> weights;  ///< made under `made`
   std::atomic<int64_t> steps{0};    ///< that have been added
 
   std::mutex mutex;
@@ -37,7 +89,7 @@ class HogwildReplica final : public ReplicaPolicy {
 
   void begin(ReplicaState& state) override {
     std::call_once(shared_.made, [&] {  // all begin with the same values
-      for (const at::Tensor& w : state.weights) shared_.weights.push_back(w.clone());
+      for (const at::Tensor& w : state.weights) shared_.weights.push_back(shared_copy(w));
       shared_.statistics = copies_of(state.statistics);
     });
     for (const at::Tensor& w : state.weights) before_.push_back(at::empty_like(w));
@@ -45,16 +97,12 @@ class HogwildReplica final : public ReplicaPolicy {
 
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
     steps_read_ = shared_.steps.load(kRelaxed);
-    each_stretch(facts, state, [](auto* shared, int64_t elements, auto* mine, auto* before) {
-      LockFree<std::remove_pointer_t<decltype(mine)>>::read(shared, elements, mine, before);
-    });
+    each_stretch(facts, state, [](auto& shared, int64_t begin, int64_t count, auto* mine, auto* before) { shared.read(begin, count, mine, before); });
     return {.wrote = true};
   }
 
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
-    each_stretch(facts, state, [](auto* shared, int64_t elements, auto* mine, auto* before) {
-      LockFree<std::remove_pointer_t<decltype(mine)>>::add(shared, elements, mine, before);
-    });
+    each_stretch(facts, state, [](auto& shared, int64_t begin, int64_t count, auto* mine, auto* before) { shared.add(begin, count, mine, before); });
     hub_.count_staleness(shared_.steps.fetch_add(1, kRelaxed) - steps_read_);
     if (state.statistics.empty()) return false;
     std::lock_guard lock(shared_.mutex);
@@ -69,37 +117,32 @@ class HogwildReplica final : public ReplicaPolicy {
 
   ModelValues values_for_evaluation(ReplicaState&) override {
     ModelValues values;
-    for (const at::Tensor& from : shared_.weights) {
-      at::Tensor& to = values.weights.emplace_back(at::empty_like(from));
-      if (from.scalar_type() == at::kDouble) copy<double>(from, to);
-      else copy<float>(from, to);
-    }
+    for (const SharedBucket& bucket : shared_.weights)
+      std::visit([&]<class T>(const LockFree<T>& shared) {
+        at::Tensor& copy = values.weights.emplace_back(at::empty({shared.size()}, c10::CppTypeToScalarType<T>::value));
+        shared.read(0, shared.size(), copy.data_ptr<T>(), copy.data_ptr<T>());
+      }, bucket);
     std::lock_guard lock(shared_.mutex);
     values.statistics = copies_of(shared_.statistics);
     return values;
   }
 
  private:
-  template <class T>
-  static void copy(const at::Tensor& shared, const at::Tensor& to) {
-    LockFree<T>::read(shared.data_ptr<T>(), shared.numel(), to.data_ptr<T>(), to.data_ptr<T>());
-  }
-
-  /// Everything that the step reads and changes: `visit(shared, elements, mine, before)`.
+  /// Everything that the step reads and changes: `visit(shared, begin, count, mine, before)`.
   template <class Visit>
   void each_stretch(const StepFacts& facts, const ReplicaState& state, const Visit& visit) const {
-    for (size_t b = 0; b < state.weights.size(); ++b) {
-      if (state.weights[b].scalar_type() == at::kDouble) each_stretch_of<double>(b, facts, state, visit);
-      else each_stretch_of<float>(b, facts, state, visit);
-    }
+    for (size_t b = 0; b < state.weights.size(); ++b)
+      std::visit([&](auto& shared) { each_stretch_of(shared, b, facts, state, visit); }, shared_.weights[b]);
   }
 
   template <class T, class Visit>
-  void each_stretch_of(size_t bucket, const StepFacts& facts, const ReplicaState& state, const Visit& visit) const {
-    T* shared = shared_.weights[bucket].data_ptr<T>();
-    T* mine = state.weights[bucket].data_ptr<T>();
-    T* before = before_[bucket].data_ptr<T>();
-    const auto on = [&](int64_t begin, int64_t elements) { visit(shared + begin, elements, mine + begin, before + begin); };
+  void each_stretch_of(LockFree<T>& shared, size_t bucket, const StepFacts& facts, const ReplicaState& state, const Visit& visit) const {
+    T* const mine = state.weights[bucket].data_ptr<T>();
+    T* before = before_[bucket].data_ptr<T>();  // one stretch after the other: few rows of a large table stay in the cache
+    const auto on = [&](int64_t begin, int64_t count) {
+      visit(shared, begin, count, mine + begin, before);
+      before += count;
+    };
     int64_t done = 0;
     for (size_t t = 0; t < state.tables.size(); ++t) {
       const RowTable& table = state.tables[t];
@@ -113,7 +156,7 @@ class HogwildReplica final : public ReplicaPolicy {
 
   Shared& shared_;
   Hub& hub_;
-  std::vector<at::Tensor> before_;  ///< weights as they were read for the step
+  std::vector<at::Tensor> before_;  ///< by bucket: what was read for the step, in the order of each_stretch
   int64_t steps_read_ = 0;          ///< that were in them, or came in while they were read
 };
 
@@ -130,29 +173,43 @@ class Hogwild final : public UpdatePolicy {
 }  // namespace
 
 template <class T>
-void LockFree<T>::read(T* shared, int64_t elements, T* mine, T* before) {
-  for (int64_t i = 0; i < elements; ++i) {
-    const T value = std::atomic_ref<T>(shared[i]).load(kRelaxed);
-    mine[i] = value;
-    before[i] = value;
+LockFree<T>::LockFree(const T* values, int64_t count) : size_(count), words_(size_t((count + kLanes - 1) / kLanes)) {
+  for (size_t w = 0; w < words_.size(); ++w) {
+    Lanes<T> lanes{};
+    const int64_t first = int64_t(w) * kLanes;
+    std::copy_n(values + first, std::min(kLanes, count - first), lanes.begin());
+    words_[w].store(std::bit_cast<uint64_t>(lanes), kRelaxed);
   }
 }
 
 template <class T>
-void LockFree<T>::add(T* shared, int64_t elements, const T* mine, const T* before) {
-  for (int64_t i = 0; i < elements; ++i) {
-    if (same_bits(mine[i], before[i])) continue;
-    const std::atomic_ref<T> cell(shared[i]);
-    T seen = before[i];
-    if (cell.compare_exchange_strong(seen, mine[i], kRelaxed)) continue;  // nobody was here: before + (mine - before) might be rounded
-    const T change = mine[i] - before[i];
-    while (!cell.compare_exchange_weak(seen, seen + change, kRelaxed)) {
-    }
+void LockFree<T>::read(int64_t begin, int64_t count, T* mine, T* before) const {
+  const auto one = [&](int64_t i) {
+    const int64_t at = begin + i;
+    mine[i] = before[i] = std::bit_cast<Lanes<T>>(words_[size_t(at / kLanes)].load(kRelaxed))[size_t(at % kLanes)];
+  };
+  int64_t i = 0;
+  for (; i < count && (begin + i) % kLanes != 0; ++i) one(i);
+  for (; i + kLanes <= count; i += kLanes) {
+    const uint64_t word = words_[size_t((begin + i) / kLanes)].load(kRelaxed);
+    std::memcpy(mine + i, &word, sizeof word);
+    std::memcpy(before + i, &word, sizeof word);
   }
+  for (; i < count; ++i) one(i);
 }
 
-template struct LockFree<float>;
-template struct LockFree<double>;
+template <class T>
+void LockFree<T>::add(int64_t begin, int64_t count, const T* mine, const T* before) {
+  const auto word_of = [&](int64_t i) -> std::atomic<uint64_t>& { return words_[size_t((begin + i) / kLanes)]; };
+  const auto one = [&](int64_t i) { add_lane(word_of(i), size_t((begin + i) % kLanes), mine[i], before[i]); };
+  int64_t i = 0;
+  for (; i < count && (begin + i) % kLanes != 0; ++i) one(i);
+  for (; i + kLanes <= count; i += kLanes) add_word(word_of(i), mine + i, before + i);
+  for (; i < count; ++i) one(i);
+}
+
+template class LockFree<float>;
+template class LockFree<double>;
 
 std::unique_ptr<UpdatePolicy> hogwild() { return std::make_unique<Hogwild>(); }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <set>
+#include <thread>
 #include <tuple>
 
 #include "../base/expect_error.h"
@@ -216,23 +217,54 @@ TEST(Hogwild, OfATableOnlyTheRowsOfTheStepAreReadAndWritten) {
 
 TEST(LockFree, TakesBitsWhereNobodyElseHasWritten) {
   // 1e8 + (1 - 1e8) is not 1 in float
-  std::vector<float> shared{1e8f, 1e8f, -0.0f, 0.0f, 3.0f}, before(5), mine(5);
-  LockFree<float>::read(shared.data(), 5, mine.data(), before.data());
-  EXPECT_EQ(mine, shared);
-  shared[1] = 16;
+  const std::vector<float> first{1e8f, 1e8f, -0.0f, 0.0f, 3.0f};
+  LockFree<float> shared(first.data(), 5);
+  std::vector<float> before(5), mine(5), now(5);
+  shared.read(0, 5, mine.data(), before.data());
+  EXPECT_EQ(mine, first);
+  const std::vector<float> other{16.0f};
+  shared.add(1, 1, other.data(), first.data() + 1);
   mine = {1.0f, 1e8f + 8, 0.0f, 0.0f, NAN};
-  LockFree<float>::add(shared.data(), 5, mine.data(), before.data());
-  EXPECT_EQ(shared[0], 1.0f);
-  EXPECT_EQ(shared[1], 24.0f);
-  EXPECT_FALSE(std::signbit(shared[2]));
-  EXPECT_EQ(shared[3], 0.0f);
-  EXPECT_TRUE(std::isnan(shared[4]));
+  shared.add(0, 5, mine.data(), before.data());
+  shared.read(0, 5, now.data(), now.data());
+  EXPECT_EQ(now[0], 1.0f);
+  EXPECT_EQ(now[1], 24.0f);
+  EXPECT_FALSE(std::signbit(now[2]));
+  EXPECT_EQ(now[3], 0.0f);
+  EXPECT_TRUE(std::isnan(now[4]));
   // a step on what is no number ends too
-  LockFree<float>::read(shared.data(), 5, mine.data(), before.data());
-  shared[4] = 1;
-  mine[4] = 2;
-  LockFree<float>::add(shared.data(), 5, mine.data(), before.data());
-  EXPECT_TRUE(std::isnan(shared[4]));
+  const float one = 1, two = 2;
+  shared.add(4, 1, &two, &one);
+  shared.read(4, 1, now.data(), now.data());
+  EXPECT_TRUE(std::isnan(now[0]));
+}
+
+/// Threads on stretches that begin and end within a word, and meet others there.
+TEST(LockFree, NothingIsLostWhereStretchesShareAWord) {
+  constexpr int64_t kElements = 11, kAdditions = 20000;
+  const auto additions_lost = []<class T>(T) {
+    const std::vector<T> zeros(static_cast<size_t>(kElements), 0);
+    LockFree<T> shared(zeros.data(), kElements);
+    const std::vector<std::pair<int64_t, int64_t>> stretches{{0, 3}, {3, 3}, {2, 6}, {6, 5}};
+    std::vector<std::thread> threads;
+    for (const auto& [begin, count] : stretches)
+      threads.emplace_back([&shared, begin = begin, count = count] {
+        std::vector<T> mine(static_cast<size_t>(count)), before(mine.size());
+        for (int64_t k = 0; k < kAdditions; ++k) {
+          shared.read(begin, count, mine.data(), before.data());
+          for (size_t i = 0; i < mine.size(); ++i) mine[i] += T(i + 1);
+          shared.add(begin, count, mine.data(), before.data());
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    std::vector<T> sums(static_cast<size_t>(kElements)), expected(sums.size(), 0);
+    shared.read(0, kElements, sums.data(), sums.data());
+    for (const auto& [begin, count] : stretches)
+      for (int64_t i = 0; i < count; ++i) expected[size_t(begin + i)] += T(kAdditions * (i + 1));
+    EXPECT_EQ(sums, expected);
+  };
+  additions_lost(float{});
+  additions_lost(double{});
 }
 
 TEST(Hogwild, RunningStatisticsAreAMixture) {
