@@ -26,6 +26,12 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 /// A thread that does one job after another.
 class Background final {
  public:
+  struct Done {
+    std::vector<at::Tensor> tensors;
+    double exchange_seconds = 0;  ///< of the job, without its waits for others
+  };
+  using Job = std::function<Done()>;
+
   ~Background() {
     {
       std::lock_guard lock(mutex_);
@@ -35,8 +41,8 @@ class Background final {
     if (thread_.joinable()) thread_.join();
   }
 
-  std::future<std::vector<at::Tensor>> begin(std::function<std::vector<at::Tensor>()> job) {
-    std::packaged_task<std::vector<at::Tensor>()> task(std::move(job));
+  std::future<Done> begin(Job job) {
+    std::packaged_task<Done()> task(std::move(job));
     auto result = task.get_future();
     {
       std::lock_guard lock(mutex_);
@@ -67,8 +73,8 @@ class Background final {
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::packaged_task<std::vector<at::Tensor>()>> jobs_;  // guarded by mutex_
-  bool ending_ = false;                                             // guarded by mutex_
+  std::deque<std::packaged_task<Done()>> jobs_;  // guarded by mutex_
+  bool ending_ = false;                          // guarded by mutex_
 };
 
 }  // namespace
@@ -152,20 +158,30 @@ class ThreadHub final : public Hub {
 
   class Overlapped final : public Pending {
    public:
-    Overlapped(std::future<std::vector<at::Tensor>> result, HubCounts* counts) : result_(std::move(result)), counts_(counts) {}
+    Overlapped(std::future<Background::Done> result, HubCounts* counts) : result_(std::move(result)), counts_(counts) {}
     std::vector<at::Tensor> wait() override {
       const auto begin = Clock::now();
-      std::vector<at::Tensor> tensors = result_.get();
-      if (counts_) counts_->exchange_seconds += seconds_since(begin);
-      return tensors;
+      Background::Done done = result_.get();
+      if (!counts_) return done.tensors;
+      // tensors move once all have come: at the end of the time
+      const double blocked = seconds_since(begin), moving = std::clamp(done.exchange_seconds, 0.0, blocked);
+      counts_->exchange_seconds += moving;
+      counts_->idle_seconds += blocked - moving;
+      return done.tensors;
     }
 
    private:
-    std::future<std::vector<at::Tensor>> result_;
+    std::future<Background::Done> result_;
     HubCounts* const counts_;  ///< null: not metered
   };
 
-  std::unique_ptr<Pending> begin(std::function<std::vector<at::Tensor>()> job) {
+  std::unique_ptr<Pending> begin(std::function<std::vector<at::Tensor>()> exchange) {
+    Background::Job job = [this, exchange = std::move(exchange)]() -> Background::Done {
+      const double waited_before = overlap_->count().wait_seconds;
+      const auto begin = Clock::now();
+      std::vector<at::Tensor> tensors = exchange();
+      return {std::move(tensors), seconds_since(begin) - (overlap_->count().wait_seconds - waited_before)};
+    };
     return std::make_unique<Overlapped>(background_.begin(std::move(job)), metered() ? &counts_ : nullptr);
   }
 

@@ -194,7 +194,11 @@ class VirtualHub final : public Hub {
       } else if (metered_) {
         hub_.world_.clock_.advance_to(hub_.replica(), std::max(came, meeting_->finish));
       }
-      if (metered_) hub_.counts_.exchange_seconds += hub_.now() - came;
+      if (metered_) {
+        const double blocked = hub_.now() - came, idle = std::clamp(meeting_->ready - came, 0.0, blocked);
+        hub_.counts_.idle_seconds += idle;
+        hub_.counts_.exchange_seconds += blocked - idle;
+      }
       return meeting_->results;
     }
 
@@ -336,11 +340,11 @@ Hub& VirtualWorld::hub(int replica) { return *hubs_.at(size_t(replica)); }
 double VirtualWorld::message(int from, int to, int64_t bytes, double now) {
   Connection& a = connections_[size_t(from)];
   Connection& b = connections_[size_t(to)];
-  double transfer = 0;
-  for (const Connection* c : {&a, &b})
-    if (c->speed.bandwidth > 0) transfer = std::max(transfer, double(bytes) / c->speed.bandwidth);
-  a.out_free = b.in_free = std::max({now, a.out_free, b.in_free}) + transfer;
-  return a.out_free + std::max(a.speed.latency, b.speed.latency);
+  const auto share = [bytes](const Connection& c) { return c.speed.bandwidth > 0 ? double(bytes) / c.speed.bandwidth : 0; };
+  const double begin = std::max(now, a.out_free);
+  a.out_free = begin + share(a);
+  b.in_free = std::max(begin, b.in_free) + share(b);
+  return std::max(a.out_free, b.in_free) + std::max(a.speed.latency, b.speed.latency);
 }
 
 double VirtualWorld::collective(const std::vector<int>& members, const std::vector<int64_t>& bytes, int rounds, double ready) {

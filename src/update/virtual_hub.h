@@ -1,8 +1,9 @@
 // Replicas on a modelled clock: real mathematics, durations by model.
 //
 // Replicas are threads that take turns in the order of their virtual clocks (virtual_clock.h). A step moves its replica's clock by what
-// StepTimes says, an exchange by the links: a message leaves when the sender's and the receiver's connection are free, takes them bytes /
-// bandwidth of the slower one and arrives the larger latency later; a collective begins when its last member and their connections are
+// StepTimes says, an exchange by the links: a message takes the sender's connection from when it is free, and the receiver's from then or from
+// when that is free, each for bytes / its own bandwidth, and arrives the larger latency after both are through, so that a fast server receives
+// from many slow replicas at once; a collective begins when its last member and their connections are
 // there, and takes the bytes of comm/formulas.h on the slowest member's connection and the rounds of comm/local/emulated_links.h. So the
 // same seed gives the same order of events and the same bits, on any machine.
 //

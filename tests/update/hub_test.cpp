@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cmath>
 #include <memory>
+#include <thread>
 
 #include "../base/expect_error.h"
 #include "base/random.h"
@@ -216,6 +217,47 @@ TEST(VirtualHub, WhatGoesOnMeanwhileIsHidden) {
     EXPECT_DOUBLE_EQ(hub.now(), 3.5);
     EXPECT_DOUBLE_EQ(hub.counts().exchange_seconds, 0.5);
   });
+}
+
+TEST(VirtualHub, WaitingForOthersInWhatGoesOnMeanwhileIsIdle) {
+  const FixedTimes times({1, 4});
+  VirtualWorld world(2, times, {.replicas = {{.bandwidth = 1e6, .latency = 0}}});
+  run_replicas(world, [&](Hub& hub) {
+    hub.begin_step();
+    hub.end_step();
+    hub.begin_average({at::ones({625000}, at::kFloat)})->wait();  // 2.5 s from when both are there
+    EXPECT_DOUBLE_EQ(hub.now(), 6.5);
+    EXPECT_DOUBLE_EQ(hub.counts().idle_seconds, hub.replica() == 0 ? 3 : 0);
+    EXPECT_DOUBLE_EQ(hub.counts().exchange_seconds, 2.5);
+  });
+}
+
+TEST(HubsInRealTime, WaitingForOthersInWhatGoesOnMeanwhileIsIdle) {
+  constexpr double kLate = 0.2;
+  for (const Kind kind : {Kind::threads, Kind::remote}) {
+    auto world = make_world(kind, 2);
+    run_replicas(*world, [&](Hub& hub) {
+      hub.barrier();
+      if (hub.replica() == 1) std::this_thread::sleep_for(std::chrono::duration<double>(kLate));
+      hub.begin_average({at::ones({10}, at::kFloat)})->wait();
+      if (hub.replica() == 1) return;
+      EXPECT_GT(hub.counts().idle_seconds, 0.5 * kLate);
+      EXPECT_LT(hub.counts().exchange_seconds, 0.5 * kLate);
+    });
+  }
+}
+
+TEST(VirtualHub, SlowVisitorsHoldAFastServerForTheirShareOnly) {
+  Adder adder(1, 0);
+  const VirtualLinks links{.replicas = {{.bandwidth = 1e6, .latency = 0}}, .server = {.bandwidth = 4e6, .latency = 0}};
+  VirtualWorld world(6, kOneSecond, links, &adder);
+  std::vector<double> back(6);
+  run_replicas(world, [&](Hub& hub) {
+    hub.visit(0, {.operation = 0, .tensors = {at::ones({1}, at::kDouble), at::ones({124999}, at::kDouble)}});  // 1 MB
+    back[size_t(hub.replica())] = hub.now();
+  });
+  // 1 s over each one's own link, of the server's 0.25 s each: four are through by then, the others queue
+  EXPECT_EQ(back, (std::vector<double>{1, 1, 1, 1, 1.25, 1.5}));
 }
 
 TEST(VirtualHub, VisitorsShareTheServersConnection) {

@@ -115,7 +115,8 @@ class RemoteHub final : public Hub {
 
   class Overlapped final : public Pending {
    public:
-    Overlapped(RemoteHub& hub, uint64_t ticket, bool divides) : hub_(hub), ticket_(ticket), divides_(divides), metered_(hub.metered()) {}
+    Overlapped(RemoteHub& hub, uint64_t ticket, bool divides)
+        : hub_(hub), ticket_(ticket), divides_(divides), metered_(hub.metered()), set_out_(steady_seconds()) {}
     std::vector<at::Tensor> wait() override {
       const double began = steady_seconds();
       Message answer = hub_.client_.wait_for_answer(ticket_);
@@ -123,7 +124,10 @@ class RemoteHub final : public Hub {
         for (at::Tensor& tensor : answer.tensors) tensor.div_(answer.numbers.at(kCame));
       if (metered_) {
         hub_.counts_.bytes_received += bytes_of(answer.tensors);
-        hub_.counts_.exchange_seconds += steady_seconds() - began;
+        const double blocked = steady_seconds() - began, all_came = set_out_ + answer.numbers.at(kWaited);
+        const double idle = std::clamp(all_came - began, 0.0, blocked);
+        hub_.counts_.idle_seconds += idle;
+        hub_.counts_.exchange_seconds += blocked - idle;
       }
       return std::move(answer.tensors);
     }
@@ -132,6 +136,7 @@ class RemoteHub final : public Hub {
     RemoteHub& hub_;
     const uint64_t ticket_;
     const bool divides_, metered_;
+    const double set_out_;  ///< on the steady clock
   };
 
   std::unique_ptr<Pending> begin(Verb verb, std::vector<at::Tensor> tensors) {
