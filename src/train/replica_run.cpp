@@ -161,15 +161,13 @@ void ReplicaRun::keep(ReplicaSnapshot snapshot) {
   kept_.push_back(std::move(snapshot));
 }
 
+/// Wakes nobody: whoever shows the steps must not take a core from those who make them.
 void ReplicaRun::note(const ReplicaStep& step) {
-  {
-    std::lock_guard lock(mutex_);
-    samples_ += step.samples;
-    ended_.push_back(step);
-    next_step_[size_t(step.replica)] = step.step + 1;
-    last_end_ = std::max(last_end_, step.end);
-  }
-  changed_.notify_all();
+  std::lock_guard lock(mutex_);
+  samples_ += step.samples;
+  ended_.push_back(step);
+  next_step_[size_t(step.replica)] = step.step + 1;
+  last_end_ = std::max(last_end_, step.end);
 }
 
 int64_t ReplicaRun::next_step(int replica) const {
@@ -464,7 +462,7 @@ std::string ReplicaRun::abort_reason() const {
 
 std::vector<ReplicaStep> ReplicaRun::take_steps(double seconds, bool& over) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return over_ || !ended_.empty(); });
+  changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return over_; });
   std::vector<ReplicaStep> taken;
   taken.swap(ended_);
   over = over_ && taken.empty();

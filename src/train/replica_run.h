@@ -84,7 +84,7 @@ class ReplicaRun {
   void abort(const std::string& reason);
   std::string abort_reason() const;
 
-  /// Steps that have ended since the last call; waits up to `seconds` for one. Nothing and `over`: there will be no more.
+  /// Steps that have ended since the last call, after `seconds`, or sooner where there are no more: nothing and `over`.
   std::vector<ReplicaStep> take_steps(double seconds, bool& over);
 
   // -- once work has returned
