@@ -139,7 +139,7 @@ def main():
         with contextlib.redirect_stdout(text):
             lines += section(study, data, metric)
         body.append(text.getvalue())
-    print(HEAD)
+    print(HEAD + "\n")
     print(f"## What came out\n\n{MOST} workers beside one, after equally many epochs:")
     table(["data", "network", f"{MOST} workers", "time saved", "times as fast", "95 %?", "one worker", f"{MOST} workers", "lost"], lines, 3)
     print(SEEN + "\n")

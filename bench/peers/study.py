@@ -1,14 +1,18 @@
 """Comparisons of update policies for the tables of studies: runs them and reads their rows."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 
 def compare(trireme, example, folder, settings=(), strategies=None):
-    """The rows of a comparison, which may be there already: a folder that is kept is not run again."""
+    """The rows of a comparison, which may be there already: a folder that is kept is not run again, unless it was interrupted."""
     path = folder + ".json"
+    if any(row["status"] == "interrupted" for row in rows_of(path)):
+        os.remove(path)
     if not os.path.exists(path):
+        shutil.rmtree(folder, ignore_errors=True)  # what an interrupted run has left
         command = [trireme, "compare", example, "--no-predict", "--out", folder, "--json", path]
         command += [part for setting in settings for part in ("--set", setting)]
         if strategies:
@@ -16,12 +20,18 @@ def compare(trireme, example, folder, settings=(), strategies=None):
         run = subprocess.run(command, capture_output=True, text=True)
         if run.returncode != 0:
             sys.exit(f"{' '.join(command)}:\n{run.stderr or run.stdout}")
-    with open(path, encoding="utf-8") as f:
-        rows = json.load(f)["rows"]
+    rows = rows_of(path)
     for row in rows:
         if row["status"] != "ok":
             sys.exit(f"{row['name']} on {row['devices']} devices: {row['status']}: {row['reason']}")
     return rows
+
+
+def rows_of(path):
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)["rows"]
 
 
 def value(evaluation, metric):
