@@ -10,6 +10,7 @@
 #include "base/json_file.h"
 #include "base/machine.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "cli/commands.h"
 #include "cli/experiment_header.h"
 #include "cli/plan_choice.h"
@@ -48,12 +49,20 @@ class Fanout : public TrainObserver {
 
 class BarObserver : public TrainObserver {
  public:
-  BarObserver(Progress& progress, std::string name) : progress_(progress), name_(std::move(name)) {}
+  /// `evaluations`: those are shown too.
+  BarObserver(Progress& progress, std::string name, bool evaluations) : progress_(progress), name_(std::move(name)), evaluations_(evaluations) {}
   void on_step(const StepReport& report) override { progress_.update(name_, report); }
+  void on_evaluation(const EvaluationPoint& point) override {
+    if (!evaluations_) return;
+    std::string line = fmt::format("{:.2f} epochs, {}: test loss {:.4g}", point.epoch, format_seconds(point.seconds), point.loss);
+    for (const Metric& metric : point.metrics) line += fmt::format(", {} {}", metric.name, metric_text(metric));
+    progress_.say(line);
+  }
 
  private:
   Progress& progress_;
-  std::string name_;
+  const std::string name_;
+  const bool evaluations_;
 };
 
 void send(const nlohmann::json& message) { std::cout << json_text(message) << "\n" << std::flush; }
@@ -87,7 +96,7 @@ using Train = std::function<RunResult(TrainObserver& observer)>;
 
 /// Trains with reports to the run folder and to the parent process or the screen; the row is ended on the screen too.
 RunResult train_and_show(const Experiment& experiment, const Model& model, const TaskData& data, const std::string& name, const Train& train,
-                         bool messages, RunFolder& folder) {
+                         bool messages, bool evaluations, RunFolder& folder) {
   if (messages) {
     MessageObserver sender;
     Fanout fanout({&folder, &sender});
@@ -99,7 +108,7 @@ RunResult train_and_show(const Experiment& experiment, const Model& model, const
   if (model.initial_values())
     for (const std::string& line : lines_of(model.initial_values()->report)) progress.say(line);
   progress.begin(name, 0);
-  BarObserver bar(progress, name);
+  BarObserver bar(progress, name, evaluations);
   Fanout fanout({&folder, &bar});
   RunResult row = train(fanout);
   progress.end(name, row);
@@ -133,7 +142,8 @@ int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
     return options.messages ? train(experiment, model, data, *plan, observer, interrupted_by_user())
                             : train_or_adapt(experiment, model, data, *plan, observer);
   };
-  result.rows.push_back(train_and_show(experiment, model, data, plan ? plan->name : options.plan, train_it, options.messages, folder));
+  result.rows.push_back(train_and_show(experiment, model, data, plan ? plan->name : options.plan, train_it, options.messages,
+                                       /*evaluations=*/bool(make_world), folder));
   add_prices(result);
   const RunResult& row = result.rows.front();
   folder.finish(result);

@@ -12,8 +12,6 @@
 #include "base/memory.h"
 #include "plan/named.h"
 #include "runtime/crew.h"
-#include "train/final_metrics.h"
-#include "train/metrics.h"
 #include "train/modelled_source.h"
 #include "train/modelled_times.h"
 #include "train/read_emulation.h"
@@ -84,7 +82,8 @@ ReplicaRun::ReplicaRun(const Experiment& experiment, const Model& model, const T
       plan_(synchronous_ ? plan_of_workers(experiment_, model, synchronous_->options(), workers) : plan_of_replica(experiment_, model, workers)),
       replicas_(synchronous_ ? 1 : workers / experiment.replicas.devices), training_(compile(model, plan_, replica_compile_options(experiment, true))),
       evaluation_(compile(model, plan_, replica_compile_options(experiment, false))),
-      batches_(experiment_, data, synchronous_ ? workers : replicas_, update_->evaluates_together()) {
+      batches_(experiment_, data, synchronous_ ? workers : replicas_, update_->evaluates_together()),
+      evaluator_({experiment_, model, data, plan_, training_, evaluation_, batches_.whole()}) {
   check_emulation(experiment_, workers);
   if (!synchronous_) check_replica_program(training_, experiment_.replicas.where, experiment_.replicas.plan);
   if (update_->shares_memory()) check_memory_is_shared(experiment_, strategy);
@@ -95,7 +94,7 @@ ReplicaRun::ReplicaRun(const Experiment& experiment, const Model& model, const T
       if (!federated->counts_rounds() && samples() >= samples_of(experiment_.length)) federated->stop();
       int64_t samples = 0;
       if (!take_due(samples)) return;
-      keep({samples, record.seconds - began_, copy_of(values)});
+      evaluator_.add({samples, record.seconds - began_, copy_of(values)});
     };
   } else {
     steps_ = steps_of_replica(0);
@@ -156,11 +155,6 @@ double ReplicaRun::rate_at(int replica, int64_t step) const {
   return learning_rate_at(experiment_, std::min(step, total - 1), total, batches_.steps_per_epoch(replica));
 }
 
-void ReplicaRun::keep(ReplicaSnapshot snapshot) {
-  std::lock_guard lock(mutex_);
-  kept_.push_back(std::move(snapshot));
-}
-
 /// Wakes nobody: whoever shows the steps must not take a core from those who make them.
 void ReplicaRun::note(const ReplicaStep& step) {
   std::lock_guard lock(mutex_);
@@ -197,7 +191,7 @@ void ReplicaRun::take_report(int replica, Request report) {
         keep_central_if_due(step.end);
       }
       return;
-    case ReplicaReportKind::snapshot: return keep(snapshot_from(std::move(report), snapshot_shape()));
+    case ReplicaReportKind::snapshot: return evaluator_.add(snapshot_from(std::move(report), snapshot_shape()));
     case ReplicaReportKind::memory:
       for (const DeviceMemory& memory : memory_from(report, int(memory_.size()))) memory_[size_t(memory.device)] = memory.use;
       return;
@@ -208,7 +202,7 @@ void ReplicaRun::take_report(int replica, Request report) {
 void ReplicaRun::keep_central_if_due(double seconds) {
   int64_t samples = 0;
   if (steps_ == 0 || !update_->server() || !take_due(samples)) return;
-  if (std::optional<ModelValues> values = update_->server()->values()) keep({samples, seconds, std::move(*values)});
+  if (std::optional<ModelValues> values = update_->server()->values()) evaluator_.add({samples, seconds, std::move(*values)});
 }
 
 /// What a run that is ended before its time has come to, where a server knows it.
@@ -216,7 +210,7 @@ void ReplicaRun::keep_newest() {
   if (!update_->server()) return;
   std::optional<ModelValues> values = update_->server()->values();
   std::lock_guard lock(mutex_);
-  if (values && samples_ > 0) kept_.push_back({samples_, last_end_, std::move(*values)});
+  if (values && samples_ > 0) evaluator_.add({samples_, last_end_, std::move(*values)});
 }
 
 SnapshotShape ReplicaRun::snapshot_shape() const {
@@ -247,13 +241,13 @@ void ReplicaRun::keep_if_due(Hub& hub, Replica& replica, int64_t step) {
   int64_t samples = 0;
   if (!take_due(samples)) return;
   const double seconds = hub.now() - replica.began;
-  keep({samples, seconds, replica.policy->values_for_evaluation(replica.state)});
+  evaluator_.add({samples, seconds, replica.policy->values_for_evaluation(replica.state)});
 }
 
 /// To whoever evaluates it.
 void ReplicaRun::hand_over(Hub& hub, ReplicaSnapshot snapshot) {
   if (hub.reports()) hub.report(report_of(snapshot));
-  else keep(std::move(snapshot));
+  else evaluator_.add(std::move(snapshot));
 }
 
 /// The leader's part before a step. Whether there is one.
@@ -364,61 +358,12 @@ void ReplicaRun::run_replica(Hub& hub) {
   run_crew(replica.world, [&](int rank) { train_replica(hub, rank, replica); }, threads, replica.first_device);
 }
 
-/// All that was kept, by the plan's workers, once nobody trains any more; the last is the result.
-void ReplicaRun::evaluate_kept(const std::function<bool()>& stop) {
-  std::stable_sort(kept_.begin(), kept_.end(), [](const ReplicaSnapshot& a, const ReplicaSnapshot& b) { return a.samples < b.samples; });
-  Replica replica(training_, model_, experiment_.precision, 0, plan_.devices);
-  std::vector<StepOutcome> sums(size_t(plan_.devices));
-  bool stopped = false;
-  const Batches& whole = batches_.whole();
-  run_crew(replica.world, [&](int rank) {
-    c10::InferenceMode inference;
-    Worker worker(rank, model_, &training_, &evaluation_, replica.store, replica.world,
-                  {.seed = experiment_.seed, .batch_norm = experiment_.batch_norm, .optimizer = experiment_.optimizer});
-    replica.view.show(rank, worker);
-    worker.barrier();
-    if (rank == 0) replica.state = state_of(replica);
-    for (const ReplicaSnapshot& snapshot : kept_) {
-      if (rank == 0) {
-        stopped = stop();
-        write_values(snapshot.values, replica.state);
-        replica.view.renew();
-      }
-      worker.barrier();
-      if (stopped && &snapshot != &kept_.back()) continue;
-      StepOutcome& sum = sums[size_t(rank)] = {};
-      for (int64_t k = 0; k < whole.evaluations() && !stopped; ++k) {
-        const StepOutcome part = worker.evaluate({.batch = batch_from(whole.evaluation(k)), .starts_stream = k == 0 || !data_.test->is_stream()});
-        if (plan_.stages.size() > 1) worker.barrier();
-        sum.loss_sum += part.loss_sum;
-        for (const auto& [name, value] : part.metrics) sum.metrics[name] += value;
-      }
-      worker.barrier();
-      if (rank == 0 && !stopped) note_evaluation(snapshot, sums);
-      worker.barrier();
-    }
-    weights_->gather(rank, worker, replica.store);
-  }, std::vector<int>(size_t(plan_.devices), experiment_.threads));
-}
-
-void ReplicaRun::note_evaluation(const ReplicaSnapshot& snapshot, const std::vector<StepOutcome>& outcomes) {
-  StepOutcome sum;
-  for (const StepOutcome& outcome : outcomes) {
-    sum.loss_sum += outcome.loss_sum;
-    for (const auto& [name, value] : outcome.metrics) sum.metrics[name] += value;
-  }
-  const LearningTask task = data_.train->task();
-  const EvaluationSums sums{sum.metrics, sum.loss_sum, batches_.whole().test_samples(), data_.train->classes()};
-  evaluations_.push_back({.step = (snapshot.samples + experiment_.batch - 1) / experiment_.batch,
-                          .samples = snapshot.samples,
-                          .epoch = double(snapshot.samples) / double(data_.train->size()),
-                          .seconds = snapshot.seconds,
-                          .loss = mean_loss(task, sums),
-                          .metrics = evaluation_metrics(task, sums)});
-}
-
 void ReplicaRun::work(const std::function<bool()>& stop) {
   std::exception_ptr error;
+  if (world_->serves()) {
+    lift_memory_limits();
+    evaluator_.start(stop);
+  }
   try {
     world_->run([this](Hub& hub) { run_replica(hub); });
   } catch (...) {
@@ -426,10 +371,9 @@ void ReplicaRun::work(const std::function<bool()>& stop) {
   }
   if (const auto* steps = dynamic_cast<const SynchronousSteps*>(times_.get())) counts_ = steps->counts();
   else for (int r = 0; r < replicas_; ++r) counts_.push_back(world_->counts(r));
-  for (size_t d = 0; d < memory_.size(); ++d) {
-    if (memory_[d].peak == 0) memory_[d] = memory_use(int(d));  // else it was reported
-    set_memory_limit(int(d), 0);  // evaluations are nobody's
-  }
+  for (size_t d = 0; d < memory_.size(); ++d)
+    if (memory_[d].peak == 0 && !world_->serves()) memory_[d] = memory_use(int(d));  // else it was reported
+  lift_memory_limits();
   if (error) keep_newest();
   {
     std::lock_guard lock(mutex_);
@@ -437,13 +381,12 @@ void ReplicaRun::work(const std::function<bool()>& stop) {
   }
   changed_.notify_all();
   if (error && abort_reason().empty()) std::rethrow_exception(error);
-  weights_ = std::make_unique<TrainedWeights>(training_, model_);
-  if (!kept_.empty()) evaluate_kept(stop);
+  evaluator_.finish(stop);
 }
 
-const TensorMap& ReplicaRun::weights() const {
-  static const TensorMap none;
-  return weights_ ? weights_->tensors() : none;
+/// Evaluations are nobody's.
+void ReplicaRun::lift_memory_limits() {
+  for (size_t d = 0; d < memory_.size(); ++d) set_memory_limit(int(d), 0);
 }
 
 void ReplicaRun::abort(const std::string& reason) {

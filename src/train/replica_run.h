@@ -16,9 +16,9 @@
 #include "plan/plan.h"
 #include "program/compile.h"
 #include "train/experiment.h"
+#include "train/replica_evaluator.h"
 #include "train/result.h"
 #include "train/sample_shares.h"
-#include "train/trained_weights.h"
 #include "update/hub.h"
 #include "update/policy.h"
 #include "update/step_times.h"
@@ -34,13 +34,6 @@ struct ReplicaStep {
   double begin = 0, end = 0;  ///< seconds on the hub's clock
 };
 
-/// The run's weights at a moment, to be evaluated when it is over.
-struct ReplicaSnapshot {
-  int64_t samples = 0;    ///< of all replicas
-  double seconds = 0;     ///< on the hub's clock
-  ModelValues values;
-};
-
 struct Replica;
 class SynchronousPolicy;
 struct SnapshotShape;
@@ -52,7 +45,7 @@ int64_t largest_exchange(const Experiment& experiment, const Model& model);
 /// The world of a run whose replicas are not all in this process. The run is made but for its world.
 using MakeReplicaWorld = std::function<std::unique_ptr<HubWorld>(ReplicaRun& run)>;
 
-/// Belongs to one thread but for abort() and take_steps(), which any may call.
+/// Belongs to one thread but for abort(), take_steps() and take_evaluations(), which any may call.
 class ReplicaRun {
  public:
   /// `model` and `data` outlive it. `strategy`: the policy and its options (train/replica_spec.h); `workers`: of all replicas. Errors (user).
@@ -78,21 +71,23 @@ class ReplicaRun {
   bool is_modelled() const { return experiment_.replicas.clock.has_value(); }
   int64_t steps() const { return steps_; }    ///< of replica 0; 0: the policy decides
 
-  /// Trains, then evaluates what was kept on the way. `stop`: asked between evaluations; when it is true the rest is left out. Throws what
-  /// a replica failed with, unless it was aborted before.
+  /// Trains, and evaluates what was kept on the way: afterwards, or where replicas train in other processes meanwhile. `stop`: asked between
+  /// evaluations; when it is true the rest is left out. Throws what a replica failed with, unless it was aborted before.
   void work(const std::function<bool()>& stop);
   void abort(const std::string& reason);
   std::string abort_reason() const;
 
   /// Steps that have ended since the last call, after `seconds`, or sooner where there are no more: nothing and `over`.
   std::vector<ReplicaStep> take_steps(double seconds, bool& over);
+  /// Evaluations since the last call. Any thread.
+  std::vector<EvaluationPoint> take_evaluations() { return evaluator_.take(); }
 
   // -- once work has returned
 
   const std::vector<HubCounts>& counts() const { return counts_; }          ///< by replica; synchronous: by worker
   const std::vector<MemoryUse>& memory() const { return memory_; }          ///< by worker, of training
-  const std::vector<EvaluationPoint>& evaluations() const { return evaluations_; }
-  const TensorMap& weights() const;                                          ///< the run's result; none where it did not come to its end
+  const std::vector<EvaluationPoint>& evaluations() const { return evaluator_.all(); }
+  const TensorMap& weights() const { return evaluator_.weights(); }  ///< the run's result; none where it did not come to its end
 
  private:
   void begin_modelled_time(int workers);
@@ -104,15 +99,13 @@ class ReplicaRun {
   void end_replica(Hub& hub, Replica& replica);
   void keep_if_due(Hub& hub, Replica& replica, int64_t step);
   int64_t samples_of_all(Hub& hub, const Replica& replica);
-  void keep(ReplicaSnapshot snapshot);
   void hand_over(Hub& hub, ReplicaSnapshot snapshot);
   bool take_due(int64_t& samples);
   void keep_central_if_due(double seconds);
   void keep_newest();
   void note(const ReplicaStep& step);
+  void lift_memory_limits();
   SnapshotShape snapshot_shape() const;
-  void evaluate_kept(const std::function<bool()>& stop);
-  void note_evaluation(const ReplicaSnapshot& snapshot, const std::vector<StepOutcome>& outcomes);
   int64_t steps_of_replica(int replica) const;
   int64_t samples_of(const Length& length) const;  ///< of all replicas
   int64_t samples() const;                         ///< so far
@@ -136,7 +129,6 @@ class ReplicaRun {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<ReplicaStep> ended_;          // guarded by mutex_, as all that follows
-  std::vector<ReplicaSnapshot> kept_;
   std::string abort_reason_;
   bool over_ = false;
   int64_t samples_ = 0, next_evaluation_ = 0;
@@ -147,8 +139,7 @@ class ReplicaRun {
 
   std::vector<HubCounts> counts_;
   std::vector<MemoryUse> memory_;
-  std::vector<EvaluationPoint> evaluations_;
-  std::unique_ptr<TrainedWeights> weights_;
+  ReplicaEvaluator evaluator_;
 };
 
 }  // namespace trireme

@@ -138,6 +138,7 @@ void follow(ReplicaRun& run, ReplicaSummary& summary, TrainObserver& observer, c
       }
       if (point) observer.on_step(summary.report(*point));
     }
+    for (const EvaluationPoint& point : run.take_evaluations()) observer.on_evaluation(point);
     if (interrupted && !end.interrupted) {
       end.interrupted = true;
       run.abort("interrupted");
@@ -261,7 +262,7 @@ RunResult train_replicas(const Experiment& experiment, const Model& model, const
   }
   crew.join();
   row.memory = run.memory();
-  for (const EvaluationPoint& point : run.evaluations()) observer.on_evaluation(point);
+  for (const EvaluationPoint& point : run.take_evaluations()) observer.on_evaluation(point);
   summary.write(row);
   describe(end, error, experiment, row);
   const bool all_lost = row.status == RunStatus::ok && run.weights().empty();

@@ -190,6 +190,8 @@ class HubWorld {
   virtual ~HubWorld() = default;
   virtual int replicas() const = 0;
   virtual Hub& hub(int replica) = 0;
+  /// Whether this process is the server of replicas that are all in others.
+  virtual bool serves() const { return false; }
   /// Ends every pending and later operation of every replica with an error that carries `reason`; the first reason wins.
   virtual void abort(const std::string& reason) = 0;
   /// As run_replicas, for those replicas that are in this process; returns when nobody's replica works any more.

@@ -1,4 +1,5 @@
 """Replicas that are processes: serve and join, who may join, and what becomes of a run whose processes die or freeze."""
+import json
 import os
 import re
 import signal
@@ -100,6 +101,32 @@ class Processes(CliTest):
         row = self.json("o", "run.json")["rows"][0]
         self.assertEqual(row["status"], "interrupted")
         self.assertTrue(os.path.exists(self.path("o", "weights.safetensors")), "what was trained is saved")
+
+    def evaluations(self, folder):
+        file = self.path(folder, "metrics.jsonl")
+        lines = text_of(file).splitlines(keepends=True) if os.path.exists(file) else []
+        return [line for line in map(json.loads, (text for text in lines if text.endswith("\n"))) if line["kind"] == "test"]
+
+    def test_evaluates_as_it_goes_and_clients_leave_a_frozen_server(self):
+        endless = [*LONG, "--set", "evaluate_every=4 steps"]
+        server, address = self.serve("--clients", "1", "--plan", "fedavg,rounds=1000000,local=4 steps", "--out", "o", *endless)
+        client = self.join(address, 0, *endless)
+        wait_until(lambda: len(self.evaluations("o")) > 2)
+        self.assertIsNone(server.poll(), server.said())
+        server.send_signal(signal.SIGSTOP)
+        late = self.join(address, 0, *endless)
+        self.ends(client, 1, ["showed no sign of life", address, "nobody answered for 4 s"], 15)
+        self.ends(late, 1, [address, "nobody answered for 10 s"], 15)
+
+    def test_the_federated_example(self):
+        example = os.path.join(support.EXAMPLES, "federated.toml")
+        out, _ = self.trireme("serve", example, "--spawn", "4", "--set", "update.fedavg.rounds=3", "--set", "batch=32", "--out", "o", "--json", "o.json")
+        row = self.json("o.json")["rows"][0]
+        self.assertEqual(row["status"], "ok", row["reason"])
+        # half of the clients, with 64 samples each, in each of three rounds, and the result
+        self.assertEqual([e["samples"] for e in row["evaluations"]], [128, 256, 384, 384])
+        self.assertEqual(out.count("test loss"), 4, out)
+        self.assertEqual(len(self.evaluations("o")), 4)
 
     def test_who_must_meet_ends_when_one_is_lost(self):
         server, address = self.serve("--clients", "2", "--plan", LOCAL, "--out", "o", *LONG)

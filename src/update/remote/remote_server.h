@@ -47,6 +47,7 @@ class RemoteServer final : public HubWorld {
   const std::string& endpoint() const { return wire_.endpoint(); }
 
   int replicas() const override { return int(clients_.size()); }
+  bool serves() const override { return true; }
   /// There is none here.
   Hub& hub(int replica) override;
   /// Clients are told.

@@ -1,0 +1,88 @@
+// Evaluates what a run of replicas kept on its way: all of it when the run is over, so that no clock is disturbed, or, where others train,
+// while it goes on.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "plan/plan.h"
+#include "program/program.h"
+#include "train/batches.h"
+#include "train/experiment.h"
+#include "train/result.h"
+#include "train/trained_weights.h"
+#include "update/replica_state.h"
+
+namespace trireme {
+
+/// The run's weights at a moment.
+struct ReplicaSnapshot {
+  int64_t samples = 0;    ///< of all replicas
+  double seconds = 0;     ///< on the hub's clock
+  ModelValues values;
+};
+
+/// add and take may be called by any thread, all else belongs to one.
+class ReplicaEvaluator {
+ public:
+  /// Asked between evaluations; when it is true the rest is left out.
+  using Stop = std::function<bool()>;
+
+  /// All outlive it. `plan`: of a replica, as which snapshots are cut.
+  struct Task {
+    const Experiment& experiment;
+    const Model& model;
+    const TaskData& data;
+    const Plan& plan;
+    const Program& training;
+    const Program& evaluation;
+    const Batches& batches;
+  };
+  explicit ReplicaEvaluator(const Task& task) : task_(task) {}
+  ~ReplicaEvaluator();
+
+  /// From here on a snapshot is evaluated when it comes, by threads of this.
+  void start(Stop stop);
+  void add(ReplicaSnapshot snapshot);
+  /// Evaluates what is left; there is nothing more to come. Throws what evaluations failed with.
+  void finish(Stop stop);
+
+  /// Evaluations since the last call.
+  std::vector<EvaluationPoint> take();
+
+  // -- once finish has returned
+
+  const std::vector<EvaluationPoint>& all() const { return all_; }  ///< by samples
+  /// Of the snapshot with most samples; none where there was none.
+  const TensorMap& weights() const;
+
+ private:
+  struct Crew;
+  void work();
+  void work_as(int rank, Crew& crew);
+  bool next(ReplicaSnapshot& snapshot);
+  StepOutcome evaluate(Worker& worker) const;
+  void note(const ReplicaSnapshot& snapshot, const std::vector<StepOutcome>& outcomes);
+  void close();
+
+  const Task task_;
+  Stop stop_;
+  std::thread thread_;
+  std::exception_ptr error_;
+  std::optional<ReplicaSnapshot> newest_;   ///< of those that were evaluated or left out
+  std::unique_ptr<TrainedWeights> weights_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<ReplicaSnapshot> waiting_;  // guarded by mutex_, as all that follows
+  std::vector<EvaluationPoint> all_, new_;  ///< new_: that were not taken yet
+  bool closed_ = false;
+};
+
+}  // namespace trireme
