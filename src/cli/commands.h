@@ -31,6 +31,7 @@ struct ServeOptions {
   ExperimentOptions experiment;
   std::string plan = "fedavg";
   int clients = 0;                    ///< 0: as many as `spawn`
+  int at_least = 0;                   ///< of the clients, to begin with; 0: all
   int spawn = 0;                      ///< of the clients: processes that the server starts here
   std::string listen;                 ///< "tcp://127.0.0.1:5555"; empty: that, or any port where all clients are spawned
   std::filesystem::path token_file;   ///< empty: the token is in TRIREME_TOKEN

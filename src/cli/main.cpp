@@ -74,6 +74,8 @@ void add_serve(CLI::App& app, trireme::ServeOptions& o) {
   verb->add_option("--plan", o.plan, "an update policy and its keys, \"fedavg,rounds=20\" (docs/updates.md)")->capture_default_str();
   verb->add_option("--clients", o.clients, "how many there are; training begins when all have joined (default: those of --spawn)")
       ->check(trireme::whole_number(1, trireme::kMaxDevices));
+  verb->add_option("--clients-at-least", o.at_least, "begin when this many have joined, under policies whose clients may come and go; others join later")
+      ->check(trireme::whole_number(1, trireme::kMaxDevices));
   verb->add_option("--spawn", o.spawn, "start this many of them here")->check(trireme::whole_number(1, trireme::kMaxDevices));
   verb->add_option("--listen", o.listen, "address for clients; other machines need a token (default: tcp://127.0.0.1:5555, with all clients "
                                          "spawned any free port)");

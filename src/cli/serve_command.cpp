@@ -23,6 +23,8 @@ void check_serves(const ServeOptions& options, const Experiment& experiment) {
     fail_user({"--plan", options.plan, "is no update policy: clients train by themselves", "see docs/updates.md, or use trireme train"});
   if (experiment.replicas.clock) refuse("update.virtual", "clients take the time that they take", "leave it out, or use trireme train");
   if (experiment.links) refuse("cluster.link", "emulates links between the threads of one process", "leave it out, or use trireme train");
+  if (options.at_least > options.clients)
+    fail_user({"--clients-at-least", std::to_string(options.at_least), fmt::format("there are {} clients", options.clients), "wait for at most as many"});
   if (options.spawn > options.clients)
     fail_user({"--spawn", std::to_string(options.spawn), fmt::format("there are {} clients", options.clients), "start at most as many"});
 }
@@ -45,6 +47,8 @@ int run_serve(const ServeOptions& given) {
   const MakeReplicaWorld make_world = [&](ReplicaRun& run) {
     if (run.update().shares_memory())
       fail_user({"--plan", options.plan, "its replicas write to one memory, which processes have not", "use trireme train"});
+    if (options.at_least > 0 && options.at_least < options.clients && run.update().when_lost() != UpdatePolicy::WhenLost::may_return)
+      fail_user({"--clients-at-least", options.plan, "needs all clients from the beginning", "take fedavg, or leave it out"});
     const nlohmann::json welcome = {{"seed", experiment.seed}, {"strategy", options.plan}};
     auto world = std::make_unique<RemoteServer>(
         run.replicas(), run.update().server(),
@@ -53,6 +57,7 @@ int run_serve(const ServeOptions& given) {
             .token = token,
             .largest_message = largest_exchange(experiment, run.model()),
             .when_lost = run.update().when_lost(),
+            .enough = options.at_least,
             .differs = [ours = agreement(options.experiment, run.model(), run.data())](const std::string& theirs) { return first_difference(ours, theirs); },
             .welcome = welcome.dump(),
             .first_step = [&run](int client) { return run.next_step(client); },

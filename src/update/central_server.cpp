@@ -73,7 +73,7 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
   const size_t parts = size_t(request.numbers[0]);
   if ((tensors.size() - parts) % 2 != 0) refuse(replica, "with half of a batch norm's statistics");
   if (request.operation != kStart) {
-    if (!shard.has_begun) refuse(replica, "before replica 0 has begun");
+    if (!shard.has_begun) refuse(replica, "before anybody has begun");
     check_like(tensors.first(parts), shard.weights, replica);
     check_like(tensors.subspan(parts), tensors_of(shard.statistics), replica);
   }
@@ -81,7 +81,7 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
   bool is_used = false;
   std::optional<Reply> reply = Reply{};
   if (request.operation == kStart) {
-    if (shard.has_begun || replica != 0) refuse(replica, "to begin anew");
+    if (shard.has_begun) refuse(replica, "to begin anew");
     shard.has_begun = true;
     for (const at::Tensor& part : tensors.first(parts)) shard.weights.push_back(part.clone());
     shard.statistics = copies_of(statistics_of(tensors.subspan(parts)));
@@ -123,7 +123,7 @@ void CentralClient::begin(ReplicaState& state) {
     fetch(state.weights);
     return write_values(read(state), state);
   }
-  if (hub_.replica() == 0) exchange({.operation = CentralServer::kStart, .tensors = state.weights, .statistics = state.statistics}, {}, {});
+  if (hub_.speaks_for_all()) exchange({.operation = CentralServer::kStart, .tensors = state.weights, .statistics = state.statistics}, {}, {});
   hub_.barrier();
 }
 

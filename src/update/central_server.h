@@ -68,7 +68,7 @@ class CentralClient {
  public:
   CentralClient(Hub& hub, int shards) : hub_(hub), shards_(shards), versions_(size_t(shards)) {}
 
-  /// All replicas call it first: replica 0's values become the server's; who comes late begins with those. Unmetered.
+  /// All replicas call it first: the values of the first of them become the server's; who comes late begins with those. Unmetered.
   void begin(ReplicaState& state);
 
   struct Call {

@@ -44,6 +44,7 @@ class FederatedServer final : public CentralServer {
       : CentralServer(1), options_(options), policy_(policy), rounds_(options.rounds), optimizer_(options.server) {}
 
   double deadline(int) const override { return rounds_.deadline(); }
+  void start(double now) override { rounds_.start(now); }
   void lose(int client, double) override { rounds_.lose(client); }
   void take_back(int client, double now) override { rounds_.take_back(client, now); }
 

@@ -35,6 +35,8 @@ class FederatedRounds {
  public:
   /// Begins round 0 at time 0.
   explicit FederatedRounds(const RoundOptions& options);
+  /// Round 0, in which nobody has begun, begins now instead, with clients that are here.
+  void start(double now) { select(now); }
 
   bool is_over() const { return stopped_ || (options_.rounds > 0 && round_ >= options_.rounds) || gone_ == options_.clients; }
   int64_t round() const { return round_; }

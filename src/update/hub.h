@@ -54,6 +54,8 @@ class ShardServer {
 
   // Between processes. Never while somebody visits.
 
+  /// The replicas begin; those that are not there yet have been lost.
+  virtual void start(double now) {}
   /// The replica is lost: nothing will come of it, until it is taken back.
   virtual void lose(int replica, double now) {}
   virtual void take_back(int replica, double now) {}

@@ -30,7 +30,7 @@ class ReplicaPolicy {
  public:
   virtual ~ReplicaPolicy() = default;
 
-  /// Before the first step. All replicas call it, and begin with replica 0's weights and statistics, which all have already.
+  /// Before the first step. All replicas call it, and begin with the first one's weights and statistics, which all have already.
   virtual void begin(ReplicaState& state) {}
 
   struct Before {

@@ -178,6 +178,8 @@ class Processes(CliTest):
             (["serve", "e.toml", "--plan", "data", "--spawn", "2"], ["data", "update policy"]),
             (["serve", "e.toml", "--plan", LOCAL], ["--clients"]),
             (["serve", "e.toml", "--plan", LOCAL, "--clients", "1", "--spawn", "2"], ["--spawn"]),
+            (["serve", "e.toml", "--clients", "2", "--clients-at-least", "3"], ["--clients-at-least", "2 clients"]),
+            (["serve", "e.toml", "--plan", LOCAL, "--clients", "2", "--clients-at-least", "1"], ["--clients-at-least", "all clients"]),
             (["serve", "e.toml", "--plan", LOCAL, "--clients", "2", "--listen", "tcp://0.0.0.0:5555"], ["token", "0.0.0.0"]),
             (["serve", "e.toml", "--plan", LOCAL, "--clients", "2", "--listen", "127.0.0.1"], ["tcp://HOST:PORT"]),
             (["serve", "e.toml", "--plan", LOCAL, "--clients", "2", "--token-file", "short"], ["too short"]),

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -335,6 +336,65 @@ TEST(RemoteFederated, ARoundGoesOnWithoutALostClientWhichComesBack) {
   EXPECT_EQ(records.front().samples, 12);
   EXPECT_TRUE(std::any_of(records.begin() + 3, records.end(), [](const RoundRecord& record) { return record.answered == 2; })) << "the client is back";
   EXPECT_GT(back.steps, 5);
+}
+
+TEST(RemoteFederated, BeginsWithEnoughAndTakesInWhoComesLater) {
+  const ToyProblem problem{.seed = 44, .samples = {12, 12, 12}};
+  auto policy = federated({.rounds = {.clients = 3, .rounds = 1000000}});
+  RemoteServerOptions options = test_server_options(WhenLost::may_return);
+  options.enough = 2;
+  Told told;
+  options.on_event = [&](const std::string& line) { told.add(line); };
+  std::atomic<int64_t> rounds = 0;
+  policy->on_round = [&](const RoundRecord& record, const ModelValues&) { rounds = record.round + 1; };
+  ToyOptions toy{.steps = {10000000}};
+  toy.watch = [&](int replica, int64_t step, ReplicaState&, ReplicaPolicy&, Hub&) {
+    if (replica == 0 && step == 5) policy->stop();
+  };
+  RunningServer server(3, policy->server(), options);
+  std::array<std::unique_ptr<RemoteClient>, 3> clients;
+  const auto live = [&](int number) {
+    Hub& hub = clients[size_t(number)]->hub(number);
+    hub.enter();
+    EXPECT_EQ(hub.came_late(), number == 0);
+    if (!hub.came_late()) hub.report({.operation = 0, .numbers = {1}});
+    toy_replica(hub, *policy, problem, toy);
+    hub.leave();
+  };
+  const auto join = [&](int number) { clients[size_t(number)] = std::make_unique<RemoteClient>(test_client_options(*server, number)); };
+  join(2);
+  join(1);  // the lower number, whose weights the server's become, is the second to come
+  std::thread first([&] { live(1); }), second([&] { live(2); });
+  while (rounds < 3) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  join(0);
+  live(0);
+  first.join();
+  second.join();
+  EXPECT_EQ(server.join(), "");
+  const std::vector<RoundRecord> records = policy->rounds();
+  ASSERT_GT(records.size(), 4u);
+  for (size_t k = 0; k < 3; ++k) {
+    EXPECT_EQ(records[k].selected, 2) << k;
+    EXPECT_EQ(records[k].answered, 2) << k;
+  }
+  EXPECT_TRUE(std::any_of(records.begin() + 3, records.end(), [](const RoundRecord& record) { return record.answered == 3; }));
+  EXPECT_FALSE(told.has("was lost"));
+}
+
+TEST(RemoteFederated, WhoNeverComesIsNotWaitedFor) {
+  const ToyProblem problem{.seed = 45, .samples = {12, 12}};
+  auto policy = federated({.rounds = {.clients = 2, .rounds = 3}});
+  RemoteServerOptions options = test_server_options(WhenLost::may_return);
+  options.enough = 1;
+  RunningServer server(2, policy->server(), options);
+  RemoteClient client(test_client_options(*server, 1));
+  Hub& hub = client.hub(1);
+  hub.enter();
+  EXPECT_TRUE(hub.speaks_for_all());
+  toy_replica(hub, *policy, problem, {.steps = {10000000}});
+  hub.leave();
+  EXPECT_EQ(server.join(), "");
+  EXPECT_EQ(policy->rounds().size(), 3u);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "values travel as they lie in memory");
 
 constexpr uint32_t kMagic = 0x4d495254;  // "TRIM"
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kVersion = 2;
 constexpr size_t kMostDims = 8;
 
 // by its number in messages

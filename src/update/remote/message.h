@@ -25,7 +25,8 @@ enum class Verb : uint16_t {
   // the server's
   welcome,  ///< numbers: the client's number, the number of clients; text: what the owner tells
   refused,  ///< text: why
-  start,    ///< numbers: seconds on the server's clock, 1 where the others have begun before, the client's first step
+  start,    ///< numbers: seconds on the server's clock, 1 where the others have begun before, the client's first step, 1 where it is
+            ///< the first of those that begin
   answer,   ///< to a collective: numbers: seconds that others were waited for, how many came, the first of them, the total. To a visit:
             ///< the seconds, then the reply's numbers
   abort,    ///< text: why

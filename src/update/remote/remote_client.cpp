@@ -28,7 +28,10 @@ class RemoteHub final : public Hub {
   int64_t first_step() const override { return client_.first_step_; }
   bool reports() const override { return true; }
 
-  void enter() override { client_.wait_for_start(); }
+  void enter() override {
+    client_.wait_for_start();
+    speaks_ = client_.is_first_;
+  }
   void leave() override {
     flush();
     client_.send({.verb = Verb::leave, .numbers = numbers_of(counts_)});
@@ -173,7 +176,7 @@ class RemoteHub final : public Hub {
 
   RemoteClient& client_;
   uint64_t tickets_ = 0;
-  bool speaks_ = replica() == 0;
+  bool speaks_ = false;
   double step_began_ = 0;
   Request report_;
   bool has_report_ = false;
@@ -244,6 +247,7 @@ void RemoteClient::take(double seconds) {
         clock_ = message.numbers.at(0) - steady_seconds();
         came_late_ = message.numbers.at(1) != 0;
         first_step_ = int64_t(message.numbers.at(2));
+        is_first_ = message.numbers.at(3) != 0;
         break;
       case Verb::answer: answers_[message.ticket] = std::move(message); break;
       case Verb::abort: ended_ = message.text; break;

@@ -54,7 +54,8 @@ int RemoteServer::client_of(const std::string& peer) const {
 
 std::vector<bool> RemoteServer::who_is_here() const {
   std::vector<bool> here;
-  for (const Client& client : clients_) here.push_back(client.is != Is::left && client.is != Is::lost);
+  for (const Client& client : clients_)
+    here.push_back(client.is == Is::joined || client.is == Is::here || (client.is == Is::awaited && !started_));
   return here;
 }
 
@@ -69,7 +70,7 @@ bool RemoteServer::is_over() {
     std::lock_guard lock(mutex_);
     end(abort_reason_);
   }
-  if (count(Is::awaited) + count(Is::joined) + count(Is::here) > 0) return false;
+  if ((started_ ? 0 : count(Is::awaited)) + count(Is::joined) + count(Is::here) > 0) return false;
   if (count(Is::left) > 0) return true;
   if (options_.when_lost == UpdatePolicy::WhenLost::may_return) return false;  // somebody may come back
   end("all clients were lost");
@@ -138,22 +139,29 @@ void RemoteServer::greet(const std::string& peer, const Message& hello) {
   const int joined = int(clients_.size()) - count(Is::awaited);
   tell(returns ? fmt::format("client {} is back", number) : fmt::format("client {} has joined, {} of {}", number, joined, clients_.size()));
   send(number, {.verb = Verb::welcome, .numbers = {double(number), double(clients_.size())}, .text = options_.welcome});
-  if (!started_) return start_if_all_are_here();
+  if (!started_) return start_if_enough_are_here();
   start(number);
 }
 
-void RemoteServer::start_if_all_are_here() {
-  if (count(Is::joined) < int(clients_.size())) return;
-  for (int client = 0; client < replicas(); ++client) start(client);
+void RemoteServer::start_if_enough_are_here() {
+  if (count(Is::joined) < (options_.enough > 0 ? options_.enough : replicas())) return;
+  for (int client = 0; server_ && client < replicas(); ++client)
+    if (clients_[size_t(client)].is == Is::awaited) server_->lose(client, now());
+  if (server_) server_->start(now());
+  const std::vector<Client>::iterator first = std::find_if(clients_.begin(), clients_.end(), [](const Client& c) { return c.is == Is::joined; });
+  speaks_ = int(first - clients_.begin());
+  for (int client = 0; client < replicas(); ++client)
+    if (clients_[size_t(client)].is == Is::joined) start(client);
   started_ = true;
 }
 
 void RemoteServer::start(int client) {
   const bool late = started_;
   clients_[size_t(client)].is = Is::here;
+  clients_[size_t(client)].has_begun |= late;
   if (late && server_) server_->take_back(client, now());
   const int64_t first = options_.first_step ? options_.first_step(client) : 0;
-  send(client, {.verb = Verb::start, .numbers = {now(), late ? 1.0 : 0.0, double(first)}});
+  send(client, {.verb = Verb::start, .numbers = {now(), late ? 1.0 : 0.0, double(first), client == speaks_ && !late ? 1.0 : 0.0}});
   for (size_t s = 0; late && s < parked_.size(); ++s) offer_parked(int(s));
 }
 
@@ -238,7 +246,7 @@ void RemoteServer::lose(int client, const std::string& why) {
   }
   who.is = Is::lost;
   tell(fmt::format("client {} was lost: {}", client, why));
-  const bool all_have_begun = std::all_of(clients_.begin(), clients_.end(), [](const Client& c) { return c.has_begun; });
+  const bool all_have_begun = std::all_of(clients_.begin(), clients_.end(), [](const Client& c) { return c.has_begun || c.is == Is::awaited; });
   if (options_.when_lost == UpdatePolicy::WhenLost::ends || !all_have_begun) end(fmt::format("client {} was lost: {}", client, why));
   for (auto& queue : parked_) std::erase_if(queue, [&](const Parked& parked) { return parked.client == client; });
   gathering_.forget(client);

@@ -4,7 +4,8 @@
 // One thread does it all, in run(): it takes a message, answers what can be answered, and looks who is still there. So calls of the
 // ShardServer exclude each other, and nobody is told of anything while it works.
 //
-// A client joins with the token (wire.h), says what it is about to train, gets a number, and begins when all have joined. One whose connection
+// A client joins with the token (wire.h), says what it is about to train, gets a number, and begins when all have joined, or so many as are
+// enough where the policy takes back who was lost: who joins later is taken in like one who comes back. One whose connection
 // ends, or that shows no sign of life for Heartbeat::lost_after, is lost: that ends the run, or the others go on, as UpdatePolicy::when_lost
 // says. A message that is none, from a client that has the token, loses that client, never the server.
 #pragma once
@@ -28,6 +29,7 @@ struct RemoteServerOptions {
   int64_t largest_message = 0;    ///< bytes of tensors that a client may send at once
   Heartbeat heartbeat = {};
   UpdatePolicy::WhenLost when_lost = UpdatePolicy::WhenLost::ends;
+  int enough = 0;                 ///< clients to begin with, others may join later; 0: all. Fewer than all: with WhenLost::may_return only
   /// What a client that says `theirs` may not join for, in words; "": it may.
   std::function<std::string(const std::string& theirs)> differs = {};
   std::string welcome;            ///< what clients are told on joining
@@ -68,7 +70,7 @@ class RemoteServer final : public HubWorld {
   struct Client {
     Is is = Is::awaited;
     std::string peer;  ///< its connection, where it is here
-    bool has_begun = false;  ///< has reported something
+    bool has_begun = false;  ///< nobody waits for it to begin: it has reported something, or the others had begun before it
     HubCounts counts;
   };
   struct Parked {  // a request that was put off
@@ -85,7 +87,7 @@ class RemoteServer final : public HubWorld {
   void handle(int client, Message message);
   void greet(const std::string& peer, const Message& hello);
   int number_for(double wanted, std::string& why_not) const;
-  void start_if_all_are_here();
+  void start_if_enough_are_here();
   void start(int client);
   void visit(int client, Message message);
   void offer_parked(int shard);
@@ -110,6 +112,7 @@ class RemoteServer final : public HubWorld {
   std::vector<std::vector<Parked>> parked_;  ///< by shard, in order of arrival
   const double began_;                       ///< on the steady clock
   bool started_ = false;
+  int speaks_ = 0;                           ///< the first of those that began it
   double looked_ = 0;                        ///< when last
   std::vector<std::pair<int, std::string>> to_lose_;  ///< found gone while something else was done
 
