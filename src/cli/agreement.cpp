@@ -15,6 +15,8 @@ namespace {
 
 constexpr const char* kModel = "the model";
 constexpr const char* kSamples = "the number of training samples";
+constexpr const char* kOwnData = "--own-data";
+constexpr const char* kData = "data";
 
 // what a machine may have otherwise, and what only the server reads; a table's name stands for all its keys
 constexpr std::array<std::string_view, 18> kOwn = {
@@ -40,14 +42,19 @@ std::string text_of(const nlohmann::json& values, const std::string& key) { retu
 
 }  // namespace
 
-std::string agreement(const ExperimentOptions& options, const Model& model, const TaskData& data) {
+std::string agreement(const ExperimentOptions& options, const Model& model, const TaskData& data, bool own_data) {
   ConfigTable file = ConfigTable::from_file(options.experiment);
   file.allow_short_form("model", "name");
   for (const std::string& assignment : options.set) file.override_with(assignment);
   if (options.steps) file.override_with(fmt::format("length={} steps", *options.steps));
-  nlohmann::json flat = nlohmann::json::object();
-  flatten(file.to_json(), "", flat);
-  flat[kSamples] = data.train->size();
+  nlohmann::json all = file.to_json(), flat = nlohmann::json::object();
+  if (own_data) {
+    all.erase(kData);
+    flat[kOwnData] = true;
+  } else {
+    flat[kSamples] = data.train->size();
+  }
+  flatten(all, "", flat);
   flat[kModel] = model.fingerprint();
   return flat.dump();
 }

@@ -23,6 +23,7 @@ struct TrainOptions {
   std::string plan = "data";
   std::string json;       ///< where to write run.json's content too; empty: nowhere
   bool messages = false;  ///< write JSON lines for a parent process instead of a progress bar
+  bool own_data = false;  ///< replicas, which are in other processes, bring their data
 };
 /// `make_world`: of the server of replicas that are processes (train/replica_run.h); else null.
 int run_train(const TrainOptions& options, const std::function<std::unique_ptr<HubWorld>(ReplicaRun&)>& make_world = {});
@@ -32,6 +33,7 @@ struct ServeOptions {
   std::string plan = "fedavg";
   int clients = 0;                    ///< 0: as many as `spawn`
   int at_least = 0;                   ///< of the clients, to begin with; 0: all
+  bool own_data = false;              ///< clients train on data of their own
   int spawn = 0;                      ///< of the clients: processes that the server starts here
   std::string listen;                 ///< "tcp://127.0.0.1:5555"; empty: that, or any port where all clients are spawned
   std::filesystem::path token_file;   ///< empty: the token is in TRIREME_TOKEN
@@ -44,6 +46,7 @@ struct JoinOptions {
   ExperimentOptions experiment;
   std::string server;                 ///< "tcp://host:port"
   int client = -1;                    ///< its number; -1: any
+  bool own_data = false;              ///< it trains on all training samples of its own [data]
   std::filesystem::path token_file;
 };
 /// Trains as one client of a server.

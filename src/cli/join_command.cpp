@@ -30,8 +30,9 @@ struct Task {
   TaskData data;
   Model model;
 
-  static Task read(const ExperimentOptions& options) {
+  static Task read(const ExperimentOptions& options, bool own_data) {
     Experiment experiment = options.read();
+    experiment.replicas.own_data = own_data;
     TaskData data = open_data(experiment.data);
     Model model = with_initial_weights(experiment, build_model(experiment, data));
     return {std::move(experiment), std::move(data), std::move(model)};
@@ -78,7 +79,7 @@ class Joining {
  public:
   explicit Joining(const JoinOptions& options) : options_(options), wanted_(options.client), token_(read_token(options.token_file)) {
     check_endpoint(options.server, /*listens=*/false, !token_.empty());
-    task_ = std::make_unique<Task>(Task::read(options.experiment));
+    task_ = std::make_unique<Task>(Task::read(options.experiment, options.own_data));
   }
 
   /// Takes part in a run. Returns whether it is over; else the server was lost, and the policy lets clients come back.
@@ -88,7 +89,7 @@ class Joining {
     if (welcome.seed != task_->experiment.seed) {
       ExperimentOptions experiment = options_.experiment;
       experiment.seed = welcome.seed;
-      task_ = std::make_unique<Task>(Task::read(experiment));
+      task_ = std::make_unique<Task>(Task::read(experiment, options_.own_data));
     }
     wanted_ = client->number();
     spdlog::info("client {} of {}: {}", wanted_, client->replicas(), welcome.strategy);
@@ -113,7 +114,7 @@ class Joining {
       RemoteClientOptions remote{.server = options_.server,
                                  .token = token_,
                                  .wanted = wanted_,
-                                 .about = agreement(options_.experiment, task_->model, task_->data),
+                                 .about = agreement(options_.experiment, task_->model, task_->data, options_.own_data),
                                  .largest_message = kMaxDevices * largest_exchange(task_->experiment, task_->model)};
       if (was_lost_) remote.patience = kReturnSeconds;
       try {

@@ -76,6 +76,7 @@ void add_serve(CLI::App& app, trireme::ServeOptions& o) {
       ->check(trireme::whole_number(1, trireme::kMaxDevices));
   verb->add_option("--clients-at-least", o.at_least, "begin when this many have joined, under policies whose clients may come and go; others join later")
       ->check(trireme::whole_number(1, trireme::kMaxDevices));
+  verb->add_flag("--own-data", o.own_data, "every client trains on data of its own; the server's test data are what is evaluated");
   verb->add_option("--spawn", o.spawn, "start this many of them here")->check(trireme::whole_number(1, trireme::kMaxDevices));
   verb->add_option("--listen", o.listen, "address for clients; other machines need a token (default: tcp://127.0.0.1:5555, with all clients "
                                          "spawned any free port)");
@@ -90,6 +91,7 @@ void add_join(CLI::App& app, trireme::JoinOptions& o) {
   verb->add_option("--steps", o.experiment.steps, "as given to the server")->check(trireme::whole_number(1));
   verb->add_option("--client", o.client, "this client's number, from 0: which share of the samples it has (default: any that is free)")
       ->check(trireme::whole_number(0, trireme::kMaxDevices - 1));
+  verb->add_flag("--own-data", o.own_data, "train on all training samples of this file's [data], where the server has --own-data too");
   verb->add_option("--token-file", o.token_file, "file with the server's secret (default: the variable TRIREME_TOKEN)");
 }
 

@@ -23,6 +23,8 @@ void check_serves(const ServeOptions& options, const Experiment& experiment) {
     fail_user({"--plan", options.plan, "is no update policy: clients train by themselves", "see docs/updates.md, or use trireme train"});
   if (experiment.replicas.clock) refuse("update.virtual", "clients take the time that they take", "leave it out, or use trireme train");
   if (experiment.links) refuse("cluster.link", "emulates links between the threads of one process", "leave it out, or use trireme train");
+  if (options.own_data && options.spawn > 0)
+    fail_user({"--own-data", "clients of --spawn have the server's data", "", "let clients join that bring their own, or leave out --own-data"});
   if (options.at_least > options.clients)
     fail_user({"--clients-at-least", std::to_string(options.at_least), fmt::format("there are {} clients", options.clients), "wait for at most as many"});
   if (options.spawn > options.clients)
@@ -58,7 +60,8 @@ int run_serve(const ServeOptions& given) {
             .largest_message = largest_exchange(experiment, run.model()),
             .when_lost = run.update().when_lost(),
             .enough = options.at_least,
-            .differs = [ours = agreement(options.experiment, run.model(), run.data())](const std::string& theirs) { return first_difference(ours, theirs); },
+            .differs = [ours = agreement(options.experiment, run.model(), run.data(), options.own_data)](
+                           const std::string& theirs) { return first_difference(ours, theirs); },
             .welcome = welcome.dump(),
             .first_step = [&run](int client) { return run.next_step(client); },
             .on_event = [](const std::string& line) { spdlog::info("{}", line); },
@@ -73,6 +76,7 @@ int run_serve(const ServeOptions& given) {
   train.experiment = options.experiment;
   train.plan = options.plan;
   train.json = options.json;
+  train.own_data = options.own_data;
   train.experiment.devices = {options.clients * experiment.replicas.devices};
   return run_train(train, make_world);
 }

@@ -120,6 +120,7 @@ RunResult train_and_show(const Experiment& experiment, const Model& model, const
 int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
   interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
   Experiment experiment = options.experiment.read();
+  experiment.replicas.own_data = options.own_data;
   check_target("--json", options.json);
   const TaskData data = open_data(experiment.data);
   const Model model = with_initial_weights(experiment, build_model(experiment, data));

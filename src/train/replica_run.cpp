@@ -87,6 +87,9 @@ ReplicaRun::ReplicaRun(const Experiment& experiment, const Model& model, const T
   check_emulation(experiment_, workers);
   if (!synchronous_) check_replica_program(training_, experiment_.replicas.where, experiment_.replicas.plan);
   if (update_->shares_memory()) check_memory_is_shared(experiment_, strategy);
+  if (experiment_.replicas.own_data && update_->evaluates_together())
+    fail_user({strategy, "clients with data of their own", "its replicas make equally many steps, and data are of any size",
+               "take fedavg or another policy where nobody waits, or leave out --own-data"});
   if (workers > kMaxDevices)
     fail_user({fmt::format("{} workers", workers), "are too many", fmt::format("at most {} can work in one process", kMaxDevices), "use fewer"});
   if (auto* federated = dynamic_cast<FederatedPolicy*>(update_.get())) {

@@ -111,16 +111,21 @@ ReplicaBatches::ReplicaBatches(const Experiment& experiment, const TaskData& dat
   if (experiment.batch < replicas)
     fail_user({spec.where, fmt::format("{} replicas", replicas), fmt::format("a batch of {} has not a sample for each", experiment.batch),
                "use a larger batch or fewer replicas"});
+  batch_ = experiment.batch / replicas;
+  if (spec.own_data) {
+    check_can_be_divided("data of each client's own");
+    own_.emplace_back(size_t(data.train->size()));
+    std::iota(own_.front().begin(), own_.front().end(), 0);
+    kept_.resize(size_t(replicas));
+    return;
+  }
   const BatchSampler& sampler = whole_.sampler();
   whole_steps_ = sampler.steps_per_epoch();
   if (sampler.batch_size_at(whole_steps_ - 1) < replicas) --whole_steps_;
   if (whole_steps_ == 0)
     fail_user({spec.where, fmt::format("{} replicas", replicas), fmt::format("there are {} training samples", data.train->size()), "use fewer replicas"});
   if (spec.shares == SampleShares::batches) return;
-  if (data.train->is_stream() || experiment.pad_to_multiple_of > 0)
-    fail_user({spec.where, fmt::format("shares = \"{}\"", name_of(spec.shares)), "streams, and sentences padded by batch, are shared batch by batch",
-               "use shares = \"batches\""});
-  batch_ = experiment.batch / replicas;
+  check_can_be_divided(fmt::format("shares = \"{}\"", name_of(spec.shares)));
   own_ = divide_samples(*data.train, spec, replicas, experiment.seed);
   kept_.resize(own_.size());
   if (!equal_steps) return;
@@ -129,10 +134,16 @@ ReplicaBatches::ReplicaBatches(const Experiment& experiment, const TaskData& dat
   equal_steps_ = (int64_t(most) + batch_ - 1) / batch_;
 }
 
+void ReplicaBatches::check_can_be_divided(const std::string& how) const {
+  if (data_.train->is_stream() || experiment_.pad_to_multiple_of > 0)
+    fail_user({experiment_.replicas.where, how, "streams, and sentences padded by batch, are shared batch by batch",
+               "use shares = \"batches\", without --own-data"});
+}
+
 int64_t ReplicaBatches::steps_per_epoch(int replica) const {
   if (by_batch()) return whole_steps_;
   if (equal_steps_ > 0) return equal_steps_;
-  const auto samples = int64_t(own_[size_t(replica)].size());
+  const auto samples = int64_t(own(replica).size());
   return (samples + batch_ - 1) / batch_;
 }
 
@@ -152,7 +163,7 @@ int64_t ReplicaBatches::samples_in(int replica, int64_t step) const {
   if (equal_steps_ > 0) return batch_;
   const int64_t k = step % steps_per_epoch(replica);
   if (by_batch()) return share_of(whole_.sampler().batch_size_at(k), replicas_, replica).size();
-  return std::min(batch_, int64_t(own_[size_t(replica)].size()) - k * batch_);
+  return std::min(batch_, int64_t(own(replica).size()) - k * batch_);
 }
 
 int64_t ReplicaBatches::samples_together(int64_t step) const {
@@ -166,9 +177,9 @@ std::shared_ptr<const std::vector<int64_t>> ReplicaBatches::order_of(int replica
   std::lock_guard lock(mutex_);
   Kept& kept = kept_[size_t(replica)];
   if (kept.epoch == epoch) return kept.order;
-  const std::vector<int64_t>& own = own_[size_t(replica)];
-  std::vector<int64_t> order = sample_order(int64_t(own.size()), random_key(experiment_.seed, fmt::format("replica {}", replica)), epoch);
-  for (int64_t& sample : order) sample = own[size_t(sample)];
+  const std::vector<int64_t>& mine = own(replica);
+  std::vector<int64_t> order = sample_order(int64_t(mine.size()), random_key(experiment_.seed, fmt::format("replica {}", replica)), epoch);
+  for (int64_t& sample : order) sample = mine[size_t(sample)];
   kept = {epoch, std::make_shared<const std::vector<int64_t>>(std::move(order))};
   return kept.order;
 }
@@ -181,13 +192,13 @@ PlannedBatch ReplicaBatches::training(int replica, int64_t step) const {
     return planned;
   }
   // who makes as many steps as others goes from one order of its samples to the next in the middle of a batch
-  const auto own = int64_t(own_[size_t(replica)].size());
-  const int64_t first = equal_steps_ > 0 ? step * batch_ : step / steps_per_epoch(replica) * own + step % steps_per_epoch(replica) * batch_;
-  PlannedBatch planned{data_.train, {}, {experiment_.seed, first / own, experiment_.data.augment}};
+  const auto size = int64_t(own(replica).size());
+  const int64_t first = equal_steps_ > 0 ? step * batch_ : step / steps_per_epoch(replica) * size + step % steps_per_epoch(replica) * batch_;
+  PlannedBatch planned{data_.train, {}, {experiment_.seed, first / size, experiment_.data.augment}};
   for (int64_t i = first, end = first + samples_in(replica, step); i < end;) {
-    const auto order = order_of(replica, i / own);
-    const int64_t count = std::min(end - i, own - i % own);
-    planned.indices.insert(planned.indices.end(), order->begin() + i % own, order->begin() + i % own + count);
+    const auto order = order_of(replica, i / size);
+    const int64_t count = std::min(end - i, size - i % size);
+    planned.indices.insert(planned.indices.end(), order->begin() + i % size, order->begin() + i % size + count);
     i += count;
   }
   return planned;

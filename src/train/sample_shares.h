@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "train/batches.h"
@@ -21,7 +22,8 @@ class ReplicaBatches {
  public:
   /// Arguments outlive it. A replica's batch is the experiment's divided by the replicas. `equal_steps`: of an epoch, for policies whose
   /// replicas meet after steps: as many as who has most samples needs; who has fewer goes on with its next order. Errors (user): a batch of
-  /// less than one sample for each; those of divide_samples; streams and padding by batch with other shares than SampleShares::batches.
+  /// less than one sample for each; those of divide_samples; streams and padding by batch with other shares than SampleShares::batches, or
+  /// with ReplicaSpec::own_data.
   ReplicaBatches(const Experiment& experiment, const TaskData& data, int replicas, bool equal_steps);
 
   /// Of 0-based step `step` of the replica; never empty.
@@ -40,6 +42,8 @@ class ReplicaBatches {
 
  private:
   bool by_batch() const { return own_.empty(); }
+  const std::vector<int64_t>& own(int replica) const { return own_[own_.size() == 1 ? 0 : size_t(replica)]; }
+  void check_can_be_divided(const std::string& how) const;
   int64_t whole_step(int64_t step) const;
   std::shared_ptr<const std::vector<int64_t>> order_of(int replica, int64_t epoch) const;
 
@@ -50,7 +54,7 @@ class ReplicaBatches {
   int64_t whole_steps_ = 0;                 ///< of an epoch, without a short batch that has not a sample for every replica
   int64_t batch_ = 1;                       ///< of a replica with samples of its own
   int64_t equal_steps_ = 0;                 ///< of an epoch of every replica with samples of its own; 0: as many as its own samples make
-  std::vector<std::vector<int64_t>> own_;   ///< by replica; empty: parts of the whole batches
+  std::vector<std::vector<int64_t>> own_;   ///< by replica, or one for all that are there; empty: parts of the whole batches
 
   struct Kept {
     int64_t epoch = -1;

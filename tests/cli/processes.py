@@ -1,4 +1,5 @@
 """Replicas that are processes: serve and join, who may join, and what becomes of a run whose processes die or freeze."""
+import array
 import json
 import os
 import re
@@ -128,6 +129,37 @@ class Processes(CliTest):
         self.assertEqual(out.count("test loss"), 4, out)
         self.assertEqual(len(self.evaluations("o")), 4)
 
+    def test_own_data_counts_by_its_samples_and_clients_may_come_later(self):
+        def train(out, *clients):
+            """One round of the clients (number, samples); who is not among them has not come."""
+            server, address = self.serve("--clients", "2", "--clients-at-least", str(len(clients)), "--own-data", "--plan", "fedavg,rounds=1",
+                                         "--set", "seed=3", "--out", out, "--json", out + ".json")
+            joined = [self.join(address, number, "--own-data", "--set", f"data.train_limit={samples}") for number, samples in clients]
+            for process in (*joined, server):
+                self.ends(process, 0, [], 30)
+            return self.json(out + ".json")["rows"][0]["evaluations"][-1]["samples"], self.values(out)
+
+        seen, mean = train("both", (0, 64), (1, 160))
+        self.assertEqual(seen, 64 + 160)
+        (_, first), (_, second) = train("first", (0, 64)), train("second", (1, 160))
+        self.assertEqual(len(mean), 784 * 32 + 32 + 32 * 32 + 32 + 32 * 10 + 10)
+        for w, a, b in zip(mean, first, second, strict=True):
+            self.assertAlmostEqual(w, (64 * a + 160 * b) / 224, 6)
+        self.assertNotEqual(first, second)
+
+    def values(self, folder):
+        """All weights of a run, in the order of the file."""
+        content = self.weights(folder)
+        begin = 8 + int.from_bytes(content[:8], "little")
+        return array.array("f", content[begin:])
+
+    def test_own_data_is_agreed_on(self):
+        server, address = self.serve("--clients", "1", "--plan", "fedavg,rounds=1", "--own-data", "--out", "o")
+        self.refused("join", address, "e.toml", says=["--own-data: true at the server, not set at the client"])
+        self.refused("join", address, "e.toml", "--own-data", "--set", "batch=16", says=["batch"])
+        self.ends(self.join(address, 0, "--own-data"), 0, ["is through"], 20)
+        self.assertEqual(server.wait(10), 0, server.said())
+
     def test_who_must_meet_ends_when_one_is_lost(self):
         server, address = self.serve("--clients", "2", "--plan", LOCAL, "--out", "o", *LONG)
         clients = [self.join(address, number, *LONG) for number in (0, 1)]
@@ -180,6 +212,8 @@ class Processes(CliTest):
             (["serve", "e.toml", "--plan", LOCAL, "--clients", "1", "--spawn", "2"], ["--spawn"]),
             (["serve", "e.toml", "--clients", "2", "--clients-at-least", "3"], ["--clients-at-least", "2 clients"]),
             (["serve", "e.toml", "--plan", LOCAL, "--clients", "2", "--clients-at-least", "1"], ["--clients-at-least", "all clients"]),
+            (["serve", "e.toml", "--plan", LOCAL, "--clients", "2", "--own-data"], ["--own-data", "equally many steps"]),
+            (["serve", "e.toml", "--spawn", "2", "--own-data"], ["--own-data", "--spawn"]),
             (["serve", "e.toml", "--plan", LOCAL, "--clients", "2", "--listen", "tcp://0.0.0.0:5555"], ["token", "0.0.0.0"]),
             (["serve", "e.toml", "--plan", LOCAL, "--clients", "2", "--listen", "127.0.0.1"], ["tcp://HOST:PORT"]),
             (["serve", "e.toml", "--plan", LOCAL, "--clients", "2", "--token-file", "short"], ["too short"]),

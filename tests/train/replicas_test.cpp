@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "../base/expect_error.h"
@@ -284,6 +285,30 @@ TEST_F(Shares, BatchesOfAllReplicasAreTheWholeOnes) {
   std::vector<int64_t> second = whole.training(11).indices;
   second.resize(2);
   EXPECT_EQ(many.training(0, 10).indices, second);
+}
+
+TEST_F(Shares, DataOfItsOwnAreAllAReplicas) {
+  experiment.replicas.own_data = true;
+  experiment.replicas.shares = SampleShares::labels;  // of data that all have
+  const ReplicaBatches batches(experiment, data, 4, false);
+  const int64_t batch = experiment.batch / 4, samples = train_set->size();
+  EXPECT_EQ(batches.samples_per_epoch(), samples);
+  std::vector<std::vector<int64_t>> seen(4);
+  for (int r = 0; r < 4; ++r) {
+    ASSERT_EQ(batches.steps_per_epoch(r), (samples + batch - 1) / batch);
+    for (int64_t step = 0; step < batches.steps_per_epoch(r); ++step) {
+      const std::vector<int64_t> part = batches.training(r, step).indices;
+      EXPECT_EQ(int64_t(part.size()), batches.samples_in(r, step));
+      seen[size_t(r)].insert(seen[size_t(r)].end(), part.begin(), part.end());
+    }
+  }
+  EXPECT_NE(seen[0], seen[1]) << "orders of their own";
+  std::vector<int64_t> every(static_cast<size_t>(samples));
+  std::iota(every.begin(), every.end(), 0);
+  for (std::vector<int64_t>& mine : seen) {
+    std::sort(mine.begin(), mine.end());
+    EXPECT_EQ(mine, every);
+  }
 }
 
 TEST_F(Shares, ReplicasThatMeetMakeEquallyManySteps) {
