@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 
@@ -36,17 +37,23 @@ class InputFile {
   std::filesystem::path path_;
 };
 
-/// Runs `read`. A user error in one line is what a bad file should give; anything else that is thrown ends the fuzzer, which keeps
-/// the input.
+/// Runs `read`. An error in one line, of that blame, is what a bad input should give; anything else that is thrown ends the fuzzer, which
+/// keeps the input.
 template <class Function>
-void expect_success_or_user_error(Function&& read) {
+void expect_success_or_error(Blame blame, Function&& read) {
   try {
     read();
   } catch (const Error& error) {
-    if (error.blame() == Blame::user && std::string(error.what()).find('\n') == std::string::npos) return;
-    std::fprintf(stderr, "not a user error in one line: %s\n", error.what());
+    if (error.blame() == blame && std::string(error.what()).find('\n') == std::string::npos) return;
+    std::fprintf(stderr, "not the error in one line that it should be: %s\n", error.what());
     std::abort();
   }
+}
+
+/// Of a reader of files.
+template <class Function>
+void expect_success_or_user_error(Function&& read) {
+  expect_success_or_error(Blame::user, std::forward<Function>(read));
 }
 
 }  // namespace trireme::fuzz
