@@ -9,6 +9,14 @@
 
 namespace trireme {
 
+void describe_own_price(const Experiment& experiment, ExperimentResult& result) {
+  if (experiment.price_per_hour <= 0) return;
+  result.price_per_hour = experiment.price_per_hour;
+  result.currency = experiment.currency;
+  result.prices = fmt::format("{:.6g} {} an hour for this machine, as the experiment says", experiment.price_per_hour, experiment.currency);
+  if (!experiment.price_note.empty()) result.prices += fmt::format(" ({})", experiment.price_note);
+}
+
 ExperimentResult experiment_header(const Experiment& experiment, const TaskData& data, const Model& model) {
   const std::time_t now = std::time(nullptr);
   char started[sizeof "2026-01-31T23:59:59Z"];
@@ -23,12 +31,7 @@ ExperimentResult experiment_header(const Experiment& experiment, const TaskData&
   result.seed = experiment.seed;
   result.machine = summary(inspect_machine(false));
   result.started = started;
-  if (experiment.price_per_hour > 0) {
-    result.price_per_hour = experiment.price_per_hour;
-    result.currency = experiment.currency;
-    result.prices = fmt::format("{:.6g} {} an hour for this machine, as the experiment says", experiment.price_per_hour, experiment.currency);
-    if (!experiment.price_note.empty()) result.prices += fmt::format(" ({})", experiment.price_note);
-  }
+  describe_own_price(experiment, result);
   if (model.initial_values()) result.initial_values = lines_of(model.initial_values()->report);
   return result;
 }

@@ -10,4 +10,7 @@ namespace trireme {
 /// `model`: with the initial values that it is trained from.
 ExperimentResult experiment_header(const Experiment& experiment, const TaskData& data, const Model& model);
 
+/// The experiment's price of this machine, and where it is from; nothing where it has none.
+void describe_own_price(const Experiment& experiment, ExperimentResult& result);
+
 }  // namespace trireme

@@ -5,11 +5,13 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <csignal>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/units.h"
 #include "plan/strategy.h"
 
 namespace trireme {
@@ -73,6 +75,13 @@ CLI::Validator whole_number(int64_t least, int64_t most) {
     return fmt::format("{}: must be one whole number {}", text, range);
   };
   return CLI::Validator(check, "");
+}
+
+double parse_time_limit(const std::string& text, const std::string& flag) {
+  const bool number = !text.empty() && text.find_first_not_of("0123456789.") == text.npos;
+  const double value = parse_seconds(number ? text + " s" : text, flag);
+  if (!(value > 0) || !std::isfinite(value)) fail_user({flag, "\"" + text + "\"", "must be more than 0", fmt::format("for example {} \"60 s\"", flag)});
+  return value;
 }
 
 void check_target(const std::string& flag, const std::filesystem::path& file) {

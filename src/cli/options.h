@@ -41,6 +41,9 @@ struct ExperimentOptions {
 /// A check for flags: a whole number from `least` to `most`, and an error that says so.
 CLI::Validator whole_number(int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
 
+/// "60 s", "5 min", or "60": seconds. Errors (user): none, or not more than 0; `flag` is where.
+double parse_time_limit(const std::string& text, const std::string& flag);
+
 /// Throws a user error where the file given to a flag could not be written: now, and not after an hour of training. An empty name is
 /// none.
 void check_target(const std::string& flag, const std::filesystem::path& file);

@@ -10,10 +10,9 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/explain_plan.h"
 #include "cli/plan_choice.h"
-#include "cli/text_table.h"
-#include "planner/exact/sensitivity.h"
-#include "train/best_plan.h"
+#include "cost/money.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -22,38 +21,6 @@ namespace {
 Objective objective_of(const std::string& name) {
   if (name == "memory") return Objective::memory;
   return name == "cost" ? Objective::cost : Objective::time;
-}
-
-std::string share(double part, double whole) { return whole > 0 ? fmt::format("{:.0f} %", std::max(0.0, 100 * part / whole)) : ""; }
-
-std::string explanation(const std::vector<Finalist>& finalists, const PlanAnswer& answer, const Model& model) {
-  std::vector<std::vector<std::string>> rows;
-  for (const Finalist& c : finalists) {
-    const Prediction& p = c.rated.prediction;
-    rows.push_back({c.rated.plan.in_short(model), format_seconds(c.simulated), format_seconds(p.seconds), share(p.compute, p.seconds),
-                    share(p.bubble, p.seconds), share(p.communication, p.seconds), share(p.reduction, p.seconds), share(p.update, p.seconds),
-                    format_bytes(int64_t(p.fullest())) + (c.fits_simulated ? "" : ", too full when simulated")});
-  }
-  std::string text = text_table({"plan", "simulated", "by formula", "computing", "bubble", "exposed comm.", "reducing", "update", "fullest device"},
-                                rows, {1, 2, 3, 4, 5, 6, 7, 8});
-  return text + fmt::format("searched: {}\n", answer.searched);
-}
-
-std::string amount_in_words(double value, Objective objective) {
-  if (objective == Objective::memory) return format_bytes(int64_t(value));
-  return objective == Objective::cost ? fmt::format("{:.4g} a step", value) : format_seconds(value);
-}
-
-std::string if_in_words(const WhatIf& what_if, const RatedPlan& best, const Model& model, Objective objective) {
-  const std::optional<RatedPlan>& other = what_if.answer.best;
-  if (!other) return fmt::format("if {}: {}\n", what_if.change, what_if.answer.proof);
-  const auto amount = [&](double value) { return amount_in_words(value, objective); };
-  const bool same = other->plan.layers == best.plan.layers && other->plan.schedule == best.plan.schedule &&
-                    other->plan.micro_batches == best.plan.micro_batches && other->plan.stages == best.plan.stages;
-  constexpr double kProven = 1e-3;
-  const std::string doubt = what_if.answer.gap() > kProven ? fmt::format(" (at most {:.2g} % from the least there is)", 100 * what_if.answer.gap()) : "";
-  return fmt::format("if {}: {} by the formula in place of {} ({:+.1f} %), by {}{}\n", what_if.change, amount(other->objective),
-                     amount(best.objective), 100 * (other->objective / best.objective - 1), same ? "the same plan" : other->plan.in_short(model), doubt);
 }
 
 /// "1%", "1 %", "0.5%", "0"
@@ -67,19 +34,10 @@ double parse_gap(const std::string& text) {
   return value / 100;
 }
 
-/// "60 s", "5 min", or "60" seconds.
-double parse_limit(const std::string& text) {
-  const bool number = !text.empty() && text.find_first_not_of("0123456789.") == text.npos;
-  const double value = parse_seconds(number ? text + " s" : text, "--time-limit");
-  if (!(value > 0) || !std::isfinite(value))
-    fail_user({"--time-limit", "\"" + text + "\"", "must be more than 0", "for example --time-limit \"60 s\""});
-  return value;
-}
-
 /// What is proven about the plan that is printed, which the simulator may like better than the planner's own best.
-std::string proof_in_words(const RatedPlan& plan, const PlanAnswer& answer, Objective objective) {
+std::string proof_in_words(const RatedPlan& plan, const PlanAnswer& answer, Objective objective, const std::string& currency) {
   constexpr double kRounding = 1e-9;
-  const auto amount = [&](double value) { return amount_in_words(value, objective); };
+  const auto amount = [&](double value) { return amount_in_words(value, objective, currency); };
   const double gap = plan.objective > 0 ? (plan.objective - answer.lower_bound) / plan.objective : 0;
   std::string text = fmt::format("{} by the formula, ", amount(plan.objective));
   text += gap < -kRounding   ? fmt::format("less than anything that was searched, {} or more", amount(answer.lower_bound))
@@ -96,12 +54,39 @@ std::string devices_in_words(const Plan& plan, int devices) {
   return fmt::format("uses {} of {} devices: nothing that was found for more is better\n", plan.devices, devices);
 }
 
+/// What the simulated step and an epoch of them cost; "" where prices are not known.
+std::string price_in_words(const Finalist& finalist, double steps_per_epoch, Predictions& predictions) {
+  const Cluster& cluster = predictions.source(finalist.rated.plan.devices).cluster;
+  const std::optional<Money> step = price_of(cluster, finalist.simulated);
+  if (!step) return "";
+  ExperimentResult prices;
+  predictions.describe_prices(prices);
+  return fmt::format("simulated: {} a step, {} an epoch; prices: {}\n", format_money(step),
+                     format_money(price_per_epoch(cluster, finalist.simulated, steps_per_epoch)), prices.prices);
+}
+
+void require_price(const Experiment& experiment, const CostSourceOptions& source) {
+  if (!source.cluster.empty() || experiment.price_per_hour > 0) return;  // a cluster's: the planner asks
+  fail_user({"--objective cost", experiment.file.string(), "says no price of this machine",
+             "say what an hour costs, --set price.per_hour=0.34, or name other machines with --cluster"});
+}
+
+void explain(const PlanRequest& request, const BestPlan& best, const std::string& currency) {
+  const RatedPlan &rated = best.finalists.front().rated, &formulas = *best.answer.best;
+  if (formulas.objective != rated.objective)
+    std::cerr << fmt::format("the formula's best plan, {} ({}), asked again by the formula:\n", formulas.plan.in_short(request.model),
+                             amount_in_words(formulas.objective, request.objective, currency));
+  for (const WhatIf& change : what_if(request, best.answer))
+    std::cerr << if_in_words(change, formulas, request.objective, currency, request.model);
+}
+
 }  // namespace
 
 int run_plan_best(const PlanBestOptions& options) {
   const Objective objective = objective_of(options.objective);
-  const double tolerance = parse_gap(options.gap), limit = parse_limit(options.time_limit);
+  const double tolerance = parse_gap(options.gap), limit = parse_time_limit(options.time_limit, "--time-limit");
   Experiment experiment = options.experiment.read();
+  if (objective == Objective::cost) require_price(experiment, options.prediction);
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
   Predictions predictions(experiment, model, data, options.prediction);
@@ -118,17 +103,19 @@ int run_plan_best(const PlanBestOptions& options) {
   Plan plan = rated.plan;
   plan.name = "exact";
   std::cerr << devices_in_words(plan, devices);
-  if (options.explain) std::cerr << "on " << predictions.in_words() << ":\n" << explanation(best.finalists, best.answer, model);
-  std::cerr << proof_in_words(rated, best.answer, answered);
+  const std::string& currency = predictions.source(devices).cluster.price.currency;
+  if (options.explain) {
+    std::cerr << "on " << predictions.in_words() << ":\n" << explanation(best.finalists, answered, model);
+    std::cerr << "searched: " << best.answer.searched << "\n";
+  }
+  std::cerr << proof_in_words(rated, best.answer, answered, currency);
+  std::cerr << price_in_words(best.finalists.front(), double(data.train->size()) / double(experiment.batch), predictions);
   if (options.explain) {
     PlanRequest request = plan_request(experiment, model, predictions.source(devices));
     request.objective = answered;
     request.time_limit = limit;
     request.tolerance = tolerance;
-    if (best.answer.best->objective != rated.objective)
-      std::cerr << fmt::format("the formula's best plan, {} ({}), asked again by the formula:\n", best.answer.best->plan.in_short(model),
-                               amount_in_words(best.answer.best->objective, answered));
-    for (const WhatIf& change : what_if(request, *best.answer.best)) std::cerr << if_in_words(change, *best.answer.best, model, answered);
+    explain(request, best, currency);
   }
   std::cout << plan_text(plan, model);
   return 0;

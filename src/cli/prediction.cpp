@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/seconds.h"
+#include "cli/experiment_header.h"
 #include "cost/money.h"
 #include "cost/profiled_costs.h"
 #include "data/open.h"
@@ -93,7 +94,7 @@ std::string Predictions::in_words() const {
 }
 
 void Predictions::describe_prices(ExperimentResult& result) const {
-  if (!cluster_) return;
+  if (!cluster_) return describe_own_price(experiment_, result);
   result.price_per_hour.reset();  // this machine's
   result.currency.clear();
   result.prices.clear();

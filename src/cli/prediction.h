@@ -43,7 +43,7 @@ class Predictions {
   bool is_described() const { return cluster_.has_value(); }  ///< not this machine
   /// "this machine, as measured", "8xV100 (dgx1-v100.cluster.toml), by datasheets: an approximation".
   std::string in_words() const;
-  /// Currency and origin of the cluster's prices, where it has any.
+  /// Currency and origin of the cluster's prices, or of the experiment's for this machine, where there are any.
   void describe_prices(ExperimentResult& result) const;
   /// Writes what has been measured to the profile's file, where one was named.
   void keep();

@@ -19,12 +19,6 @@ std::optional<Money> price_per_hour(const Cluster& cluster) {
   return sum;
 }
 
-std::optional<Money> price_per_device_hour(const Cluster& cluster) {
-  std::optional<Money> price = price_per_hour(cluster);
-  if (price && cluster.size() > 0) price->amount /= cluster.size();
-  return price;
-}
-
 std::optional<Money> price_of(const Cluster& cluster, double seconds) {
   std::optional<Money> price = price_per_hour(cluster);
   if (price) price->amount *= seconds / kSecondsPerHour;

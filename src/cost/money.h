@@ -16,7 +16,6 @@ struct Money {
 /// Of all nodes for an hour; none where the price of one is not known. Machines are rented whole: first_devices (plan/cluster_file.h)
 /// leaves out the nodes that are not used.
 std::optional<Money> price_per_hour(const Cluster& cluster);
-std::optional<Money> price_per_device_hour(const Cluster& cluster);
 
 std::optional<Money> price_of(const Cluster& cluster, double seconds);
 std::optional<Money> price_per_epoch(const Cluster& cluster, double seconds_per_step, double steps_per_epoch);

@@ -68,7 +68,7 @@ std::string describe_extras(const Plan& plan) {
     text += plan.recompute_last ? ", recompute" : ", recompute except last";
   if (plan.compression.kind == Compression::Kind::bf16) text += ", bf16 gradients";
   if (plan.compression.kind == Compression::Kind::powersgd) text += fmt::format(", powersgd rank {}", plan.compression.rank);
-  if (!plan.speeds.empty()) text += fmt::format(", speeds {}", fmt::join(plan.speeds, ":"));
+  if (!plan.speeds.empty()) text += fmt::format(", speeds {:.3g}", fmt::join(plan.speeds, ":"));
   return text;
 }
 

@@ -5,16 +5,18 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "plan/strategy.h"
 #include "planner/asa.h"
+#include "planner/exact/least_memory.h"
 #include "runtime/optimizer.h"
 
 namespace trireme {
 namespace {
 
 constexpr const char* kNamed[] = {"single", "data", "tensor", "pipeline", "1f1b", "interleaved", "zero-bubble", "hybrid:tensor", "hybrid:pipeline",
-                                  "zero1", "zero2", "zero3"};
+                                  "zero1", "zero2", "zero3", "zero3,recompute=all"};
 constexpr size_t kMostSimulated = 12;
 constexpr size_t kMostVaried = 3;
 
@@ -33,8 +35,14 @@ std::vector<Plan> usual_plans(const Experiment& experiment, const Model& model, 
   return plans;
 }
 
+/// One micro-batch fills and drains alike under these two.
+bool is_same_schedule(const Plan& a, const Plan& b) {
+  const auto is_plain = [](const Plan& plan) { return plan.schedule == "gpipe" || plan.schedule == "1f1b"; };
+  return a.schedule == b.schedule || (a.micro_batches == 1 && is_plain(a) && is_plain(b));
+}
+
 bool is_same(const Plan& a, const Plan& b) {
-  return a.layers == b.layers && a.stages == b.stages && a.schedule == b.schedule && a.micro_batches == b.micro_batches &&
+  return a.layers == b.layers && a.stages == b.stages && is_same_schedule(a, b) && a.micro_batches == b.micro_batches &&
          a.optimizer_sharding == b.optimizer_sharding;
 }
 
@@ -111,7 +119,7 @@ void vary(const Experiment& experiment, const Model& model, const PlanRequest& r
 std::vector<Finalist> finalists_of(const PlanAnswer& answer, const PlanRequest& request) {
   std::vector<Finalist> finalists{{*answer.best}};
   for (const RatedPlan& other : answer.runners_up)
-    if (finalists.size() < kMostSimulated) finalists.push_back({other});
+    if (finalists.size() < kMostSimulated && !contains(finalists, other.plan)) finalists.push_back({other});
   const ModelFacts facts(request);
   const StepModel formula(facts);
   for (const Plan& plan : request.known) {
@@ -119,6 +127,22 @@ std::vector<Finalist> finalists_of(const PlanAnswer& answer, const PlanRequest& 
     if (std::optional<RatedPlan> rated = rated_by(formula, plan)) finalists.push_back({std::move(*rated)});
   }
   return finalists;
+}
+
+/// Optimizer sharding multiplies the questions: it is searched only where nothing fits without. Its space is then the request's.
+PlanAnswer search(PlanRequest& request) {
+  const Deadline deadline(request.time_limit);
+  PlanAnswer answer = search_plan(request);
+  const bool none_fits = !answer.best && !answer.out_of_time;
+  if (!none_fits || request.cluster.size() == 1) {
+    if (none_fits) answer.shortfall = explain_shortfall(request);
+    return answer;
+  }
+  request.space.shardings = {OptimizerSharding::none, OptimizerSharding::zero1, OptimizerSharding::zero2, OptimizerSharding::zero3};
+  PlanAnswer divided = search_plan(within(request, deadline));
+  if (divided.best) return divided;
+  answer.shortfall = explain_shortfall(request);
+  return answer;
 }
 
 }  // namespace
@@ -139,7 +163,7 @@ BestPlan find_best_plan(const Experiment& experiment, const Model& model, int de
   request.time_limit = options.limit;
   request.tolerance = options.tolerance;
   request.known = usual_plans(experiment, model, source, request);
-  BestPlan result{find_plan(request), {}};
+  BestPlan result{search(request), {}};
   if (!result.answer.best) return result;
   result.finalists = finalists_of(result.answer, request);
   for (Finalist& finalist : result.finalists) simulate_finalist(experiment, model, source_of, finalist);
@@ -158,16 +182,18 @@ BestPlan find_best_plan(const Experiment& experiment, const Model& model, int de
 
 void fail_nothing_fits(const std::string& where, const Shortfall& shortfall, const Model& model) {
   const RatedPlan& nearest = shortfall.nearest;
+  if (nearest.prediction.memory.empty()) fail_user({where, "there is no plan", "whatever the devices' memory", join(shortfall.changes, "; or ")});
   const DeviceMemory& m = nearest.prediction.memory[size_t(shortfall.stage)];
-  const std::string holds = fmt::format("weights {}, gradients {}, optimizer {}, activations {}, workspace {}", format_bytes(int64_t(m.weights)),
-                                        format_bytes(int64_t(m.gradients)), format_bytes(int64_t(m.optimizer)),
-                                        format_bytes(int64_t(m.activations)), format_bytes(int64_t(m.workspace)));
-  std::string next;
-  for (const std::string& change : shortfall.changes) next += (next.empty() ? "" : "; or ") + change;
+  std::vector<std::string> holds;
+  const std::pair<const char*, double> categories[] = {
+      {"weights", m.weights}, {"gradients", m.gradients}, {"optimizer", m.optimizer}, {"activations", m.activations}, {"workspace", m.workspace}};
+  for (const auto& [name, bytes] : categories)
+    if (bytes > 0) holds.push_back(fmt::format("{} {}", name, format_bytes(int64_t(bytes))));
+  const char* less = shortfall.is_least ? "" : "; the time limit ended the search, less may be enough";
   fail_user({where, "no plan fits into the devices' memory",
-             fmt::format("the nearest, {}, lacks {} on the devices of stage {} ({})", nearest.plan.in_short(model),
-                         format_bytes(int64_t(shortfall.missing)), shortfall.stage, holds),
-             next});
+             fmt::format("the nearest, {}, lacks {} on the devices of stage {} ({}){}", nearest.plan.in_short(model),
+                         format_bytes(int64_t(shortfall.missing)), shortfall.stage, join(holds), less),
+             "what would fit: " + join(shortfall.changes, "; or ")});
 }
 
 void check_fits(const std::string& where, const BestPlan& best, const Model& model) {

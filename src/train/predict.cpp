@@ -117,7 +117,8 @@ void describe_links(const LinkMeasurement& links, Cluster& cluster) {
 
 void emulate_links(double bandwidth, double latency, int cores, CostSource& source) {
   source.links = std::make_shared<LinksOfSpeed>(source.cluster.size(), cores, bandwidth, latency);
-  source.cluster.nodes = {ClusterNode{.link = {.bandwidth = bandwidth, .latency = latency}, .price_per_hour = 0, .instance = ""}};
+  const double price = source.cluster.nodes.empty() ? 0 : source.cluster.nodes.front().price_per_hour;
+  source.cluster.nodes = {ClusterNode{.link = {.bandwidth = bandwidth, .latency = latency}, .price_per_hour = price, .instance = ""}};
 }
 
 CostSource measured_source(const Experiment& experiment, const Model& model, const Profile& profile, int devices, bool measures) {
@@ -136,6 +137,8 @@ CostSource measured_source(const Experiment& experiment, const Model& model, con
   source.links = std::make_shared<ProfiledLinks>(profile.links, workers, profile.machine.cores);
   source.shares_memory = !experiment.private_replicas;
   describe_links(profile.links, source.cluster);
+  source.cluster.nodes.front().price_per_hour = experiment.price_per_hour;
+  source.cluster.price = {.currency = experiment.currency, .date = "", .source = experiment.price_note};
   if (experiment.links) emulate_links(experiment.links->at_first.bandwidth, experiment.links->at_first.latency, profile.machine.cores, source);
   return source;
 }

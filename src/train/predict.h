@@ -23,7 +23,7 @@ struct CostSource {
                                       ///< the cluster's speeds have to say it too
 };
 
-/// This machine, with `devices` workers, over the links of [cluster.link] as they are at first, where the experiment has any. Layers that the
+/// This machine at the experiment's price, with `devices` workers, over the links of [cluster.link] as they are at first, where the experiment has any. Layers that the
 /// profile lacks are measured when they are asked for; unless `measures` they are user errors then, and sizes beyond those measured
 /// extrapolated. The experiment and the model outlive the result.
 CostSource measured_source(const Experiment& experiment, const Model& model, const Profile& profile, int devices, bool measures = true);

@@ -1,5 +1,6 @@
 """Predictions: `simulate`, `compare` with predicted beside measured, and `plan --objective`."""
 import json
+import re
 import statistics
 
 from support import CliTest
@@ -106,6 +107,8 @@ class Predictions(CliTest):
         self.assertAlmostEqual(refit["factor"], statistics.median(ratios), delta=1e-9 * refit["factor"])
         out, _ = self.trireme("simulate", "e.toml", "--profile", "p.json")
         self.assertEqual(self.json("p.json")["layers"], before["layers"])  # nothing had to be measured again
+        own = ("plan", "e.toml", "--objective", "cost", "--profile", "p.json", "--set", "price.per_hour=7.2", "--set", "price.note=a bill")
+        self.assertRegex(self.trireme(*own)[1], r"USD an epoch; prices: 7.2 USD an hour for this machine, as the experiment says \(a bill\)")
         before["machine"]["cores"] = 1000
         self.write("other.json", json.dumps(before))
         self.refused("simulate", "e.toml", "--profile", "other.json", says=["other.json", "another machine"])
@@ -116,6 +119,12 @@ class Predictions(CliTest):
         self.assertLessEqual(plan["devices"], 2)
         for word in ("optimal under the step model", "simulated", "by formula", "if links were twice as fast: ", "if devices had half the memory: "):
             self.assertIn(word, err)
+        table = [line for line in err.splitlines() if line[:2].strip().isdigit() and line[2:3] == " "]
+        self.assertEqual(len({line[2:] for line in table}), len(table), err)  # each once
+        for number in range(2, len(table) + 1):
+            self.assertRegex(err, rf"\n{number}: .*(decided|as good|by the formula)")
+        for line in err.splitlines():
+            self.assertLessEqual(len(line), 260, line)
         self.write("best.json", out)
         self.trireme("simulate", "e.toml", "--cluster", "c.toml", "--devices", "2", "--strategies", "data,tensor,pipeline,best.json",
                      "--json", "s.json")
@@ -137,6 +146,19 @@ class Predictions(CliTest):
             self.refused(*plan, *arguments, says=says)
         self.refused("plan", "e.toml", "--gap", "1%", says=["--gap", "--objective"])
         self.refused("plan", "e.toml", "--time-limit", "1 s", "--objective", "accuracy", "--epochs", "32:1", says=["--time-limit", "time, memory and cost"])
+
+    def test_money(self):
+        plan = ("plan", "e.toml", "--objective", "cost", "--devices", "4", "--cluster")
+        out, err = self.trireme(*plan, "c.toml", "--explain")
+        self.assertRegex(err, r"(^|\n)0\.[0-9]+ USD a step by the formula")
+        amounts = re.search(r"simulated: ([0-9.]+) USD a step, ([0-9.]+) USD an epoch; prices: made up, 2026-01", err)
+        self.assertTrue(amounts, err)
+        self.assertAlmostEqual(float(amounts[2]) / float(amounts[1]) / (256 / 32), 1, delta=0.02)
+        self.assertIn("price decided", err)  # two nodes cost twice as much
+        self.assertLessEqual(json.loads(out)["devices"], 2)
+        self.write("free.toml", CLUSTER.replace("MEMORY", "8 GiB").replace("price_per_hour = 3.6\n", ""))
+        self.refused(*plan, "free.toml", says=["--objective cost", "not known", "price_per_hour", "price.per_hour"])
+        self.refused("plan", "e.toml", "--objective", "cost", says=["--objective cost", "no price", "--set price.per_hour", "--cluster"])
 
     def test_fewer_devices_than_there_are(self):
         self.write("slow.toml", CLUSTER.replace("MEMORY", "8 GiB").replace("10 GB/s", "1 MB/s").replace("10 Gbit/s", "1 Mbit/s"))
@@ -193,8 +215,9 @@ class Predictions(CliTest):
         def fullest(objective):
             _, err = self.trireme("plan", "e.toml", "--objective", objective, "--cluster", "c.toml", "--devices", "4", "--explain")
             return err
-        self.assertIn("fullest device", fullest("memory"))
+        self.assertIn("memory decided", fullest("memory"))
+        self.assertNotIn("if links", fullest("memory"))
         self.refused("plan", "e.toml", "--objective", "time", "--cluster", "small.toml", "--devices", "2", "--set", "model.options.hidden=4096",
-                     says=["no plan fits", "lacks", "weights"])
+                     says=["no plan fits", "lacks", "weights", "what would fit: ", "times the memory"])
         self.refused("plan", "e.toml", "--objective", "speed", says=["--objective"])
         self.refused("plan", "e.toml", "--explain", says=["--explain", "--objective"])

@@ -20,7 +20,6 @@ TEST(Money, IsTimeByPrice) {
   ASSERT_TRUE(price_per_hour(cluster));
   EXPECT_DOUBLE_EQ(price_per_hour(cluster)->amount, 30);
   EXPECT_EQ(price_per_hour(cluster)->currency, "EUR");
-  EXPECT_DOUBLE_EQ(price_per_device_hour(cluster)->amount, 7.5);
   EXPECT_DOUBLE_EQ(price_of(cluster, 120)->amount, 1);
   EXPECT_DOUBLE_EQ(price_per_epoch(cluster, 0.5, 240)->amount, 1);
   EXPECT_DOUBLE_EQ(price_to_target(cluster, 0.5, 240, 12.5)->amount, 12.5);
@@ -31,7 +30,6 @@ TEST(Money, IsNotGuessed) {
   Cluster cluster = two_machines();
   cluster.nodes[1].price_per_hour = 0;
   EXPECT_FALSE(price_per_hour(cluster));
-  EXPECT_FALSE(price_per_device_hour(cluster));
   EXPECT_FALSE(price_to_target(cluster, 1, 1, 1));
   EXPECT_FALSE(price_per_hour(Cluster::uniform(4)));
   EXPECT_EQ(format_money(price_of(cluster, 60)), "-");

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <queue>
@@ -20,16 +21,24 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kRunnersUp = 8;
 constexpr size_t kMostTiedCuts = 4096;
+constexpr const char* kNoPriceNext =
+    "give every node of the cluster file a price_per_hour, and price.date and price.source; or the experiment its own machine's price.per_hour";
 
 /// `else_why`: why there is a gap where neither the time nor the tolerance is to blame.
-std::string proof_in_words(const PlanAnswer& answer, const PlanRequest& request, const Deadline& deadline, const char* else_why) {
+void add_proof(PlanAnswer& answer, const PlanRequest& request, const Deadline& deadline, const char* else_why) {
   constexpr double kRounding = 1e-9;
-  if (!answer.best) return answer.lower_bound < kInfinity ? "none was found in time" : "no plan of the space fits";
-  if (answer.gap() <= kRounding) return "optimal under the step model";
-  return fmt::format("at most {:.2g} % from optimal under the step model: {}", 100 * answer.gap(),
-                     answer.gap() <= request.tolerance * (1 + kRounding) ? "nothing better by more than was asked for was looked for"
-                     : deadline.passed() ? "the time limit ended the search"
-                                         : else_why);
+  if (!answer.best) {
+    answer.out_of_time = answer.lower_bound < kInfinity;
+    answer.proof = answer.out_of_time ? "none was found in time" : "no plan of the space fits";
+    return;
+  }
+  const bool is_near = answer.gap() <= request.tolerance * (1 + kRounding);
+  answer.out_of_time = answer.gap() > kRounding && !is_near && deadline.passed();
+  answer.proof = answer.gap() <= kRounding ? "optimal under the step model"
+                                           : fmt::format("at most {:.2g} % from optimal under the step model: {}", 100 * answer.gap(),
+                                                         is_near              ? "nothing better by more than was asked for was looked for"
+                                                         : answer.out_of_time ? "the time limit ended the search"
+                                                                              : else_why);
 }
 
 class Finder {
@@ -182,13 +191,14 @@ class Finder {
     std::stable_sort(answer_.runners_up.begin(), answer_.runners_up.end(),
                      [](const RatedPlan& a, const RatedPlan& b) { return a.objective < b.objective; });
     if (answer_.runners_up.size() > kRunnersUp) answer_.runners_up.resize(kRunnersUp);
+    std::vector<std::string> shardings;
+    for (const OptimizerSharding sharding : request_.space.shardings) shardings.emplace_back(name_of(sharding));
     answer_.searched = fmt::format(
-        "{}; stages of {} devices{}; schedules {}; micro-batches {}", outline_.cuts_in_words(), fmt::join(stage_sizes_of(request_), ", "),
+        "{}; stages of {} devices{}; schedules {}; micro-batches {}; optimizer sharding {}", outline_.cuts_in_words(), fmt::join(stage_sizes_of(request_), ", "),
         has_equal_stages(request_) ? ", equally many in each" : "", fmt::join(request_.space.schedules, ", "),
-        fmt::join(micro_batches_of(request_), ", "));
-    answer_.proof = proof_in_words(answer_, request_, deadline_,
-                                   incomplete_ ? "there are too many ways to cut tied parameters"
-                                               : "too many ways to divide a stage, the dearest were left out");
+        fmt::join(micro_batches_of(request_), ", "), fmt::join(shardings, ", "));
+    add_proof(answer_, request_, deadline_,
+              incomplete_ ? "there are too many ways to cut tied parameters" : "too many ways to divide a stage, the dearest were left out");
   }
 
   const PlanRequest& request_;
@@ -205,9 +215,20 @@ class Finder {
   bool incomplete_ = false;
 };
 
+/// Runners-up by money, those that were better than others in their turn included.
+void sort_by_money(PlanAnswer& answer) {
+  for (RatedPlan& plan : answer.runners_up) plan.objective = plan.prediction.money;
+  std::stable_sort(answer.runners_up.begin(), answer.runners_up.end(),
+                   [](const RatedPlan& a, const RatedPlan& b) { return a.objective < b.objective; });
+  if (answer.runners_up.size() > kRunnersUp) answer.runners_up.resize(kRunnersUp);
+}
+
 /// The least money: for every number of nodes, the fastest plan on them.
 PlanAnswer find_cheapest(const PlanRequest& request) {
   const Deadline deadline(request.time_limit);
+  const auto has_price = [](const ClusterNode& node) { return node.price_per_hour > 0; };
+  if (request.cluster.nodes.empty() || !std::all_of(request.cluster.nodes.begin(), request.cluster.nodes.end(), has_price))
+    fail_user({"--objective cost", request.cluster.name, "a price of its machines is not known", kNoPriceNext});
   PlanAnswer best;
   double lower = kInfinity;
   for (int devices = 1; devices <= request.cluster.size(); ++devices) {
@@ -216,18 +237,18 @@ PlanAnswer find_cheapest(const PlanRequest& request) {
     Cluster nodes = request.cluster;
     nodes.devices.resize(size_t(devices));
     const double price = price_per_hour(nodes, devices) / kSecondsPerHour;
-    if (price == 0)
-      fail_user({"planner", "objective cost", "the cluster has nodes without a price", "give every node a price per hour"});
     PlanAnswer answer = find_fastest(within(with_cluster(request, nodes), deadline), best.best ? best.best->objective / price : kInfinity);
     lower = std::min(lower, answer.lower_bound * price);
     if (answer.best) std::swap(answer, best);
     if (best.best) best.best->objective = best.best->prediction.money;
     best.questions += answer.questions;
     best.searched_questions += answer.searched_questions;
-    for (RatedPlan& plan : best.runners_up) plan.objective = plan.prediction.money;
+    if (answer.best) best.runners_up.push_back(std::move(*answer.best));
+    std::move(answer.runners_up.begin(), answer.runners_up.end(), std::back_inserter(best.runners_up));
+    sort_by_money(best);
   }
   best.lower_bound = std::min(lower, best.best ? best.best->objective : kInfinity);
-  best.proof = proof_in_words(best, request, deadline, "too many ways to divide a stage, the dearest were left out");
+  add_proof(best, request, deadline, "too many ways to divide a stage, the dearest were left out");
   return best;
 }
 
@@ -235,10 +256,13 @@ PlanAnswer find_cheapest(const PlanRequest& request) {
 
 PlanAnswer find_fastest(const PlanRequest& request, double cutoff, bool any) { return Finder(request, cutoff, any).run(); }
 
+PlanAnswer search_plan(const PlanRequest& request) {
+  if (request.objective == Objective::memory) return find_smallest(request);
+  return request.objective == Objective::cost ? find_cheapest(request) : find_fastest(request);
+}
+
 PlanAnswer find_plan(const PlanRequest& request) {
-  PlanAnswer answer = request.objective == Objective::memory ? find_smallest(request)
-                      : request.objective == Objective::cost ? find_cheapest(request)
-                                                             : find_fastest(request);
+  PlanAnswer answer = search_plan(request);
   const bool none_fits = !answer.best && answer.lower_bound == kInfinity;
   if (none_fits) answer.shortfall = explain_shortfall(request);
   return answer;

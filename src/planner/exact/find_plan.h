@@ -22,10 +22,11 @@ struct RatedPlan {
 
 /// What keeps all plans from fitting.
 struct Shortfall {
-  RatedPlan nearest;  ///< the plan whose fullest device is least over its limit
-  int stage = 0;      ///< of that device
-  double missing = 0; ///< bytes there
-  std::vector<std::string> changes;  ///< what would make some plan fit, the mildest first
+  RatedPlan nearest = {};  ///< the plan whose fullest device is least over its limit
+  int stage = 0;           ///< of that device
+  double missing = 0;      ///< bytes there
+  bool is_least = true;    ///< that less would not do is proven, to a thousandth; false: the time limit ended the search
+  std::vector<std::string> changes = {};  ///< what would make some plan fit: a smaller batch, then more memory
 };
 
 struct PlanAnswer {
@@ -33,6 +34,7 @@ struct PlanAnswer {
   std::vector<RatedPlan> runners_up;  ///< others that were found on the way, best first
   double lower_bound = 0;             ///< of the objective: no plan of the space is better under the step model
   std::string proof;                  ///< "optimal under the step model" or the gap and why
+  bool out_of_time = false;           ///< the time limit, and nothing else, left a gap, or no plan
   std::string searched;               ///< the space in words
   int questions = 0;                  ///< combinations of what is enumerated ...
   int searched_questions = 0;         ///< ... that the sum of the work alone did not rule out (each way to cut tied parameters counts)
@@ -44,6 +46,8 @@ struct PlanAnswer {
 
 /// Errors (user): an empty space (unknown schedules, more micro-batches than samples). One thread; deterministic but for a time limit.
 PlanAnswer find_plan(const PlanRequest& request);
+/// The same, but does not look for what is missing where no plan fits.
+PlanAnswer search_plan(const PlanRequest& request);
 
 /// What the default space stands for on this request's cluster.
 std::vector<int> stage_sizes_of(const PlanRequest& request);

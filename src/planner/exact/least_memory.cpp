@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/units.h"
 
 namespace trireme {
 namespace {
@@ -43,71 +42,131 @@ Cluster scaled(const Cluster& cluster, double factor) {
   return result;
 }
 
-/// How many times its limit the fullest device holds, on the cluster of `request`.
-double excess(const Prediction& prediction, const std::vector<double>& limits) {
+/// How many times its limit the fullest device holds.
+double excess(const Prediction& prediction) {
   double most = 0;
-  for (size_t s = 0; s < limits.size(); ++s)
-    if (limits[s] > 0) most = std::max(most, prediction.memory[s].total() / limits[s]);
+  for (size_t s = 0; s < prediction.limits.size(); ++s)
+    if (prediction.limits[s] > 0) most = std::max(most, prediction.memory[s].total() / prediction.limits[s]);
   return most;
 }
 
-/// What each stage's devices really have.
-std::vector<double> real_limits(const PlanRequest& request, const Plan& plan) {
-  const ModelFacts facts(request);
-  return StepModel(facts).predict(plan).limits;
-}
-
-class Changes {
+/// Asks one question after the other, none of which may take all the time: what cannot be proven must not keep the next from being asked.
+class Probes {
  public:
-  Changes(const PlanRequest& request, const Deadline& deadline) : request_(request), deadline_(deadline) {}
+  explicit Probes(std::optional<double> seconds) : deadline_(seconds), each_(seconds ? std::optional(*seconds / kAtOnce) : std::nullopt) {}
 
-  std::vector<std::string> that_help() {
-    try_recompute();
-    for (const OptimizerSharding sharding : {OptimizerSharding::zero1, OptimizerSharding::zero2, OptimizerSharding::zero3})
-      if (try_sharding(sharding)) break;
-    try_smaller_batches();
-    return std::move(found_);
+  PlanAnswer ask(const PlanRequest& request) const {
+    PlanRequest limited = within(request, deadline_);
+    if (each_) limited.time_limit = std::min(*limited.time_limit, *each_);
+    return any_plan(limited);
   }
 
  private:
-  bool note_if(const PlanRequest& changed, const std::string& what) {
-    if (!any_plan(within(changed, deadline_)).best) return false;
-    found_.push_back(what);
-    return true;
+  static constexpr double kAtOnce = 6;
+  Deadline deadline_;
+  std::optional<double> each_;
+};
+
+/// The plan that lacks least, from those that are known on.
+class Shortage {
+ public:
+  explicit Shortage(const PlanRequest& request)
+      : request_(request), facts_(request), formula_(facts_), probes_(half(request.time_limit)) {}
+
+  /// None: there is no plan, whatever the memory.
+  std::optional<Shortfall> run() {
+    for (const Plan& plan : request_.known)
+      if (!formula_.unknown(plan)) consider({plan, formula_.predict(plan), 0});
+    Cluster free = request_.cluster;
+    for (Device& device : free.devices) device.memory = 0;
+    const PlanAnswer unlimited = any_plan(within(with_cluster(request_, free), Deadline(std::nullopt)));  // the first that there is: quick
+    if (unlimited.best) consider(*unlimited.best);
+    if (!nearest_) return std::nullopt;
+    factor_ = bisect(1, factor_, kPrecision, [this](double factor) { return fits(factor); });
+    return found();
   }
 
-  void try_recompute() {
-    if (request_.space.may_recompute) return;
-    PlanRequest changed = request_;
-    changed.space.may_recompute = true;
-    note_if(changed, "allow plans that recompute activations");
+  double factor() const { return factor_; }
+  static std::optional<double> half(std::optional<double> seconds) { return seconds ? std::optional(*seconds / 2) : std::nullopt; }
+
+ private:
+  /// Rated on a cluster of other limits, or on this one.
+  void consider(RatedPlan plan) {
+    plan.prediction = formula_.predict(plan.plan);
+    const double factor = excess(plan.prediction);
+    if (nearest_ && factor >= factor_) return;
+    nearest_ = std::move(plan);
+    factor_ = factor;
   }
 
-  bool try_sharding(OptimizerSharding sharding) {
-    const auto& allowed = request_.space.shardings;
-    if (std::find(allowed.begin(), allowed.end(), sharding) != allowed.end()) return false;
-    PlanRequest changed = request_;
-    changed.space.shardings.push_back(sharding);
-    return note_if(changed, fmt::format("allow optimizer sharding {}", name_of(sharding)));
-  }
-
-  void try_smaller_batches() {
-    for (int64_t batch = request_.batch / 2; batch >= 1; batch /= 2) {
-      PlanRequest changed = request_;
-      changed.batch = batch;
-      changed.known.clear();  // they are for the whole batch
-      auto& counts = changed.space.micro_batches;
-      const bool some = counts.empty();
-      std::erase_if(counts, [&](int m) { return m > batch; });
-      if (!some && counts.empty()) return;
-      if (note_if(changed, fmt::format("a batch of {} in place of {}", batch, request_.batch))) return;
+  std::optional<double> fits(double factor) {
+    const Cluster cluster = scaled(request_.cluster, factor);
+    PlanAnswer answer = probes_.ask(with_cluster(request_, cluster));
+    if (!answer.best) {
+      if (answer.lower_bound == kInfinity) ruled_out_ = std::max(ruled_out_, factor);
+      return {};
     }
+    consider(std::move(*answer.best));
+    return factor_;
+  }
+
+  Shortfall found() const {
+    Shortfall shortfall{.nearest = *nearest_, .is_least = factor_ <= ruled_out_ * (1 + 2 * kPrecision)};
+    const Prediction& prediction = shortfall.nearest.prediction;
+    for (size_t s = 0; s < prediction.limits.size(); ++s) {
+      const double missing = prediction.memory[s].total() - prediction.limits[s];
+      if (prediction.limits[s] == 0 || missing <= shortfall.missing) continue;
+      shortfall.missing = missing;
+      shortfall.stage = int(s);
+    }
+    return shortfall;
   }
 
   const PlanRequest& request_;
-  const Deadline& deadline_;
-  std::vector<std::string> found_;
+  const ModelFacts facts_;
+  const StepModel formula_;
+  const Probes probes_;
+  std::optional<RatedPlan> nearest_;
+  double factor_ = 0;
+  double ruled_out_ = 1;  ///< the request's own memory: why this is asked
 };
+
+/// The same plan for a smaller batch, in micro-batches of the same size or, of fewer samples, in one; none where workers go without a sample.
+std::optional<Plan> for_batch(Plan plan, const PlanRequest& request, int64_t batch) {
+  if (plan.schedule == "interleaved") return std::nullopt;
+  plan.micro_batches = int(std::max<int64_t>(1, plan.micro_batches * batch / request.batch));
+  try {
+    validate(plan, request.model, batch, "a smaller batch");
+    return plan;
+  } catch (const Error& error) {
+    if (error.blame() != Blame::user) throw;
+    return std::nullopt;
+  }
+}
+
+bool fits_with_recompute(const PlanRequest& request, const Probes& probes) {
+  PlanRequest changed = request;
+  changed.space.may_recompute = true;
+  return probes.ask(changed).best.has_value();
+}
+
+/// The largest of a half, a quarter, ... of the batch for which a plan is found.
+std::optional<int64_t> batch_that_fits(const PlanRequest& request, const Plan& nearest, const Probes& probes) {
+  for (int64_t batch = request.batch / 2; batch >= 1; batch /= 2) {
+    PlanRequest changed = request;
+    changed.batch = batch;
+    changed.known.clear();
+    for (const Plan& plan : request.known)
+      if (std::optional<Plan> smaller = for_batch(plan, request, batch)) changed.known.push_back(std::move(*smaller));
+    if (std::optional<Plan> smaller = for_batch(nearest, request, batch)) changed.known.push_back(std::move(*smaller));
+    auto& counts = changed.space.micro_batches;
+    const bool all = counts.empty();
+    std::erase_if(counts, [&](int m) { return m > batch; });
+    if (!all && counts.empty()) return std::nullopt;
+    if (probes.ask(changed).best) return batch;
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -147,42 +206,24 @@ PlanAnswer find_smallest(const PlanRequest& request) {
   for (RatedPlan& plan : answer.runners_up) plan.objective = plan.prediction.fullest();
   answer.best->objective = answer.best->prediction.fullest();
   answer.lower_bound = std::min(too_little, answer.best->objective);
+  answer.out_of_time = deadline.passed() && answer.gap() > std::max(kPrecision, request.tolerance);
   answer.proof = fmt::format("at most {:.2g} % from the least memory under the step model{}", 100 * answer.gap(),
                              deadline.passed() ? ": the time limit ended the search" : "");
   return answer;
 }
 
 Shortfall explain_shortfall(const PlanRequest& request) {
-  const Deadline deadline(request.time_limit);
-  Cluster free = request.cluster;
-  for (Device& device : free.devices) device.memory = 0;
-  const PlanAnswer unlimited = any_plan(within(with_cluster(request, free), Deadline(std::nullopt)));  // the first that there is: quick
-  Shortfall shortfall;
-  if (!unlimited.best) {
-    shortfall.changes.emplace_back("a larger batch or fewer devices per stage: no division leaves every worker a sample");
-    return shortfall;
-  }
-  shortfall.nearest = *unlimited.best;
-  const auto times_over = [&](const RatedPlan& plan) { return excess(plan.prediction, real_limits(request, plan.plan)); };
-  const auto fits = [&](double factor) -> std::optional<double> {
-    const Cluster cluster = scaled(request.cluster, factor);
-    PlanAnswer answer = any_plan(within(with_cluster(request, cluster), deadline));
-    if (!answer.best) return {};
-    shortfall.nearest = std::move(*answer.best);
-    return times_over(shortfall.nearest);
-  };
-  const double factor = bisect(1, times_over(shortfall.nearest), kPrecision, fits);
-  Prediction& prediction = shortfall.nearest.prediction;
-  prediction.limits = real_limits(request, shortfall.nearest.plan);
-  for (size_t s = 0; s < prediction.limits.size(); ++s) {
-    const double missing = prediction.memory[s].total() - prediction.limits[s];
-    if (prediction.limits[s] == 0 || missing <= shortfall.missing) continue;
-    shortfall.missing = missing;
-    shortfall.stage = int(s);
-  }
-  shortfall.changes = Changes(request, deadline).that_help();
-  shortfall.changes.push_back(fmt::format("devices with {:.1f} % more memory", 100 * (factor - 1)));
-  return shortfall;
+  Shortage shortage(request);
+  std::optional<Shortfall> found = shortage.run();
+  if (!found) return {.changes = {"a larger batch or fewer devices per stage: no division leaves every worker a sample"}};
+  const Probes probes(Shortage::half(request.time_limit));
+  if (!request.space.may_recompute && fits_with_recompute(request, probes)) found->changes.emplace_back("plans that recompute activations");
+  if (const auto batch = batch_that_fits(request, found->nearest.plan, probes))
+    found->changes.push_back(fmt::format("a batch of {} in place of {} (--set batch={})", *batch, request.batch, *batch));
+  constexpr double kDouble = 2;
+  found->changes.push_back(shortage.factor() < kDouble ? fmt::format("devices with {:.1f} % more memory", 100 * (shortage.factor() - 1))
+                                                       : fmt::format("devices with {:.3g} times the memory", shortage.factor()));
+  return std::move(*found);
 }
 
 }  // namespace trireme

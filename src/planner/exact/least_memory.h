@@ -15,8 +15,8 @@ PlanAnswer find_fastest(const PlanRequest& request, double cutoff = std::numeric
 /// over a limit for all devices; of those with so little the fastest.
 PlanAnswer find_smallest(const PlanRequest& request);
 
-/// For a request that no plan fits. Its time limit is for this alone; where it ends the search, what is said is true, but may not be the
-/// mildest.
+/// For a request that no plan fits: begins with the plans that are known. Its time limit is for this alone, half of it for the plan that
+/// lacks least; where it ends the search, what is said is true, but less may do.
 Shortfall explain_shortfall(const PlanRequest& request);
 
 /// The same request with the time that is left.

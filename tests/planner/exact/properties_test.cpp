@@ -229,6 +229,27 @@ TEST(FindPlan, SaysWhatIsMissingAndWhatWouldFit) {
   EXPECT_NEAR(fullest.total(), least, 2e-3 * least);
   EXPECT_THAT(answer.shortfall->changes, testing::Contains(testing::HasSubstr("a batch of 32 in place of 64")));
   EXPECT_THAT(answer.shortfall->changes.back(), testing::HasSubstr("25."));
+  EXPECT_TRUE(answer.shortfall->is_least);
+}
+
+TEST(FindPlan, SaysTheLeastThatIsKnownToBeMissingWhenTheTimeIsUp) {
+  const Model model = zoo_model(1);
+  Cluster cluster = Cluster::uniform(2);
+  const FakeCosts costs(model, 1);
+  PlanRequest request{.model = model, .cluster = cluster, .costs = costs, .batch = 64};
+  request.layer_classes = each_its_own(model);
+  request.objective = Objective::memory;
+  const RatedPlan smallest = *find_plan(request).best;
+  request.objective = Objective::time;
+  for (Device& device : cluster.devices) device.memory = int64_t(0.8 * smallest.objective);
+  request.known = {named_plan("data", model, cluster, 64, {}), smallest.plan, named_plan("single", model, cluster, 64, {})};
+  request.time_limit = 0;
+  const Shortfall shortfall = explain_shortfall(request);
+  EXPECT_NEAR(shortfall.missing, 0.2 * smallest.objective, 1) << "of all plans that are known, the smallest lacks least";
+  EXPECT_FALSE(shortfall.is_least);
+  ASSERT_EQ(shortfall.changes.size(), 2u);
+  EXPECT_THAT(shortfall.changes[0], testing::HasSubstr("--set batch=")) << "the plans that are known, with fewer samples";
+  EXPECT_THAT(shortfall.changes[1], testing::HasSubstr("25."));
 }
 
 TEST(WhatIf, AnswersForTheChangedCluster) {
@@ -240,8 +261,9 @@ TEST(WhatIf, AnswersForTheChangedCluster) {
     const FakeCosts costs(model, seed);
     PlanRequest request{.model = model, .cluster = cluster, .costs = costs, .batch = 16};
     request.layer_classes = each_its_own(model);
-    const RatedPlan best = *find_plan(request).best;
-    const std::vector<WhatIf> answers = what_if(request, best);
+    const PlanAnswer known = find_plan(request);
+    const RatedPlan& best = *known.best;
+    const std::vector<WhatIf> answers = what_if(request, known);
     ASSERT_EQ(answers.size(), 2u);
     EXPECT_LE(answers[0].answer.best->objective, best.objective * kRounding) << "seed " << seed;
     // by hand
@@ -255,6 +277,36 @@ TEST(WhatIf, AnswersForTheChangedCluster) {
     EXPECT_LE(answers[1].answer.best->prediction.fullest(), best.prediction.fullest() / 2 * kRounding) << "seed " << seed;
   }
   EXPECT_GT(tighter, 0);
+}
+
+TEST(WhatIf, BeginsWithWhatIsKnownAndSaysWhenTheTimeIsUp) {
+  Random random(3);
+  const Model model = random_model(random, 6, 8, true, false);
+  Cluster cluster = random_cluster(random, 4);
+  const FakeCosts costs(model, 3);
+  PlanRequest request{.model = model, .cluster = cluster, .costs = costs, .batch = 16};
+  request.layer_classes = each_its_own(model);
+  const PlanAnswer known = find_plan(request);
+  const RatedPlan& best = *known.best;
+  request.time_limit = 0;
+  std::vector<WhatIf> answers = what_if(request, known);
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_LE(answers[0].answer.best->objective, best.objective) << "the plan that is known, rated on faster links";
+  EXPECT_TRUE(answers[0].answer.out_of_time);
+  EXPECT_FALSE(answers[0].tightens);
+  EXPECT_TRUE(answers[1].tightens);
+  EXPECT_FALSE(answers[1].answer.best) << "half of what the plan needs";
+  EXPECT_TRUE(answers[1].answer.out_of_time);
+  // where it fits into half, nothing can be better, and nothing has to be searched
+  for (Device& device : cluster.devices) device.memory = int64_t(3 * best.prediction.fullest());
+  answers = what_if(request, known);
+  EXPECT_EQ(answers[1].answer.best->plan, best.plan);
+  EXPECT_EQ(answers[1].answer.best->objective, best.objective);
+  EXPECT_EQ(answers[1].answer.lower_bound, known.lower_bound);
+  EXPECT_FALSE(answers[1].answer.out_of_time);
+  request.objective = Objective::memory;
+  request.time_limit = {};
+  EXPECT_EQ(what_if(request, find_plan(request)).size(), 1u) << "memory does not depend on links";
 }
 
 TEST(FindPlan, TakesKnownPlansAndRefusesAnEmptySpace) {
