@@ -84,13 +84,14 @@ const TensorMap& ReplicaEvaluator::weights() const {
 }
 
 /// The one with fewest samples, of equal ones the first; waits for it. False: there will be none.
-bool ReplicaEvaluator::next(ReplicaSnapshot& snapshot) {
+bool ReplicaEvaluator::next(ReplicaSnapshot& snapshot, bool& is_last) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return closed_ || !waiting_.empty(); });
   if (waiting_.empty()) return false;
   const auto first = std::min_element(waiting_.begin(), waiting_.end(), [](const auto& a, const auto& b) { return a.samples < b.samples; });
   snapshot = std::move(*first);
   waiting_.erase(first);
+  is_last = closed_ && waiting_.empty();
   return true;
 }
 
@@ -109,11 +110,12 @@ void ReplicaEvaluator::work_as(int rank, Crew& crew) {
   if (rank == 0) crew.state = crew.view.state();
   while (true) {
     if (rank == 0) {
-      crew.goes_on = next(crew.snapshot);
+      bool is_last = false;
+      crew.goes_on = next(crew.snapshot, is_last);
       if (crew.goes_on && (!newest_ || crew.snapshot.samples >= newest_->samples)) newest_ = crew.snapshot;
       if (newest_) write_values(crew.goes_on ? crew.snapshot.values : newest_->values, crew.state);
       crew.view.renew();
-      crew.is_evaluated = crew.goes_on && !stop_();
+      crew.is_evaluated = crew.goes_on && (is_last || !stop_());
     }
     worker.barrier();
     if (!crew.goes_on) break;

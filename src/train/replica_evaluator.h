@@ -31,7 +31,7 @@ struct ReplicaSnapshot {
 /// add and take may be called by any thread, all else belongs to one.
 class ReplicaEvaluator {
  public:
-  /// Asked between evaluations; when it is true the rest is left out.
+  /// Asked between evaluations; when it is true the rest is left out, but for the last one.
   using Stop = std::function<bool()>;
 
   /// All outlive it. `plan`: of a replica, as which snapshots are cut.
@@ -66,7 +66,7 @@ class ReplicaEvaluator {
   struct Crew;
   void work();
   void work_as(int rank, Crew& crew);
-  bool next(ReplicaSnapshot& snapshot);
+  bool next(ReplicaSnapshot& snapshot, bool& is_last);
   StepOutcome evaluate(Worker& worker) const;
   void note(const ReplicaSnapshot& snapshot, const std::vector<StepOutcome>& outcomes);
   void close();

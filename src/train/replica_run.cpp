@@ -97,6 +97,7 @@ ReplicaRun::ReplicaRun(const Experiment& experiment, const Model& model, const T
       if (!federated->counts_rounds() && samples() >= samples_of(experiment_.length)) federated->stop();
       int64_t samples = 0;
       if (!take_due(samples)) return;
+      const DeviceScope nobodys(kNoDevice);  // as all snapshots: the evaluator's, not the replica's
       evaluator_.add({samples, record.seconds - began_, copy_of(values)});
     };
   } else {
@@ -205,12 +206,14 @@ void ReplicaRun::take_report(int replica, Request report) {
 void ReplicaRun::keep_central_if_due(double seconds) {
   int64_t samples = 0;
   if (steps_ == 0 || !update_->server() || !take_due(samples)) return;
+  const DeviceScope nobodys(kNoDevice);
   if (std::optional<ModelValues> values = update_->server()->values()) evaluator_.add({samples, seconds, std::move(*values)});
 }
 
 /// What a run that is ended before its time has come to, where a server knows it.
 void ReplicaRun::keep_newest() {
   if (!update_->server()) return;
+  const DeviceScope nobodys(kNoDevice);
   std::optional<ModelValues> values = update_->server()->values();
   std::lock_guard lock(mutex_);
   if (values && samples_ > 0) evaluator_.add({samples_, last_end_, std::move(*values)});
@@ -235,6 +238,7 @@ void ReplicaRun::keep_if_due(Hub& hub, Replica& replica, int64_t step) {
   if (update_->evaluates_together()) {
     const int64_t every = steps_of(experiment_.evaluate_every, batches_.steps_per_epoch(hub.replica()));
     if ((step + 1) % every != 0 || step + 1 == steps_of_replica(hub.replica())) return;
+    const DeviceScope nobodys(kNoDevice);
     ModelValues values = replica.policy->values_for_evaluation(replica.state);
     const int64_t samples = samples_of_all(hub, replica);
     if (hub.replica() != 0) return;
@@ -244,6 +248,7 @@ void ReplicaRun::keep_if_due(Hub& hub, Replica& replica, int64_t step) {
   int64_t samples = 0;
   if (!take_due(samples)) return;
   const double seconds = hub.now() - replica.began;
+  const DeviceScope nobodys(kNoDevice);
   evaluator_.add({samples, seconds, replica.policy->values_for_evaluation(replica.state)});
 }
 

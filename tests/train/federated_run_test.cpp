@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -91,6 +92,37 @@ TEST_F(FederatedRun, ARunWithoutReplicasHasFailed) {
     for (const std::string& warning : outcome.row.warnings) warnings += warning + "\n";
     EXPECT_THAT(warnings, HasSubstr("worker 0 failed")) << strategy;
     EXPECT_THAT(warnings, HasSubstr("worker 1 failed")) << strategy;
+  }
+}
+
+TEST_F(FederatedRun, WhatIsKeptForEvaluationsIsNobodysMemory) {
+  for (const char* strategy : {"fedavg,rounds=6", "local-sgd,every=2 steps", "easgd,period=2"}) {
+    std::vector<int64_t> peaks;
+    for (const Length every : {Length{100, Length::Unit::epochs}, Length{1, Length::Unit::steps}}) {
+      experiment.evaluate_every = every;
+      peaks.push_back(run(strategy, 2).row.memory.front().peak);
+    }
+    EXPECT_LE(peaks[1], peaks[0] + peaks[0] / 5) << strategy;
+  }
+}
+
+TEST_F(FederatedRun, ARunThatIsStoppedSaysHowGoodItsWeightsAre) {
+  struct Stopping : Keeping {
+    explicit Stopping(std::atomic<bool>& flag) : stop(flag) {}
+    void on_step(const StepReport& report) override { stop = report.point.step >= 20; }
+    std::atomic<bool>& stop;
+  };
+  experiment.length = {100000, Length::Unit::epochs};
+  experiment.evaluate_every = {5, Length::Unit::steps};
+  const Model model = build_model(experiment, data);
+  for (const char* strategy : {"fedavg", "easgd", "local-sgd,every=2 steps"}) {
+    interrupted = false;
+    Stopping observer(interrupted);
+    const RunResult row = train_replicas(experiment, model, data, strategy, 2, observer, interrupted);
+    EXPECT_EQ(row.status, RunStatus::interrupted) << strategy;
+    ASSERT_TRUE(row.test) << strategy;
+    EXPECT_TRUE(std::isfinite(row.test->loss)) << strategy;
+    EXPECT_FALSE(observer.weights.empty()) << strategy;
   }
 }
 
