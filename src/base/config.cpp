@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json_file.h"
 #include "base/text.h"
+#include "base/unknown_key.h"
 
 namespace trireme {
 
@@ -110,39 +111,6 @@ struct Leaf {
   std::string path;
   std::string key;
 };
-
-std::string last_name(const std::string& path) { return path.substr(path.rfind('.') + 1); }  // npos + 1 is 0
-std::string table_of(const std::string& path) { return path.substr(0, path.size() - last_name(path).size()); }
-
-/// "lr" for "optimizer.learning_rate".
-std::string initials_of(const std::string& path) {
-  std::string initials;
-  bool begins = true;
-  for (const char c : last_name(path)) {
-    if (begins) initials += c;
-    begins = c == '_';
-  }
-  return initials;
-}
-
-/// The known key that `path` may stand for; "" where there is none. A table is none.
-std::string nearest_key(const std::string& path, const std::set<std::string>& known) {
-  std::vector<std::string> keys, names_there;
-  std::string in_other_table, abbreviated;
-  for (const std::string& candidate : known) {
-    const auto after = known.lower_bound(candidate + ".");
-    if (after != known.end() && after->starts_with(candidate + ".")) continue;  // a table
-    keys.push_back(candidate);
-    const bool is_nearer = in_other_table.empty() || edit_distance(candidate, path) < edit_distance(in_other_table, path);
-    if (last_name(candidate) == last_name(path) && is_nearer) in_other_table = candidate;
-    if (table_of(candidate) != table_of(path)) continue;
-    names_there.push_back(last_name(candidate));
-    if (initials_of(candidate) == last_name(path)) abbreviated = candidate;
-  }
-  if (!in_other_table.empty()) return in_other_table;
-  if (const std::string near = closest_match(last_name(path), names_there); !near.empty()) return table_of(path) + near;
-  return abbreviated.empty() && names_there.empty() ? closest_match(path, keys) : abbreviated;
-}
 
 void collect_leaves(const toml::node& node, const std::string& path, const std::string& key,
                     std::vector<Leaf>& leaves) {
@@ -244,7 +212,7 @@ struct ConfigTable::Reader {
     fail_user({.where = table.document_->name,
                .what = fmt::format("key \"{}\" is missing", path),
                .why = "it has no default",
-               .next = fmt::format("add it to the file or give --set {}=VALUE", path)});
+               .next = path.find('[') == path.npos ? fmt::format("add it to the file or give --set {}=VALUE", path) : "add it to the file"});
   }
 
   const ConfigTable& table;
@@ -485,11 +453,11 @@ void ConfigTable::finish() const {
   std::string others;
   for (size_t i = 1; i < unknown.size(); ++i) others += (i == 1 ? " (also unknown: " : ", ") + unknown[i].path;
   if (!others.empty()) others += ")";
-  const std::string near = nearest_key(unknown.front().path, document_->known);
-  fail_user({.where = top.where(unknown.front().path),
+  const std::string& path = unknown.front().path;
+  fail_user({.where = top.where(path),
              .what = "unknown key" + others,
              .why = "nothing reads it",
-             .next = near.empty() ? "remove it" : fmt::format("did you mean \"{}\"?", near)});
+             .next = advice_on_unknown_key(path, document_->known, !document_->overridden.contains(path))});
 }
 
 nlohmann::json ConfigTable::to_json() const {

@@ -17,9 +17,20 @@ namespace {
 constexpr int64_t kMostDevices = int64_t{1} << 20;
 const std::vector<std::string> kPrecisions{"fp32", "bf16", "fp64"};
 
-/// The key must be there: the getters below have defaults.
+/// The key must be there: getters have defaults, or advise what is for experiments.
 void require(const ConfigTable& table, std::string_view key) {
-  if (!table.has(key)) table.require_string(key);  // its message names key and file
+  if (table.has(key)) return;
+  fail_user({.where = table.where(key), .what = fmt::format("key \"{}\" is missing", key), .why = "it has no default", .next = "add it to the file"});
+}
+
+std::string required_string(const ConfigTable& table, std::string_view key) {
+  require(table, key);
+  return table.require_string(key);
+}
+
+double required_double(const ConfigTable& table, std::string_view key) {
+  require(table, key);
+  return table.require_double(key);
 }
 
 /// A quantity that cannot be zero or without end.
@@ -28,6 +39,20 @@ Value positive(const ConfigTable& table, std::string_view key, Value value) {
   if (!(value > 0)) table.fail(key, "it must be more than zero", "correct it");
   if (!std::isfinite(double(value))) table.fail(key, "it must be finite", "correct it");
   return value;
+}
+
+constexpr double kLeastSpeed = 1;       // FLOP/s or bytes/s: with less a step takes longer than anybody waits
+constexpr double kMostLatency = 3600;   // seconds
+
+double speed(const ConfigTable& table, std::string_view key, double value) {
+  if (positive(table, key, value) < kLeastSpeed) table.fail(key, "nothing is that slow", "correct the unit: for example \"15.7 TFLOP/s\", \"10 Gbit/s\"");
+  return value;
+}
+
+double latency(const ConfigTable& table, std::string_view key) {
+  const double seconds = table.get_seconds(key, 0);
+  if (!(seconds <= kMostLatency)) table.fail(key, "nothing takes longer than an hour to begin", "correct the unit: for example \"5 us\"");
+  return seconds;
 }
 
 bool is_table(const ConfigTable& table, const char* key) {
@@ -42,15 +67,15 @@ std::string of_precision(const ConfigTable& device, const char* key, const std::
 
 DeviceSpeed read_speed(const ConfigTable& device, const std::string& precision) {
   const std::string peak = "flops." + precision;
-  DeviceSpeed speed{.peak_flops = positive(device, peak, device.get_flop_rate(peak, 0))};
+  DeviceSpeed at{.peak_flops = speed(device, peak, device.get_flop_rate(peak, 0))};
   const std::string efficiency = of_precision(device, "greatest_efficiency", precision);
-  speed.greatest_efficiency = device.require_double(efficiency);
-  if (!(speed.greatest_efficiency > 0 && speed.greatest_efficiency <= 1))
+  at.greatest_efficiency = required_double(device, efficiency);
+  if (!(at.greatest_efficiency > 0 && at.greatest_efficiency <= 1))
     device.fail(efficiency, "it is a share of the peak: more than 0, at most 1", "a large operator reaches 0.6 to 0.9 of most devices");
   const std::string half_work = of_precision(device, "half_work", precision);
   require(device, half_work);
-  speed.half_work = device.get_flops(half_work, 0);
-  return speed;
+  at.half_work = device.get_flops(half_work, 0);
+  return at;
 }
 
 DeviceKind read_kind(const ConfigTable& device, const std::string& name) {
@@ -64,15 +89,15 @@ DeviceKind read_kind(const ConfigTable& device, const std::string& name) {
     device.fail("flops", "it needs the speed at one precision at least, of " + join(kPrecisions), "write { fp32 = \"15.7 TFLOP/s\" }");
   for (const char* key : {"memory", "memory_bandwidth", "launch"}) require(device, key);
   kind.memory = positive(device, "memory", device.get_bytes("memory", 0));
-  kind.memory_bandwidth = positive(device, "memory_bandwidth", device.get_bandwidth("memory_bandwidth", 0));
-  kind.launch = device.get_seconds("launch", 0);
-  kind.source = device.require_string("source");
+  kind.memory_bandwidth = speed(device, "memory_bandwidth", device.get_bandwidth("memory_bandwidth", 0));
+  kind.launch = latency(device, "launch");
+  kind.source = required_string(device, "source");
   return kind;
 }
 
 Link read_link(const ConfigTable& link) {
   for (const char* key : {"bandwidth", "latency"}) require(link, key);
-  return {.bandwidth = positive(link, "bandwidth", link.get_bandwidth("bandwidth", 0)), .latency = link.get_seconds("latency", 0)};
+  return {.bandwidth = speed(link, "bandwidth", link.get_bandwidth("bandwidth", 0)), .latency = latency(link, "latency")};
 }
 
 /// So many devices of one kind.
@@ -86,7 +111,7 @@ class ClusterReader {
   explicit ClusterReader(const std::filesystem::path& path) : path_(path), file_(ConfigTable::from_file(path)) {}
 
   Cluster read() {
-    cluster_.name = file_.require_string("name");
+    cluster_.name = required_string(file_, "name");
     cluster_.description = file_.get_string("description", "");
     const ConfigTable devices = file_.table("device");
     for (const std::string& name : devices.keys()) cluster_.kinds.push_back(read_kind(devices.table(name), name));
@@ -103,7 +128,7 @@ class ClusterReader {
 
  private:
   int kind_named(const ConfigTable& table, const char* key) const {
-    const std::string name = table.require_string(key);
+    const std::string name = required_string(table, key);
     std::vector<std::string> names;
     for (size_t i = 0; i < cluster_.kinds.size(); ++i) {
       if (cluster_.kinds[i].name == name) return int(i);
@@ -172,6 +197,8 @@ class ClusterReader {
     if (price.has("date") && !is_iso_date(cluster_.price.date))
       price.fail("date", "a price needs the date that it is from", "write it like \"2023-06-30\" or \"2023-06\"");
     cluster_.price.source = price.get_string("source", "");
+    if (price.has("source") && cluster_.price.source.empty())
+      price.fail("source", "a price needs to say where it is from", "name the list or the offer");
   }
 
   /// A price of its own, or that of its instance in the price table.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 
 #include "base/config.h"
 
@@ -24,8 +25,8 @@ bool is_iso_date(const std::string& text) {
   if (text.size() != kForm.size() && text.size() != kMonth) return false;
   for (size_t i = 0; i < text.size(); ++i)
     if (kForm[i] == 'd' ? std::isdigit(static_cast<unsigned char>(text[i])) == 0 : text[i] != kForm[i]) return false;
-  const int month = std::stoi(text.substr(5, 2)), day = text.size() > kMonth ? std::stoi(text.substr(8, 2)) : 1;
-  return month >= 1 && month <= 12 && day >= 1 && day <= 31;
+  const unsigned month = unsigned(std::stoi(text.substr(5, 2))), day = text.size() > kMonth ? unsigned(std::stoi(text.substr(8, 2))) : 1;
+  return (std::chrono::year(std::stoi(text.substr(0, 4))) / std::chrono::month(month) / std::chrono::day(day)).ok();
 }
 
 std::vector<InstancePrice> read_prices(const std::filesystem::path& path) {

@@ -200,7 +200,10 @@ Profile profile_from_json(const json& j, const std::string& where) {
     fail_user({where, fmt::format("a profile of version {}", j.value("version", json()).dump()), fmt::format("this program reads version {}", kVersion),
                "measure again: trireme profile EXPERIMENT"});
   try {
-    return parsed(j);
+    Profile profile = parsed(j);
+    if (profile.machine.cores < 1)
+      fail_user({where, "is a damaged profile", fmt::format("machine.cores is {}", profile.machine.cores), "measure again: trireme profile EXPERIMENT"});
+    return profile;
   } catch (const json::exception& error) {
     fail_user({where, "is a damaged profile", first_line(error), "measure again: trireme profile EXPERIMENT"});
   }

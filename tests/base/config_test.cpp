@@ -114,6 +114,24 @@ TEST(Config, UnknownKeysAreReportedWithTheNearest) {
                [&] { c.finish(); });
 }
 
+TEST(Config, AMisspeltKeyBelowAnotherTableIsFound) {
+  ConfigTable c = ConfigTable::from_string("batch = 3\n[price]\nper_hour = 1\noverlps = false\n", "x.toml");
+  c.get_int("batch", 1);
+  c.get_bool("overlaps", true);
+  c.table("price").get_double("per_hour", 0);
+  expect_error(Blame::user, {"x.toml:4: price.overlps", "did you mean \"overlaps\"?", "Lines below [price] are keys of that table"}, [&] { c.finish(); });
+}
+
+TEST(Config, AnElementOfAListIsNotToBeSet) {
+  const ConfigTable c = ConfigTable::from_string("[[node]]\na = 1\n", "x.toml");
+  try {
+    c.tables("node").front().require_string("b");
+    FAIL() << "b is not there";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("--set"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Config, AKeyIsNeverTakenForItsTable) {
   ConfigTable c = ConfigTable::from_string("", "x.toml");
   c.override_with("optimizer.lr=0.1");

@@ -188,6 +188,8 @@ TEST_F(ClusterFile, RefusesWhatIsWrongInDevices) {
   expect_refused(kTwoNodes, "name = \"two nodes\"", "", {"a.cluster.toml", "\"name\" is missing"});
   expect_refused(kTwoNodes, "15.7 TFLOP/s", "15.7 TFLOP", {"a.cluster.toml:5: device.V100.flops.fp32", "\"15.7 TFLOP\"", "TFLOP/s"});
   expect_refused(kTwoNodes, "15.7 TFLOP/s", "0 TFLOP/s", {":5: device.V100.flops.fp32", "more than zero"});
+  expect_refused(kTwoNodes, "15.7 TFLOP/s", "1e-300 FLOP/s", {":5: device.V100.flops.fp32", "that slow", "TFLOP/s"});
+  expect_refused(kTwoNodes, "launch = \"8 us\"", "launch = \"8000 s\"", {"device.V100.launch", "an hour"});
   expect_refused(kTwoNodes, "fp32 = \"15.7", "fp23 = \"15.7", {":5: device.V100.flops.fp23", "unknown key", "fp32"});
   expect_refused(kTwoNodes, "flops = { fp32 = \"15.7 TFLOP/s\", bf16 = \"125 TFLOP/s\" }", "flops = {}", {":5", "one precision at least"});
   expect_refused(kTwoNodes, "flops = { fp32 = \"15.7 TFLOP/s\", bf16 = \"125 TFLOP/s\" }", "", {"device.V100.flops", "missing"});
@@ -212,7 +214,7 @@ TEST_F(ClusterFile, RefusesWhatIsWrongInNodesAndLinks) {
   expect_refused(kTwoNodes, "devices = 8", "devices = 4000000000", {":16: node[0].devices", "at most"});
   expect_refused(kTwoNodes, "count = 2", "count = 1000000", {":14: node[0].count", "at most"});
   expect_refused(kTwoNodes, "count = 2", "count = -1", {":14: node[0].count", "at least 1"});
-  expect_refused(kTwoNodes, "link = { bandwidth = \"150 GB/s\", latency = \"5 us\" }", "", {"node[0].link", "missing"});
+  expect_refused(kTwoNodes, "link = { bandwidth = \"150 GB/s\", latency = \"5 us\" }", "", {"node[0].link", "missing", "add it to the file"});
   expect_refused(kTwoNodes, "bandwidth = \"150 GB/s\"", "bandwidth = \"0 GB/s\"", {":17: node[0].link.bandwidth", "more than zero"});
   expect_refused(kTwoNodes, ", latency = \"5 us\"", "", {"node[0].link.latency", "missing"});
   expect_refused(kTwoNodes, "[network]\nbandwidth = \"25 Gbit/s\"\nlatency = \"30 us\"", "", {"\"network\" is missing"});
@@ -229,6 +231,8 @@ TEST_F(ClusterFile, RefusesWhatIsWrongInPrices) {
   expect_refused(kTwoNodes, "date = \"2023-06\"", "", {":18: node[0].price_per_hour", "24.48", "add price.date"});
   expect_refused(kTwoNodes, "source = \"a list\"", "", {"price_per_hour", "add price.source"});
   expect_refused(kTwoNodes, "date = \"2023-06\"", "date = \"June\"", {"price.date", "June", "2023-06-30"});
+  expect_refused(kTwoNodes, "date = \"2023-06\"", "date = \"2026-02-31\"", {"price.date", "2026-02-31"});
+  expect_refused(kTwoNodes, "source = \"a list\"", "source = \"\"", {"price.source", "where it is from"});
   expect_refused(kTwoNodes, "price_per_hour = 24.48", "price_per_hour = 0", {"price_per_hour", "more than zero"});
   expect_refused(kTwoNodes, "price_per_hour = 24.48", "price_per_hour = inf", {"price_per_hour", "finite"});
   expect_refused(kMixed, "\"with-cpus\"", "\"with-cpu\"", {"node[1].instance", "no such instance", "did you mean \"with-cpus\"?"});
@@ -274,8 +278,8 @@ TEST(ClusterExamples, AllRead) {
 }
 
 TEST(ClusterDates, AreIso) {
-  for (const char* good : {"2023-06", "2023-06-30", "1999-12-01"}) EXPECT_TRUE(is_iso_date(good)) << good;
-  for (const char* bad : {"", "2023", "2023-13", "2023-00", "2023-06-32", "2023/06", "23-06-01", "2023-06-3", "2023-6-30", "june"})
+  for (const char* good : {"2023-06", "2023-06-30", "1999-12-01", "2024-02-29"}) EXPECT_TRUE(is_iso_date(good)) << good;
+  for (const char* bad : {"", "2023", "2023-13", "2023-00", "2023-06-32", "2026-02-31", "2023-02-29", "2023-06-31", "2023/06", "23-06-01", "2023-06-3", "2023-6-30", "june"})
     EXPECT_FALSE(is_iso_date(bad)) << bad;
 }
 

@@ -82,6 +82,8 @@ TEST(ProfileFile, RefusesWhatIsNone) {
   damaged["layers"][0]["sizes"][0].erase("forward");
   expect_error(Blame::user, {"x.json", "damaged", "forward"}, [&] { profile_from_json(damaged, "x.json"); });
   damaged = j;
+  damaged["machine"]["cores"] = 0;
+  expect_error(Blame::user, {"x.json", "damaged", "cores is 0"}, [&] { profile_from_json(damaged, "x.json"); });
   damaged["machine"]["cores"] = "two";
   expect_error(Blame::user, {"x.json", "damaged"}, [&] { profile_from_json(damaged, "x.json"); });
 }
