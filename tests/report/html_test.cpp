@@ -43,6 +43,24 @@ TEST(Html, LoadsNothing) {
   EXPECT_EQ(html.find("{{"), std::string::npos) << "every part of the template is filled in";
 }
 
+TEST(Html, OfASimulationSaysNothingOfTraining) {
+  const std::string trained = html_report(sample_result());
+  ExperimentResult result = sample_result();
+  for (RunResult& row : result.rows) row.status = RunStatus::ok;
+  result.simulated = "8 devices";
+  const std::string simulated = html_report(result);
+  for (const char* text : {"10th to the 90th percentile", "one step as measured", "Runs that did not end well"}) {
+    EXPECT_NE(trained.find(text), std::string::npos) << text;
+    EXPECT_EQ(simulated.find(text), std::string::npos) << text;
+  }
+  for (const char* section : {"h-loss", "h-metric"}) {
+    EXPECT_NE(trained.find(fmt::format("aria-labelledby=\"{}\">", section)), std::string::npos) << section;
+    EXPECT_NE(simulated.find(fmt::format("aria-labelledby=\"{}\" hidden>", section)), std::string::npos) << section;
+  }
+  EXPECT_NE(simulated.find("Every row could be simulated."), std::string::npos);
+  EXPECT_EQ(simulated.find("Every run ended well."), std::string::npos);
+}
+
 TEST(Html, ShowsRowsReasonsAndWarnings) {
   std::string html = html_report(sample_result());
   for (const char* text : {"data 2 x tensor 2", "timed out", "no step in 60 s", "4 workers share 2 cores",

@@ -16,7 +16,7 @@ function trainingSeconds(row) {
 /// A line per strategy over the numbers of devices that it ran on.
 function workerSets(rows, value) {
   return [...new Set(rows.map((r) => r.name))].map((name, i, names) => {
-    const of = rows.filter((r) => r.name === name).sort((a, b) => a.devices - b.devices), colour = PALETTE[i % PALETTE.length];
+    const of = rows.filter((r) => r.name === name).sort((a, b) => a.devices - b.devices), colour = colourOfName(name);
     const points = of.map((r) => ({ x: r.devices, y: value(r), shared: r.oversubscribed })).filter((p) => p.y !== null);
     return { label: name, data: points, order: names.length - i, borderColor: colour, backgroundColor: colour, borderDash: DASHES[i % DASHES.length], borderWidth: 2, pointRadius: 4, pointHitRadius: 8,
              pointBackgroundColor: points.map((p) => p.shared ? cssColour("--paper") : colour) };

@@ -35,6 +35,8 @@ function timeUnit(largest) {
   return { name, size };
 }
 function colourOf(row) { return PALETTE[result.rows.indexOf(row) % PALETTE.length]; }
+/// Of a line for all rows of a strategy: its first row's in the other charts.
+function colourOfName(name) { return colourOf(result.rows.find((r) => r.name === name)); }
 function shortName(row) { return row.short_label; }
 
 /// A chart in the box `id`; a sentence where there is nothing to draw.
@@ -133,7 +135,7 @@ function drawSpeedup() {
   const shared = rows.some((r) => r.oversubscribed);
   document.getElementById("shared-cores").hidden = !shared;
   const sets = names.map((name, i) => {
-    const of = rows.filter((r) => r.name === name && r !== single).sort((a, b) => a.devices - b.devices), colour = PALETTE[i % PALETTE.length];
+    const of = rows.filter((r) => r.name === name && r !== single).sort((a, b) => a.devices - b.devices), colour = colourOfName(name);
     const points = [single, ...of.filter((r) => r.devices > 1)].map((r) => ({ x: r.devices, y: r.samples_per_second / single.samples_per_second, shared: r.oversubscribed }));
     return { label: name, data: points, borderColor: colour, borderDash: DASHES[i % DASHES.length], borderWidth: 2, pointRadius: 4, pointHitRadius: 8,
              backgroundColor: colour, pointBackgroundColor: points.map((p) => p.shared ? cssColour("--paper") : colour) };
