@@ -184,7 +184,11 @@ struct PlanVerbs {
       // each flag belongs to one of the two
       of_graph = plan->count("--graph") > 0;
       if (show->parsed() && of_graph) throw CLI::ValidationError("--graph", "plans a file and shows the result itself: leave out show");
-      if (show->parsed()) return;
+      if (show->parsed()) {
+        for (const CLI::Option* option : plan->get_options())
+          if (option->count() > 0) throw CLI::ValidationError(option->get_name(), "stands before show, which would not see it: write it after");
+        return;
+      }
       const bool of_accuracy = best.objective == "accuracy";
       for (const char* flag : kGraphFlags)
         if (!of_graph && plan->count(flag) > 0) throw CLI::ValidationError(flag, "is for graph files: name one with --graph");
@@ -201,7 +205,8 @@ struct PlanVerbs {
       for (const char* flag : kAccuracyFlags)
         if (!of_accuracy && plan->count(flag) > 0) throw CLI::ValidationError(flag, "goes with --objective accuracy");
       for (const char* flag : kSearchFlags) {
-        if (of_accuracy && plan->count(flag) > 0) throw CLI::ValidationError(flag, "is for time, memory and cost");
+        if (of_accuracy && plan->count(flag) > 0)
+          throw CLI::ValidationError(flag, "is for time, memory and cost; accuracy says by its tables what decided");
         if (best.objective.empty() && plan->count(flag) > 0)
           throw CLI::ValidationError(flag, "is for finding a plan: say what for with --objective");
       }
@@ -325,6 +330,16 @@ int report_usage_error(const CLI::App& app, const CLI::ParseError& error) {
   return kUserError;
 }
 
+/// `--epochs ""` and `--epochs=` would be as if the flag were not there.
+std::string empty_argument(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.empty()) return i > 1 && argv[i - 1][0] == '-' ? argv[i - 1] : fmt::format("argument {}", i);
+    if (word.starts_with("--") && word.find('=') == word.size() - 1) return word.substr(0, word.size() - 1);
+  }
+  return "";
+}
+
 int end_training(int code) {
   if (!trireme::interrupted_by_user()) return code;
   // workers may still be in the middle of a layer: everything is written, nothing of theirs is waited for
@@ -364,6 +379,10 @@ int main(int argc, char** argv) {
   DataVerbs data(app);
   app.add_subcommand("doctor", "say what was found on this machine and what will be slow");
 
+  if (const std::string empty = empty_argument(argc, argv); !empty.empty()) {
+    std::cerr << "trireme: " << empty << ": nothing is given; give a value, or leave the flag out\n";
+    return kUserError;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -94,11 +94,12 @@ int run_measure_epochs(const MeasureEpochsOptions& options) {
   const std::filesystem::path path = options.out.empty() ? std::filesystem::path(experiment.name + ".epochs.json") : options.out;
   check_target("--out", path);
   const TaskData data = open_data(experiment.data);
-  const Model model = with_initial_weights(experiment, build_model(experiment, data));
   EpochsRequest request;
   request.rate = rate_rule(options.rate);
   request.micro_batch = options.micro_batch;
   if (!options.experiment.devices.empty()) request.devices = options.experiment.devices.front();
+  check_epochs_request(experiment, data, options.batches, request);
+  const Model model = with_initial_weights(experiment, build_model(experiment, data));
   EpochsFile file = open_file(path, epochs_settings(experiment, data, request));
   bool complete = true;
   for (int64_t batch : options.batches) {

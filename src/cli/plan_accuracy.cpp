@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json_file.h"
 #include "base/units.h"
+#include "cli/plan_choice.h"
 #include "cli/text_table.h"
 #include "cost/epochs_file.h"
 #include "cost/money.h"
@@ -30,22 +31,37 @@ class Steps {
       : experiment_(experiment), model_(model), predictions_(predictions) {}
 
   /// None where the plan does not suit the model, the batch or so many devices.
-  std::optional<double> operator()(const std::string& strategy, int devices, int64_t batch) {
+  std::optional<PredictedStep> operator()(const std::string& strategy, int devices, int64_t batch) {
     const auto [place, fresh] = known_.try_emplace({strategy, devices, batch});
     if (fresh) place->second = predicted(strategy, devices, batch);
     return place->second;
   }
 
+  /// Plans that were asked for and are too full for the devices: "data=1 with a batch of 32".
+  std::vector<std::string> too_full() const {
+    std::vector<std::string> plans;
+    for (const auto& [asked, step] : known_)
+      if (step && !step->fits) plans.push_back(fmt::format("{} with a batch of {}", std::get<0>(asked), std::get<2>(asked)));
+    return plans;
+  }
+
+  Plan plan_of(const Projected& p) {
+    Experiment experiment = experiment_;
+    experiment.batch = p.batch;
+    return make_plan(p.strategy, experiment, model_, predictions_.source(p.devices));
+  }
+
   std::optional<Money> price(int devices, double seconds) { return price_of(predictions_.source(devices).cluster, seconds); }
 
  private:
-  std::optional<double> predicted(const std::string& strategy, int devices, int64_t batch) {
+  std::optional<PredictedStep> predicted(const std::string& strategy, int devices, int64_t batch) {
     Experiment experiment = experiment_;
     experiment.batch = batch;
     try {
       const CostSource& source = predictions_.source(devices);
       const Plan plan = make_plan(strategy, experiment, model_, source);
-      return predict(experiment, model_, plan, source, {.timeline = false}).step_seconds->median;
+      const RunResult row = predict(experiment, model_, plan, source, {.timeline = false});
+      return PredictedStep(row.step_seconds->median, row.status != RunStatus::does_not_fit);
     } catch (const Error& error) {
       if (error.blame() == Blame::user) return std::nullopt;
       throw;
@@ -55,7 +71,7 @@ class Steps {
   const Experiment& experiment_;
   const Model& model_;
   Predictions& predictions_;
-  std::map<std::tuple<std::string, int, int64_t>, std::optional<double>> known_;
+  std::map<std::tuple<std::string, int, int64_t>, std::optional<PredictedStep>> known_;
 };
 
 struct Projection {
@@ -153,9 +169,33 @@ json to_json(const Projection& projection, Steps& steps) {
 
 void print(const std::vector<Projection>& projections, Steps& steps) {
   for (const Projection& p : projections)
-    std::cout << (p.request.per_worker ? fmt::format("\n{} samples for every data-parallel worker\n", p.request.batch)
+    std::cerr << (p.request.per_worker ? fmt::format("\n{} samples for every data-parallel worker\n", p.request.batch)
                                        : fmt::format("\n{} samples in every global batch\n", p.request.batch))
               << table_of(p, steps) << findings(p);
+  constexpr size_t kMostNamed = 4;
+  std::vector<std::string> left_out = steps.too_full();
+  if (left_out.empty()) return;
+  const size_t more = left_out.size() - std::min(left_out.size(), kMostNamed);
+  left_out.resize(left_out.size() - more);
+  std::cerr << fmt::format("\nleft out, too full for the devices' memory: {}{}\n", fmt::join(left_out, "; "),
+                           more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+/// The quickest to the target of all that one plan can say; null where no epochs are known.
+const Projected* winner_of(const std::vector<Projection>& projections) {
+  const Projected* winner = nullptr;
+  for (const Projection& projection : projections)
+    for (const ProjectedRow& row : projection.rows)
+      for (const std::optional<Projected>* p : {&row.data, &row.hybrid})
+        if (*p && (*p)->seconds() && !(*p)->by_product && (!winner || *(*p)->seconds() < *winner->seconds())) winner = &**p;
+  return winner;
+}
+
+std::string winner_in_words(const Projected* winner, int64_t batch) {
+  if (!winner) return "no plan is printed: with none of these batches the epochs to the target are known\n";
+  return fmt::format("the plan of {} on {} {}, {} to the target{}\n", winner->strategy, winner->devices, winner->devices == 1 ? "device" : "devices",
+                     format_seconds(*winner->seconds()),
+                     winner->batch == batch ? "" : fmt::format("; it is for a batch of {}: train it with --set batch={}", winner->batch, winner->batch));
 }
 
 }  // namespace
@@ -205,16 +245,19 @@ int run_plan_accuracy(const PlanAccuracyOptions& options) {
   predictions.keep();
   ExperimentResult prices;
   predictions.describe_prices(prices);
-  if (options.json != "-") {
-    std::cout << fmt::format("{} on {}; epochs to the target: {}; memory is not looked at\n", model.name(), predictions.in_words(), epochs.source());
-    if (!prices.prices.empty()) std::cout << "prices: " << prices.prices << "\n";
-    print(projections, steps);
-  }
+  std::cerr << fmt::format("{} on {}; epochs to the target: {}\n", model.name(), predictions.in_words(), epochs.source());
+  if (!prices.prices.empty()) std::cerr << "prices: " << prices.prices << "\n";
+  print(projections, steps);
+  const Projected* winner = winner_of(projections);
+  std::cerr << "\n" << winner_in_words(winner, experiment.batch);
+  const std::optional<Plan> plan = winner ? std::optional(steps.plan_of(*winner)) : std::nullopt;
+  if (plan && options.json != "-") std::cout << plan_text(*plan, model);
   if (options.json.empty()) return 0;
   json all = json::array();
   for (const Projection& p : projections) all.push_back(to_json(p, steps));
   const json result{{"objective", "accuracy"},   {"model", model.name()},       {"predicted_on", predictions.in_words()},
-                    {"epochs_from", epochs.source()}, {"currency", prices.currency}, {"prices", prices.prices}, {"projections", all}};
+                    {"epochs_from", epochs.source()}, {"currency", prices.currency}, {"prices", prices.prices}, {"projections", all},
+                    {"best", winner ? to_json(*winner, steps) : json(nullptr)}, {"plan", plan ? trireme::to_json(*plan, model) : json(nullptr)}};
   if (options.json == "-") std::cout << json_text(result, 2) << "\n";
   else write_json_file(options.json, result);
   return 0;

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include "base/error.h"
 #include "base/json_file.h"
@@ -13,6 +15,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr double kMostSamples = 1e15;  // of a batch
 constexpr const char* kForms = "name a file of trireme measure-epochs, or write noise=2000, noise=2000,least=12 or 256:4,2048:4.5,8192:16";
 
 json to_json(const EpochsMeasurement& m) {
@@ -56,10 +59,12 @@ double number_in(const std::string& item, const std::string& digits) {
 
 EpochsToTarget parse_noise(const std::vector<std::string>& items) {
   NoiseModel model;
+  std::set<std::string> seen;
   for (const std::string& item : items) {
     const size_t equals = item.find('=');
     const std::string key = item.substr(0, equals);
     if (equals == item.npos || (key != "noise" && key != "least")) fail_user({"--epochs", item, "is neither noise= nor least=", kForms});
+    if (!seen.insert(key).second) fail_user({"--epochs", item, "stands there twice", "give it once"});
     (key == "noise" ? model.noise_scale : model.least_epochs) = number_in(item, item.substr(equals + 1));
   }
   return EpochsToTarget::of(model);
@@ -71,7 +76,10 @@ EpochsToTarget parse_table(const std::vector<std::string>& items) {
     const size_t colon = item.find(':');
     if (colon == item.npos) fail_user({"--epochs", item, "there is no such file, and it is no batch:epochs", kForms});
     const double batch = number_in(item, item.substr(0, colon));
-    if (batch != std::floor(batch)) fail_user({"--epochs", item, "a batch is a whole number", kForms});
+    if (batch != std::floor(batch) || batch < 1 || batch > kMostSamples)
+      fail_user({"--epochs", item, "a batch is a whole number of samples, from 1 on", kForms});
+    if (std::any_of(points.begin(), points.end(), [&](const EpochsPoint& p) { return double(p.batch) == batch; }))
+      fail_user({"--epochs", item, "epochs of this batch are there already", "give them once"});
     const std::string epochs = item.substr(colon + 1);
     points.push_back({int64_t(batch), epochs == "-" ? std::nullopt : std::optional(number_in(item, epochs))});
   }

@@ -139,6 +139,13 @@ nlohmann::json epochs_settings(const Experiment& experiment, const TaskData& dat
           {"seed", experiment.seed}};
 }
 
+void check_epochs_request(const Experiment& experiment, const TaskData& data, const std::vector<int64_t>& batches, const EpochsRequest& request) {
+  for (const int64_t batch : batches) {
+    check_request(experiment, data, batch);
+    micro_batches_for(experiment, batch, request);
+  }
+}
+
 std::optional<EpochsMeasurement> measure_epochs(const Experiment& original, const Model& model, const TaskData& data, int64_t batch,
                                                 const EpochsRequest& request, TrainObserver& observer, const std::atomic<bool>& interrupted) {
   check_request(original, data, batch);

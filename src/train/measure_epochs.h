@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include "cost/epochs_file.h"
 #include "train/experiment.h"
@@ -30,6 +31,9 @@ int micro_batches_for(const Experiment& experiment, int64_t batch, const EpochsR
 
 /// What decides a measurement besides its batch, for the file.
 nlohmann::json epochs_settings(const Experiment& experiment, const TaskData& data, const EpochsRequest& request);
+
+/// Errors (user): no target, a batch larger than the training set or with fewer samples than workers. Before anything is trained.
+void check_epochs_request(const Experiment& experiment, const TaskData& data, const std::vector<int64_t>& batches, const EpochsRequest& request);
 
 /// Trains until an evaluation reaches the target, or to the experiment's length. None where the user or the time limit ended it before.
 /// A run that diverges does not reach the target. Errors (user): no target, a batch larger than the training set, what `train` refuses;

@@ -38,9 +38,9 @@ class Projector {
   std::optional<Projected> plan(const std::string& strategy, int devices, int degree) const {
     const int64_t batch = batch_of(devices / degree);
     if (batch < devices / degree) return std::nullopt;
-    const std::optional<double> seconds = step_seconds_(strategy, devices, batch);
-    if (!seconds) return std::nullopt;
-    return completed({.strategy = strategy, .devices = devices, .model_degree = degree, .batch = batch, .step_seconds = *seconds});
+    const std::optional<PredictedStep> step = step_seconds_(strategy, devices, batch);
+    if (!step || !step->fits) return std::nullopt;
+    return completed({.strategy = strategy, .devices = devices, .model_degree = degree, .batch = batch, .step_seconds = step->seconds});
   }
 
   std::optional<Projected> data_parallel(int devices) const { return plan(fmt::format("data={}", devices), devices, 1); }
@@ -52,9 +52,9 @@ class Projector {
     if (own < 1) return std::nullopt;
     const auto one = step_seconds_("data=1", 1, own), all = step_seconds_(fmt::format("data={}", workers), workers, batch);
     const auto worker = step_seconds_(strategy, degree, own);
-    if (!one || !all || !worker) return std::nullopt;
+    if (!one || !all || !worker || !worker->fits) return std::nullopt;
     const std::string name = workers == 1 ? strategy : fmt::format("{} {} x data {}", strategy, degree, workers);
-    return completed({.strategy = name, .devices = devices, .model_degree = degree, .batch = batch, .step_seconds = *worker * *all / *one,
+    return completed({.strategy = name, .devices = devices, .model_degree = degree, .batch = batch, .step_seconds = worker->seconds * all->seconds / one->seconds,
                       .by_product = workers > 1});
   }
 

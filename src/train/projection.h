@@ -37,12 +37,20 @@ struct Projected {
 
 struct ProjectedRow {
   int devices = 1;
-  std::optional<Projected> data;          ///< none where the batch does not give every worker a sample, or the plan is refused
+  std::optional<Projected> data;          ///< none where the batch does not give every worker a sample, or the plan is refused or does not fit
   std::optional<Projected> hybrid;        ///< the best of all degrees and splits; by its step where epochs are not known
 };
 
-/// Predicted seconds of a step of a named plan; none where there is no such plan.
-using StepPrediction = std::function<std::optional<double>(const std::string& strategy, int devices, int64_t batch)>;
+/// A step of a named plan.
+struct PredictedStep {
+  double seconds = 0;
+  bool fits = true;  ///< into the devices' memory
+
+  PredictedStep(double seconds, bool fits = true) : seconds(seconds), fits(fits) {}
+};
+
+/// None where there is no such plan.
+using StepPrediction = std::function<std::optional<PredictedStep>(const std::string& strategy, int devices, int64_t batch)>;
 
 /// A row per number of devices. Hybrids are data=N,tensor=M and data=N,pipeline=M under 1f1b. What is named for one worker only
 /// ("branches": parallel branches of a model's blocks on devices of their own) takes SU^M of its own on M devices, and T_N/T_1 of data

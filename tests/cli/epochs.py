@@ -1,4 +1,7 @@
 """End-to-end time: `measure-epochs`, `plan --objective accuracy`, and the noise scale of a training."""
+import json
+import os
+
 from predictions import CLUSTER
 from support import CliTest
 
@@ -37,6 +40,8 @@ class Epochs(CliTest):
         with open(self.path("e.toml"), encoding="utf-8") as f:
             self.write("none.toml", f.read().replace("target = 0.2\n", ""))
         self.refused("measure-epochs", "none.toml", "--batches", "32", says=["none.toml", "no target"])
+        self.refused("measure-epochs", "e.toml", "--batches", "32,512", "--out", "late.json", says=["--batches", "512", "256 training samples"])
+        self.assertFalse(os.path.exists(self.path("late.json")), "the first batch was trained before the second was refused")
 
     def test_the_noise_scale_of_a_run(self):
         self.trireme("train", "e.toml", "--plan", "data", "--set", "noise_scale=true", "--out", "o")
@@ -58,11 +63,18 @@ class Projection(CliTest):
         return self.json("s.json")["rows"][0]["step_seconds"]["median"]
 
     def test_times_to_the_target(self):
-        out, _ = self.trireme("plan", "e.toml", "--objective", "accuracy", "--devices", "1..4", "--cluster", "c.toml", "--json", "a.json",
-                              "--epochs", "32:4,64:5,128:20", "--epoch-samples", "12800")
+        out, err = self.trireme("plan", "e.toml", "--objective", "accuracy", "--devices", "1..4", "--cluster", "c.toml", "--json", "a.json",
+                                "--epochs", "32:4,64:5,128:20", "--epoch-samples", "12800")
         for word in ("assumed", "approximation", "made up, 2026-01", "32 samples for every data-parallel worker", "32 samples in every global batch"):
-            self.assertIn(word, out)
+            self.assertIn(word, err)
         per_worker, whole = self.json("a.json")["projections"]
+        found = [row[kind] for rows in (per_worker["rows"], whole["rows"]) for row in rows for kind in ("data", "hybrid") if row[kind]]
+        best = self.json("a.json")["best"]
+        self.assertEqual(best["seconds"], min(f["seconds"] for f in found))
+        self.assertIn(f"the plan of {best['strategy']} on {best['devices']} device", err)
+        self.write("best.json", out)
+        self.assertEqual(json.loads(out)["devices"], best["devices"])
+        self.trireme("train", "e.toml", "--plan", "best.json", "--set", f"batch={best['batch']}", "--steps", "2", "--out", "t")
         self.assertEqual([row["devices"] for row in per_worker["rows"]], [1, 2, 4])
         epochs = {32: 4, 64: 5, 128: 20}
         for rows, batch_on in ((per_worker["rows"], lambda workers: 32 * workers), (whole["rows"], lambda workers: 32)):
@@ -102,10 +114,21 @@ class Projection(CliTest):
         self.assertEqual(rows[1]["data"]["epochs_basis"], "not reached with batch 128")
         self.assertGreater(rows[1]["hybrid"]["seconds"], 0)
 
+    def test_what_is_too_full_is_left_out(self):
+        self.write("small.toml", CLUSTER.replace("MEMORY", "700 KiB"))
+        _, err = self.trireme("plan", "e.toml", "--objective", "accuracy", "--devices", "1..4", "--cluster", "small.toml", "--json", "a.json",
+                              "--epochs", "noise=100", "--set", "model.options.hidden=96")
+        self.assertIn("left out, too full for the devices' memory: data=1 with a batch of 32", err)
+        rows = self.json("a.json")["projections"][0]["rows"]
+        self.assertIsNone(rows[0]["data"])
+        self.assertIsNotNone(rows[2]["hybrid"])
+
     def test_refuses(self):
         accuracy = ["plan", "e.toml", "--objective", "accuracy", "--cluster", "c.toml"]
         self.refused(*accuracy, says=["--epochs"])
         self.refused(*accuracy, "--epochs", "sixty-four", says=["--epochs", "sixty-four", "noise=2000"])
+        self.refused(*accuracy, "--epochs", "noise=100", "--explain", says=["--explain", "by its tables"])
+        self.refused(*accuracy, "--epochs", "256:4,256:8", says=["--epochs", "256:8", "already"])
         self.refused(*accuracy, "--epochs", "noise=100", "--devices", "4..2", says=["--devices", "4..2"])
         self.refused(*accuracy, "--epochs", "noise=100", "--devices", "1..8", says=["4"])
         self.refused("plan", "e.toml", "--devices", "1..4", says=["--devices", "one whole number"])

@@ -158,7 +158,8 @@ TEST(EpochsFlag, TakesThreeForms) {
   EXPECT_FALSE(table.at(8192).value);
   EXPECT_DOUBLE_EQ(*parse_epochs("noise=1000").at(1000).value, 2);
   EXPECT_DOUBLE_EQ(*parse_epochs("noise=1000,least=12").at(3000).value, 48);
-  for (const char* wrong : {"", "256", "a:4", "256:x", "2.5:4", "noise=0", "noise=", "noise=2,most=3", "0:4", "256:-1", "256:nan"})
+  for (const char* wrong : {"", "256", "a:4", "256:x", "2.5:4", "noise=0", "noise=", "noise=2,most=3", "0:4", "256:-1", "256:nan", "1e300:4", "1e18:4", "256:4,256:8",
+                            "noise=2,noise=3"})
     expect_error(Blame::user, {"epochs"}, [&] { parse_epochs(wrong); });
   expect_error(Blame::user, {"nowhere.json"}, [] { parse_epochs("nowhere.json"); });
 }
