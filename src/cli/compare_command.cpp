@@ -21,6 +21,7 @@
 #include "report/table.h"
 #include "train/compare.h"
 #include "train/initial_weights.h"
+#include "train/read_emulation.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -167,6 +168,7 @@ int run_compare(const CompareOptions& options) {
   interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
   Experiment experiment = options.experiment.read();
   check_target("--json", options.json);
+  check_emulation(experiment, *std::max_element(experiment.devices.begin(), experiment.devices.end()));
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
   std::vector<Job> jobs = list_jobs(experiment, model, /*to_run=*/true);

@@ -72,7 +72,7 @@ std::optional<double> memory(const PlanGraphOptions& options) {
 }
 
 Deadline deadline(const PlanGraphOptions& options) {
-  if (!options.limit.empty()) return Deadline(positive(parse_seconds(options.limit, "--limit"), options.limit, "--limit"));
+  if (!options.limit.empty()) return Deadline(parse_time_limit(options.limit, "--limit"));
   return Deadline(options.cost == kLatency ? std::optional(kLatencyLimit) : std::nullopt);
 }
 
@@ -91,6 +91,15 @@ bool is_json(const std::string& text) {
   return first != text.npos && (text[first] == '{' || text[first] == '[');
 }
 
+/// PipeDream's check counts, for a stage, the mini-batches of the devices behind it: none for the last one, however full it is.
+void warn_of_uncounted_memory(const LayerGraph& profile, const GraphPlan& plan, const std::optional<double>& limit) {
+  if (!limit || plan.stages.empty()) return;
+  double bytes = 0;
+  for (const int v : plan.stages.back().nodes) bytes += profile.layers[size_t(v)].parameter_bytes + profile.layers[size_t(v)].activation_bytes;
+  if (bytes > *limit)
+    spdlog::warn("the last stage holds {} for one mini-batch, more than --memory: PipeDream's check counts none for it", format_bytes(int64_t(bytes)));
+}
+
 NamedPlan plan_profile(const PlanGraphOptions& options, const std::string& text) {
   const LayerGraph profile = parse_layer_graph(text, options.graph.string());
   warn_of_lone_layers(profile, options);
@@ -98,6 +107,7 @@ NamedPlan plan_profile(const PlanGraphOptions& options, const std::string& text)
   if (options.cost == kPipeDream) {
     for (const LayerProfile& layer : profile.layers) named.nodes.push_back(layer.name);
     named.plan = plan_pipedream(profile, {named.devices, bandwidth(options), options.straight, memory(options)}, deadline(options));
+    warn_of_uncounted_memory(profile, named.plan, memory(options));
     return named;
   }
   if (options.cost == kLatency)

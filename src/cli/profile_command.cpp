@@ -143,7 +143,7 @@ int run_profile(const ProfileOptions& options) {
   Experiment experiment = options.experiment.read();
   const std::filesystem::path file = options.out.empty() ? std::filesystem::path(experiment.name + ".profile.json") : options.out;
   check_target("--out", file);
-  const double budget = parse_seconds(options.budget, "--budget");
+  const double budget = parse_time_limit(options.budget, "--budget");
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
   const int threads = threads_of(experiment, 1).front();

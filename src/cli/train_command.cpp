@@ -22,6 +22,7 @@
 #include "train/compare.h"
 #include "train/forecaster.h"
 #include "train/initial_weights.h"
+#include "train/read_emulation.h"
 #include "train/replica_run.h"
 #include "train/replica_trainer.h"
 #include "train/trainer.h"
@@ -122,9 +123,10 @@ int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
   Experiment experiment = options.experiment.read();
   experiment.replicas.own_data = options.own_data;
   check_target("--json", options.json);
+  const std::vector<int>& devices = options.experiment.devices;
+  if (!devices.empty() && !options.messages) check_emulation(experiment, devices.front());  // a comparison checks its largest row
   const TaskData data = open_data(experiment.data);
   const Model model = with_initial_weights(experiment, build_model(experiment, data));
-  const std::vector<int>& devices = options.experiment.devices;
   std::optional<Plan> plan;
   if (!is_update_policy(options.plan)) {
     plan = choose_or_find_plan(options.plan, devices, experiment, model, data, options.prediction, /*to_run=*/true);

@@ -61,6 +61,8 @@ class Profile(CliTest):
     def test_says_what_the_budget_left_out(self):
         out, _ = self.trireme("profile", "e.toml", "--out", "p.json", "--budget", "1 ms")
         self.assertIn('not measured, too long for --budget "1 ms"', out)
+        out, _ = self.trireme("profile", "e.toml", "--out", "q.json", "--budget", "0.001")  # seconds
+        self.assertIn('not measured, too long for --budget "0.001"', out)
         self.assertIn("32 samples at tensor degree 1", out)
 
 

@@ -26,10 +26,20 @@ class Flags(CliTest):
                 (["train", "e.toml", "--plan", "."], ["--plan", "is a folder", "plan.json"]),
                 (["train", "e.toml", "--steps", "0"], ["--steps", "0", "at least 1"]),
                 (["train", "e.toml", "--steps", "1.5"], ["--steps", "1.5", "whole number"]),
+                (["simulate", "e.toml", "--epochs", ""], ["--epochs", "nothing is given"]),
+                (["plan", "e.toml", "--devices="], ["--devices", "nothing is given"]),
+                (["plan", "--devices", "4", "show", "data", "e.toml"], ["--devices", "stands before show"]),
+                (["plan", "e.toml", "show", "data"], ["experiment", "stands before show"]),
                 (["train", "e.toml", "--seed", "-1"], ["--seed", "-1", "at least 0"]),
                 (["data", "get", "imagenet"], ["imagenet", "mnist, cifar10"]),
                 (["report", "nowhere"], ["nowhere", "no such folder"]),
                 (["report", "."], ["no run.json"])), data=False)
+
+    def test_a_change_of_a_worker_that_is_not_there(self):
+        self.write("w.toml", EXPERIMENT.replace("[model]", "[[cluster.worker.change]]\nworker = 1\nat_step = 2\nslower = 3\n\n[model]"))
+        for verb in ("train", "compare"):
+            self.refused(verb, "w.toml", "--devices", "1", says=["cluster.worker.change", "worker = 1", "1 workers"])
+        self.trireme("compare", "w.toml", "--out", "o")  # the row of one device has no such worker, the other has
 
     def test_places_to_write_to(self):
         self.all_refused((
