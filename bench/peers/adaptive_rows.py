@@ -66,11 +66,6 @@ def seconds(row):
     return row["step_seconds"]["median"] if row and row["status"] == "ok" else None
 
 
-def baseline(row):
-    """Of one device, what its memory could not hold too: speedups are over something."""
-    return row["step_seconds"]["median"] if row and row["step_seconds"] else None
-
-
 def table(head, rows, left=1):
     print("\n| " + " | ".join(head) + " |\n|" + "---|" * left + "---:|" * (len(head) - left))
     for row in rows:
