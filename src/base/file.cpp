@@ -24,7 +24,27 @@ constexpr uint64_t kLongestRead = uint64_t{1} << 30;  // Linux reads at most 2 G
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-[[noreturn]] void fail_write(const fs::path& path, int error) {
+fs::path temporary_name(const fs::path& path) {
+  static std::atomic<int> counter{0};
+  return fmt::format("{}.{}.{}.tmp", path.string(), ::getpid(), counter.fetch_add(1));
+}
+
+/// A rename is on disk only when its folder is. Some file systems refuse to sync folders: then there is nothing to do.
+void sync_folder(const fs::path& folder) {
+  FileDescriptor opened(folder.empty() ? fs::path(".") : folder, O_RDONLY | O_DIRECTORY);
+  if (opened.is_open()) ::fsync(opened.get());
+}
+
+}  // namespace
+
+void fail_read(const fs::path& path, int error) {
+  fail_user({.where = path.string(),
+             .what = "cannot be read",
+             .why = reason(error),
+             .next = error == ENOENT ? "check the path" : "check the file and its permissions"});
+}
+
+void fail_write(const fs::path& path, int error) {
   Diagnosis diagnosis{.where = path.string(), .what = "cannot be written", .why = reason(error), .next = ""};
   switch (error) {
     case ENOENT:
@@ -46,26 +66,6 @@ std::string reason(int error) { return std::generic_category().message(error); }
       diagnosis.next = "check the disk";
       fail_run(std::move(diagnosis));
   }
-}
-
-fs::path temporary_name(const fs::path& path) {
-  static std::atomic<int> counter{0};
-  return fmt::format("{}.{}.{}.tmp", path.string(), ::getpid(), counter.fetch_add(1));
-}
-
-/// A rename is on disk only when its folder is. Some file systems refuse to sync folders: then there is nothing to do.
-void sync_folder(const fs::path& folder) {
-  FileDescriptor opened(folder.empty() ? fs::path(".") : folder, O_RDONLY | O_DIRECTORY);
-  if (opened.is_open()) ::fsync(opened.get());
-}
-
-}  // namespace
-
-void fail_read(const fs::path& path, int error) {
-  fail_user({.where = path.string(),
-             .what = "cannot be read",
-             .why = reason(error),
-             .next = error == ENOENT ? "check the path" : "check the file and its permissions"});
 }
 
 FileDescriptor::FileDescriptor(const fs::path& path, int flags) : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}

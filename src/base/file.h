@@ -64,4 +64,7 @@ class AtomicFile {
 /// The user error of a file that cannot be read, with errno's reason.
 [[noreturn]] void fail_read(const std::filesystem::path& path, int error);
 
+/// The error of a path that cannot be written to: the user's where the path is at fault, the run's where the disk is.
+[[noreturn]] void fail_write(const std::filesystem::path& path, int error);
+
 }  // namespace trireme

@@ -188,19 +188,24 @@ Weights read_safetensors_index(const fs::path& path) {
   return weights;
 }
 
-void write_safetensors(const fs::path& path, const TensorMap& tensors, const std::map<std::string, std::string>& metadata) {
+void write_safetensors(const std::function<void(std::string_view bytes)>& write, const fs::path& path, const TensorMap& tensors,
+                       const std::map<std::string, std::string>& metadata) {
   const std::vector<Named> order = storage_order(tensors, path);
   const std::string header = header_text(order, metadata, path);
   const uint64_t length = header.size();
   std::string prefix(kSafetensorsPrefix, '\0');
   std::memcpy(prefix.data(), &length, sizeof length);
-  AtomicFile file(path);
-  file.write(prefix);
-  file.write(header);
+  write(prefix);
+  write(header);
   for (const Named& entry : order) {
     const at::Tensor dense = entry.tensor->detach().to(at::kCPU).resolve_neg().contiguous();
-    file.write({static_cast<const char*>(dense.data_ptr()), dense.nbytes()});
+    write({static_cast<const char*>(dense.data_ptr()), dense.nbytes()});
   }
+}
+
+void write_safetensors(const fs::path& path, const TensorMap& tensors, const std::map<std::string, std::string>& metadata) {
+  AtomicFile file(path);
+  write_safetensors([&](std::string_view bytes) { file.write(bytes); }, path, tensors, metadata);
   file.commit();
 }
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "base/file.h"
 #include "model/weights/safetensors_header.h"
@@ -43,6 +45,10 @@ Weights read_safetensors_index(const std::filesystem::path& path);
 /// with spaces to a multiple of 8 bytes. User errors: a dtype without a name in the format, a tensor called "__metadata__", a name
 /// or text that is not UTF-8, and those of AtomicFile.
 void write_safetensors(const std::filesystem::path& path, const TensorMap& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+/// The same bytes, piece by piece; `path` is for messages.
+void write_safetensors(const std::function<void(std::string_view bytes)>& write, const std::filesystem::path& path, const TensorMap& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace trireme

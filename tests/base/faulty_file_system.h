@@ -1,0 +1,148 @@
+// A file system that stops or refuses at a chosen operation, and what a crash of the machine then leaves on the disk: bytes that were not
+// synced are lost, and names of a folder that was not synced. After LevelDB's fault injection: files lie in a real folder, so that what is
+// left is read as usual.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file_system.h"
+
+namespace trireme::testing {
+
+class FaultyFileSystem final : public FileSystem {
+ public:
+  enum class Fault { crash, full_disk };
+  /// What the crash takes besides the process: nothing (only the process died), bytes, bytes (zeros stand in their place), names, both.
+  enum class Loss { nothing, bytes, bytes_to_zeros, names, bytes_and_names };
+
+  struct Crash : std::runtime_error {
+    Crash() : std::runtime_error("the machine stopped") {}
+  };
+
+  /// `removed`: an empty folder on the same disk where what is removed is kept, as a crash may bring it back.
+  explicit FaultyFileSystem(std::filesystem::path removed) : removed_(std::move(removed)) {}
+
+  /// The operation of this number, from 0, fails: a crash ends all later ones too; a full disk lets removals through.
+  void fail_at(int64_t operation, Fault fault) {
+    fail_at_ = operation;
+    fault_ = fault;
+  }
+  int64_t operations() const { return operations_; }
+
+  /// Leaves on the disk what the crash leaves.
+  void lose(Loss loss) {
+    const bool names = loss == Loss::names || loss == Loss::bytes_and_names;
+    if (loss != Loss::nothing && loss != Loss::names)
+      for (const auto& [path, file] : files_) lose_bytes(path, *file, loss == Loss::bytes_to_zeros);
+    for (auto change = changes_.rbegin(); names && change != changes_.rend(); ++change) undo(*change);
+  }
+
+  std::unique_ptr<WritableFile> create(const std::filesystem::path& file) override {
+    begin(true);
+    if (std::filesystem::exists(file)) throw std::runtime_error("exists: " + file.string());
+    std::ofstream(file, std::ios::binary);
+    changes_.push_back({Change::Kind::create, file, {}});
+    files_[file] = std::make_shared<Bytes>();
+    return std::make_unique<File>(*this, file, files_[file]);
+  }
+  void create_folder(const std::filesystem::path& folder) override {
+    begin(true);
+    if (std::filesystem::create_directory(folder)) changes_.push_back({Change::Kind::create, folder, {}});
+  }
+  void rename(const std::filesystem::path& from, const std::filesystem::path& to) override {
+    begin(false);
+    move(from, to);
+    changes_.push_back({Change::Kind::rename, from, to});
+  }
+  void sync_folder(const std::filesystem::path& folder) override {
+    begin(false);
+    std::erase_if(changes_, [&](const Change& change) { return change.from.parent_path() == folder; });
+  }
+  void remove(const std::filesystem::path& path) override {
+    begin(false);
+    const std::filesystem::path kept = removed_ / std::to_string(operations_);
+    move(path, kept);
+    changes_.push_back({Change::Kind::remove, path, kept});
+  }
+
+ private:
+  struct Bytes {
+    uint64_t written = 0, synced = 0;
+  };
+  struct Change {
+    enum class Kind { create, rename, remove };
+    Kind kind;
+    std::filesystem::path from, to;
+  };
+
+  class File final : public WritableFile {
+   public:
+    File(FaultyFileSystem& files, std::filesystem::path path, std::shared_ptr<Bytes> bytes)
+        : files_(files), path_(std::move(path)), bytes_(std::move(bytes)) {}
+    void append(std::string_view text) override {
+      if (files_.fails_now()) put(text.substr(0, text.size() / 2));  // the disk has some of it
+      files_.begin(true);
+      put(text);
+    }
+    void sync() override {
+      files_.begin(true);
+      bytes_->synced = bytes_->written;
+    }
+
+   private:
+    void put(std::string_view text) {
+      std::ofstream(path_, std::ios::binary | std::ios::app).write(text.data(), std::streamsize(text.size()));
+      bytes_->written += text.size();
+    }
+    FaultyFileSystem& files_;
+    const std::filesystem::path path_;
+    const std::shared_ptr<Bytes> bytes_;
+  };
+
+  bool fails_now() const { return operations_ == fail_at_; }
+
+  void begin(bool takes_space) {
+    const int64_t operation = operations_++;
+    if (operation < fail_at_ || fail_at_ < 0) return;
+    if (fault_ == Fault::crash) throw Crash();
+    if (takes_space) fail_run({"the disk", "cannot be written", "No space left on device", "free some space"});
+  }
+
+  /// With what is known of the files in it.
+  void move(const std::filesystem::path& from, const std::filesystem::path& to) {
+    std::filesystem::rename(from, to);
+    std::map<std::filesystem::path, std::shared_ptr<Bytes>> moved;
+    for (const auto& [path, bytes] : files_) {
+      const std::filesystem::path inside = path.lexically_relative(from);
+      const bool is_inside = !inside.empty() && *inside.begin() != "..";
+      moved[!is_inside ? path : inside == "." ? to : to / inside] = bytes;
+    }
+    files_ = std::move(moved);
+  }
+
+  static void lose_bytes(const std::filesystem::path& path, const Bytes& bytes, bool zeros) {
+    if (bytes.synced == bytes.written) return;
+    std::filesystem::resize_file(path, bytes.synced);
+    if (zeros) std::filesystem::resize_file(path, bytes.written);
+  }
+
+  void undo(const Change& change) {
+    if (change.kind == Change::Kind::create) std::filesystem::remove_all(change.from);
+    else std::filesystem::rename(change.to, change.from);
+  }
+
+  const std::filesystem::path removed_;
+  int64_t operations_ = 0, fail_at_ = -1;
+  Fault fault_ = Fault::crash;
+  std::map<std::filesystem::path, std::shared_ptr<Bytes>> files_;  // that were created, by where they lie now
+  std::vector<Change> changes_;                                    // of names, in order, whose folder has not been synced since
+};
+
+}  // namespace trireme::testing
