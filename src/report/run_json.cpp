@@ -250,6 +250,12 @@ json measured_json(const RunResult& row) {
   if (row.replicas)
     j["replicas"] = {{"count", row.replicas->replicas}, {"clock", row.replicas->clock}, {"idle_share", json_number(row.replicas->idle_share)},
                      {"bytes_sent", row.replicas->bytes}, {"staleness", row.replicas->staleness}, {"rounds", rounds_json(row.replicas->rounds)}};
+  j["checkpoints"] = nullptr;
+  if (row.checkpoints)
+    j["checkpoints"] = {{"written", row.checkpoints->written}, {"failed", row.checkpoints->failed},
+                        {"newest_step", row.checkpoints->newest_step}, {"bytes", row.checkpoints->bytes},
+                        {"stall_seconds", json_number(row.checkpoints->stall_seconds)},
+                        {"write_seconds", json_number(row.checkpoints->write_seconds)}};
   return j;
 }
 
@@ -318,6 +324,12 @@ void read_measured(const json& j, RunResult& row) {
     row.replicas = ReplicaReport{.replicas = r.at("count").get<int>(), .clock = r.at("clock").get<std::string>(), .idle_share = number(r, "idle_share"),
                                  .bytes = r.at("bytes_sent").get<int64_t>(), .staleness = r.at("staleness").get<std::vector<int64_t>>(),
                                  .rounds = read_rounds(r.value("rounds", json::array()))};
+  }
+  if (has(j, "checkpoints")) {
+    const json& c = j.at("checkpoints");
+    row.checkpoints = CheckpointReport{.written = c.at("written").get<int64_t>(), .failed = c.at("failed").get<int64_t>(),
+                                       .newest_step = c.at("newest_step").get<int64_t>(), .bytes = c.at("bytes").get<int64_t>(),
+                                       .stall_seconds = number(c, "stall_seconds"), .write_seconds = number(c, "write_seconds")};
   }
 }
 

@@ -83,6 +83,12 @@ void check_migrates(const Program& program) {
             "use compression = bf16 or none, or leave the plan as it is"});
 }
 
+void StateGatherer::reuse(TrainingState old) {
+  state_ = {};
+  state_.weights = std::move(old.weights);      // these are all written again;
+  state_.optimizer = std::move(old.optimizer);  // of what layers keep there may be less the next time
+}
+
 void StateGatherer::gather(int rank, Worker& worker, const ParameterStore& store) {
   check_migrates(program_);
   DeviceScope nobody(kNoDevice);

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/weights/tensor_map.h"
@@ -51,7 +52,11 @@ class StateGatherer {
   void gather(int rank, Worker& worker, const ParameterStore& store);
 
   /// After gather has returned on all workers.
-  TrainingState take() { return std::move(state_); }
+  TrainingState take() { return std::exchange(state_, {}); }
+
+  /// The next gathering may write into the tensors of a state that nobody reads any more: fresh memory costs more than what is written
+  /// to it. Before the first worker calls gather.
+  void reuse(TrainingState old);
 
  private:
   void add_bucket(BucketId id, const ParameterStore& store);

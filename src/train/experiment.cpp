@@ -191,6 +191,7 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   read_loading(file.table("data"), e);
   read_translation(file.table("translation"), e);
   read_price(file.table("price"), e);
+  e.checkpoint = read_checkpoint_spec(file.table("checkpoint"));
   const OptimizerSettings settings = read_optimizer(file.table("optimizer"));
   e.optimizer = settings.optimizer;
   e.schedule = settings.schedule;

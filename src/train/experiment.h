@@ -15,6 +15,7 @@
 #include "program/compile.h"
 #include "runtime/optimizer.h"
 #include "runtime/precision.h"
+#include "train/checkpoint_spec.h"
 #include "train/emulation.h"
 #include "train/learning_rate.h"
 #include "train/replica_spec.h"
@@ -78,6 +79,7 @@ struct Experiment {
 
   bool tokens = false;                         ///< what build_model found: the data are token ids
   std::vector<std::string> model_notes;        ///< what build_model found to say of a file's model, one line each; rows have them as warnings
+  CheckpointSpec checkpoint;                   ///< [checkpoint]
   std::optional<bool> save_weights;            ///< not set: unless they are huge (kLargestSavedUnasked)
 };
 

@@ -143,6 +143,19 @@ std::vector<Metric> evaluation_metrics(LearningTask task, const EvaluationSums& 
   return metrics;
 }
 
+std::vector<std::string> metric_names(LearningTask task, int64_t classes) {
+  switch (task) {
+    case LearningTask::classification:
+      if (classes > kTop) return {"accuracy", "top5_accuracy"};
+      return {"accuracy"};
+    case LearningTask::segmentation: return {"mean_iou", "pixel_accuracy"};
+    case LearningTask::language:
+    case LearningTask::translation: return {"perplexity", "accuracy"};
+    case LearningTask::regression: return {"rmse", "mae", "r2"};
+  }
+  return {};
+}
+
 double mean_loss(LearningTask task, const EvaluationSums& sums) {
   const bool says_pixels = task == LearningTask::segmentation && sum_of(sums, "union.0");
   if (says_pixels && count_pixels(sums).counted == 0) return kUndefined;

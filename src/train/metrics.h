@@ -60,6 +60,9 @@ struct EvaluationSums {
 /// language and translation: perplexity, accuracy; regression: rmse, mae, r2.
 std::vector<Metric> evaluation_metrics(LearningTask task, const EvaluationSums& sums);
 
+/// Names of what evaluation_metrics gives for a data set of so many classes, but for those per class.
+std::vector<std::string> metric_names(LearningTask task, int64_t classes);
+
 /// Mean over samples; NaN where none of them has anything that counts (all pixels are to be ignored).
 double mean_loss(LearningTask task, const EvaluationSums& sums);
 

@@ -64,6 +64,15 @@ struct ReplicaReport {
   std::vector<RoundRecord> rounds = {}; ///< of federated learning
 };
 
+/// What a run wrote of checkpoints.
+struct CheckpointReport {
+  int64_t written = 0, failed = 0;
+  int64_t newest_step = 0;    ///< of the newest that is whole; 0: there is none
+  int64_t bytes = 0;          ///< of that one
+  double stall_seconds = 0;   ///< that the first worker stood still for, all in all: until its state had been copied
+  double write_seconds = 0;   ///< of the thread that wrote them, beside training
+};
+
 /// What a simulation said of a row.
 struct SimulatedStep {
   double step_seconds = 0;
@@ -106,6 +115,7 @@ struct RunResult {
   std::vector<EvaluationPoint> evaluations;
   std::optional<ReplicaReport> replicas;           ///< of rows under an update policy
   std::vector<PlanChange> changes;                 ///< of the plan during the run, in order
+  std::optional<CheckpointReport> checkpoints;     ///< of runs that write any
   std::optional<Timeline> timeline;                ///< one step, after warm-up, of the last plan; in trace.json, not in run.json
   /// The plan's schedule with nominal times (train/picture.h); null where there is one stage and one micro-batch.
   nlohmann::json schedule;

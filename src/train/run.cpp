@@ -19,11 +19,16 @@ constexpr int64_t kTracedStep = 10;  // of a plan, or the last one of a shorter 
 
 }  // namespace
 
-Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& plan, bool adapts)
+Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& plan, RunOptions options)
     : experiment(e), model(m), data(d), batches(experiment, data), steps(steps_of(e.length, sampler().steps_per_epoch())),
-      evaluate_every(steps_of(e.evaluate_every, sampler().steps_per_epoch())), ledger(plan.devices), adapts_(adapts),
+      evaluate_every(steps_of(e.evaluate_every, sampler().steps_per_epoch())),
+      checkpoint_every(options.writes_checkpoints ? steps_of(e.checkpoint.every, sampler().steps_per_epoch()) : 0),
+      begun_at(options.resumed ? options.resumed->step : 0), ledger(plan.devices), adapts_(options.adapts),
       links_(e.links ? std::make_shared<EmulatedLinks>(kMaxDevices, *e.links) : nullptr) {
-  begin_phase(std::make_unique<Phase>(experiment, model, plan, std::vector<int>(), links_));
+  if (options.resumed) state_ = std::move(options.resumed->state);
+  auto phase = std::make_unique<Phase>(experiment, model, plan, std::vector<int>(), links_);
+  phase->first_step = begun_at;
+  begin_phase(std::move(phase));
 }
 
 /// Bytes of a worker beyond which an allocation fails. 0: whoever adapts the plan has taken that over.
@@ -94,7 +99,7 @@ void Run::work(Phase& phase, int rank, ParameterStore& store) {
                 {.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer,
                  .gradient_norms = experiment.noise_scale && obstacle_to_gradient_norms(phase.training).empty(),
                  .resumed = state_ ? &*state_ : nullptr});
-  if (rank == 0 && state_) note_change();  // all have taken their part
+  if (rank == 0 && state_) note_begin();  // all have taken their part
   int64_t step = phase.first_step;
   for (; step < steps && gate.enter(step); ++step) {
     if (links_) links_->begin_step(step);
@@ -106,15 +111,27 @@ void Run::work(Phase& phase, int rank, ParameterStore& store) {
     }
     StepOutcome outcome = worker.train(training_input(phase, rank, step));
     ledger.post(rank, step + 1, false, std::move(outcome), phase.loader->take_load_seconds(rank));
-    if (!evaluates_after(step)) continue;
-    worker.drain();
-    ledger.post(rank, step + 1, true, evaluate(phase, rank, worker));
-    phase.loader->take_load_seconds(rank);  // an evaluation is no part of training time
+    if (evaluates_after(step)) {
+      worker.drain();
+      ledger.post(rank, step + 1, true, evaluate(phase, rank, worker));
+      phase.loader->take_load_seconds(rank);  // an evaluation is no part of training time
+    }
+    if (hands_over_after(step)) hand_over(phase, rank, worker, store, step + 1);
   }
   worker.drain();
   if (changes_plan(phase, rank, worker, step)) return phase.gatherer.gather(rank, worker, store);
+  if (checkpoint_every > 0 && step > begun_at && !hands_over_after(step - 1)) hand_over(phase, rank, worker, store, step);
   if (saves_weights() || has_final_metrics(data)) phase.weights.gather(rank, worker, store);
   memory_[size_t(rank)] = memory_use(rank);
+}
+
+/// Between two steps: the state of the run, of which `step` are done, goes to whoever writes it down. All workers together.
+void Run::hand_over(Phase& phase, int rank, Worker& worker, const ParameterStore& store, int64_t step) {
+  const double began = steady_seconds();
+  worker.drain();
+  if (rank == 0) phase.gatherer.reuse(handover.wait_for_turn([&] { return !phase.world.abort_reason().empty(); }));
+  phase.gatherer.gather(rank, worker, store);
+  if (rank == 0) handover.put({step, phase.gatherer.take(), phase.plan.in_short(model), steady_seconds() - began});
 }
 
 /// Once the workers have been refused `step`: whether they give way to those of another plan. The same answer for all.
@@ -134,8 +151,10 @@ bool Run::changes_plan(Phase& phase, int rank, Worker& worker, int64_t step) {
   return phase.ends_in_change;
 }
 
-void Run::note_change() {
+/// The workers have taken over from those before them.
+void Run::note_begin() {
   state_.reset();
+  if (plans_.size() == 1) return;  // those of an earlier run
   change_.seconds = steady_seconds() - change_began_;
   std::lock_guard lock(mutex_);
   changes_.push_back(change_);

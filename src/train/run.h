@@ -16,6 +16,7 @@
 #include "train/ledger.h"
 #include "train/loader.h"
 #include "train/result.h"
+#include "train/state_handover.h"
 #include "train/trained_weights.h"
 
 namespace trireme {
@@ -43,24 +44,42 @@ struct Phase {
   std::unique_ptr<Loader> loader;  ///< last: its threads end first
 };
 
+/// What a run goes on from instead of beginning.
+struct ResumedState {
+  int64_t step = 0;  ///< steps done
+  TrainingState state;
+};
+
+struct RunOptions {
+  bool adapts = false;              ///< somebody sees to it that the plan fits when memory shrinks; else what is over the limit ends it
+  bool writes_checkpoints = false;  ///< states are handed over as the experiment's [checkpoint] says
+  std::optional<ResumedState> resumed = {};
+};
+
 /// Owns what the workers need: in the middle of a long layer they may outlive train() after an interrupt. work_all belongs to one thread,
 /// all else is safe from any thread unless it says otherwise.
 class Run {
  public:
-  /// `adapts`: somebody sees to it that the plan fits when memory shrinks; else what is over the limit then ends the run.
-  Run(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, bool adapts = false);
+  Run(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, RunOptions options = {});
 
   const Experiment experiment;
   const Model model;
   const TaskData data;
   const Batches batches;
   const int64_t steps, evaluate_every;
+  const int64_t checkpoint_every;  ///< steps; 0: no states are handed over
+  const int64_t begun_at;          ///< steps that earlier runs had done
   Ledger ledger;
   StepGate gate;
+  StateHandover handover;
 
   const BatchSampler& sampler() const { return batches.sampler(); }
   int64_t samples_in(int64_t step) const { return sampler().batch_size_at(step % sampler().steps_per_epoch()); }
   bool saves_weights() const;
+  /// Of 0-based steps.
+  bool evaluates_after(int64_t step) const { return (step + 1) % evaluate_every == 0 || step + 1 == steps; }
+  /// Besides the last step, wherever the run ends.
+  bool hands_over_after(int64_t step) const { return checkpoint_every > 0 && (step + 1) % checkpoint_every == 0; }
 
   /// Trains to the end, plan after plan, and closes the ledger. Never throws: see error().
   void work_all();
@@ -84,15 +103,15 @@ class Run {
   const std::vector<MemoryUse>& memory() const { return memory_; }  ///< by rank, when the rank was through
 
  private:
-  bool evaluates_after(int64_t step) const { return (step + 1) % evaluate_every == 0 || step + 1 == steps; }
   void begin_phase(std::unique_ptr<Phase> phase);
   std::optional<PlannedBatch> next_batch(Phase& phase) const;
   StepInput training_input(Phase& phase, int rank, int64_t step) const;
   int64_t enforced_limit(int64_t step) const;
   StepOutcome evaluate(Phase& phase, int rank, Worker& worker) const;
   void work(Phase& phase, int rank, ParameterStore& store);
+  void hand_over(Phase& phase, int rank, Worker& worker, const ParameterStore& store, int64_t step);
   bool changes_plan(Phase& phase, int rank, Worker& worker, int64_t step);
-  void note_change();
+  void note_begin();
   void carry_state(const Phase& from, const Phase& to);
   std::vector<int> threads_of(const Phase& phase) const;
 
@@ -110,7 +129,7 @@ class Run {
   std::exception_ptr error_;
   std::vector<Plan> plans_;
   std::vector<MemoryUse> memory_;
-  std::optional<TrainingState> state_;  ///< between two phases
+  std::optional<TrainingState> state_;  ///< between two phases, and before the first one of a run that is resumed
   PlanChange change_;                   ///< that is going on
   double change_began_ = 0;
 };

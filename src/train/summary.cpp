@@ -37,6 +37,11 @@ Summary::Summary(const Experiment& experiment, const Goal& goal, int devices, in
     : experiment_(experiment), goal_(goal), devices_(devices), train_samples_(train_samples), test_samples_(test_samples),
       total_steps_(total_steps), compute_(size_t(devices)), load_(size_t(devices)), exposed_(size_t(devices)), hidden_(size_t(devices)) {}
 
+void Summary::go_on_from(int64_t samples, double seconds) {
+  samples_ = samples;
+  seconds_ = seconds;
+}
+
 CurvePoint Summary::add_step(const LedgerEntry& entry, int64_t samples) {
   if (entry.outcomes.size() > size_t(devices_)) {
     devices_ = int(entry.outcomes.size());

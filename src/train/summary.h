@@ -19,6 +19,8 @@ class Summary {
 
   Summary(const Experiment& experiment, const Goal& goal, int devices, int64_t train_samples, int64_t test_samples, int64_t total_steps);
 
+  /// The run goes on from one that had seen so many samples in so many seconds of training. Before the first step.
+  void go_on_from(int64_t samples, double seconds);
   /// The curve point of a training step of `samples`. What happens between two steps, a change of plan for one, belongs to the later one.
   CurvePoint add_step(const LedgerEntry& entry, int64_t samples);
   EvaluationPoint add_evaluation(const LedgerEntry& entry);

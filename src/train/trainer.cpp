@@ -19,6 +19,7 @@
 #include "program/schedules/schedule.h"
 #include "runtime/gradient_pieces.h"
 #include "train/batches.h"
+#include "train/checkpointing.h"
 #include "train/final_metrics.h"
 #include "train/picture.h"
 #include "train/run.h"
@@ -30,6 +31,7 @@ namespace {
 
 constexpr double kPollSeconds = 0.05;
 constexpr double kCleanSeconds = 0.5;    // after an interrupt, for workers to finish their step and hand out the weights
+constexpr double kCleanSecondsToResume = 10;  // the same where a checkpoint is to be written of what has been trained
 constexpr double kPatienceSeconds = 1;   // after that, for workers to finish the layer they are in
 constexpr double kFinalSeconds = 10;     // for final metrics beyond the time limit: a comparison waits little longer
 
@@ -41,14 +43,15 @@ struct Ending {
   int64_t diverged_test = 0;  ///< step of the last evaluation if its loss was not finite; else 0
 };
 
-StepReport step_report(const CurvePoint& point, const Summary& summary, const Run& run, double started) {
+/// `begun_at`: what earlier runs had done.
+StepReport step_report(const CurvePoint& point, const Summary& summary, const Run& run, const CurvePoint& begun_at, double started) {
   StepReport report;
   report.point = point;
   report.total_steps = run.steps;
   report.step_seconds = summary.last_step_seconds();
-  report.samples_per_second = double(point.samples) / point.seconds;
+  report.samples_per_second = double(point.samples - begun_at.samples) / (point.seconds - begun_at.seconds);
   // evaluation so far is spread over the steps so far
-  report.seconds_left = (steady_seconds() - started) / double(point.step) * double(run.steps - point.step);
+  report.seconds_left = (steady_seconds() - started) / double(point.step - begun_at.step) * double(run.steps - point.step);
   return report;
 }
 
@@ -83,9 +86,9 @@ class Adaptation {
 
 /// Reads the ledger until the workers are through, telling the observer, and ends them when time is up, the loss is no number any
 /// more, or the user asks.
-void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation& adaptation, const std::atomic<bool>& interrupted,
-                Ending& ending) {
-  const double started = steady_seconds();
+void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation& adaptation, Checkpointing& checkpoints,
+                const CurvePoint& begun_at, const std::atomic<bool>& interrupted, Ending& ending) {
+  const double started = steady_seconds(), clean_seconds = checkpoints.writes() ? kCleanSecondsToResume : kCleanSeconds;
   double interrupted_at = 0;
   bool aborted = false;
   while (true) {
@@ -93,10 +96,13 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
     auto entry = run.ledger.next(kPollSeconds, timed_out_waiting);
     if (entry && entry->evaluation) {
       ending.diverged_test = std::isfinite(entry->loss_sum()) ? 0 : entry->step;
-      observer.on_evaluation(summary.add_evaluation(*entry));
+      const EvaluationPoint point = summary.add_evaluation(*entry);
+      observer.on_evaluation(point);
+      checkpoints.after_evaluation(point);
     } else if (entry) {
       CurvePoint point = summary.add_step(*entry, run.samples_in(entry->step - 1));
-      observer.on_step(step_report(point, summary, run, started));
+      observer.on_step(step_report(point, summary, run, begun_at, started));
+      checkpoints.after_step(point);
       adaptation.after_step(*entry, summary.last_step_seconds());
       if (!std::isfinite(point.loss) && ending.diverged_step == 0) {
         ending.diverged_step = point.step;
@@ -105,16 +111,18 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
     } else if (!timed_out_waiting) {
       return;
     }
+    checkpoints.poll();
+    if (!checkpoints.failure().empty()) run.gate.stop();
     if (interrupted && !ending.interrupted) {
       ending.interrupted = true;
       interrupted_at = steady_seconds();
       run.gate.stop();
     }
-    if (ending.interrupted && !aborted && steady_seconds() - interrupted_at > kCleanSeconds) {
+    if (ending.interrupted && !aborted && steady_seconds() - interrupted_at > clean_seconds) {
       aborted = true;
       run.abort("interrupted");
     }
-    if (ending.interrupted && steady_seconds() - interrupted_at > kCleanSeconds + kPatienceSeconds) {
+    if (ending.interrupted && steady_seconds() - interrupted_at > clean_seconds + kPatienceSeconds) {
       ending.abandoned = true;
       return;
     }
@@ -125,9 +133,10 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
   }
 }
 
-/// `steps`: of a whole run. One that got there is ok, even if the user or the clock said stop a moment later.
-void describe_ending(const Ending& ending, const std::exception_ptr& error, const Experiment& experiment, int64_t steps,
-                     RunResult& result) {
+/// `checkpoint_failure`: that the run was to end for. `steps`: of a whole run. One that got there is ok, even if the user or the clock said
+/// stop a moment later.
+void describe_ending(const Ending& ending, const std::exception_ptr& error, const std::string& checkpoint_failure,
+                     const Experiment& experiment, int64_t steps, RunResult& result) {
   const bool whole = !result.evaluations.empty() && result.evaluations.back().step == steps;
   if (whole && (!error || ending.interrupted) && ending.diverged_step == 0 && ending.diverged_test == 0) return;
   try {
@@ -150,6 +159,9 @@ void describe_ending(const Ending& ending, const std::exception_ptr& error, cons
     result.status = RunStatus::failed;
     result.reason = fmt::format("diverged: the test loss after step {} is not finite; lower the learning rate or set clip_norm",
                                 ending.diverged_test);
+  } else if (!checkpoint_failure.empty() && result.status == RunStatus::ok) {
+    result.status = RunStatus::failed;
+    result.reason = checkpoint_failure;
   } else if (ending.timed_out && result.status == RunStatus::ok) {
     result.status = RunStatus::timed_out;
     result.reason = fmt::format("time_limit = {} reached", format_seconds(experiment.time_limit));
@@ -267,7 +279,7 @@ void add_length_warnings(const Run& run, RunResult& result) {
 }  // namespace
 
 RunResult train(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
-                const std::atomic<bool>& interrupted, Adapter* adapter) {
+                const std::atomic<bool>& interrupted, Adapter* adapter, CheckpointUse checkpoints) {
   validate(plan, model, experiment.batch, fmt::format("plan {}", plan.name));
   check_shapes(experiment, model, data, plan);
   install_memory_accounting();
@@ -280,17 +292,27 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   result.warnings = experiment.model_notes;
   add_warnings(plan, model, experiment, result);
 
-  auto run = std::make_shared<Run>(experiment, model, data, plan, adapter != nullptr);
+  RunOptions options{.adapts = adapter != nullptr, .writes_checkpoints = !checkpoints.folder.empty()};
+  CurvePoint begun_at;
+  if (checkpoints.resumed) {
+    const CheckpointIndex& index = checkpoints.resumed->index;
+    begun_at = {index.step, index.samples, index.seconds, index.loss};
+    options.resumed = {index.step, std::move(checkpoints.resumed->state)};
+  }
+  if (!checkpoints.folder.empty()) check_checkpoints(experiment, data, plan);
+  auto run = std::make_shared<Run>(experiment, model, data, plan, std::move(options));
   add_length_warnings(*run, result);
   if (plan.stages.size() > 1 || plan.micro_batches > 1) result.schedule = short_picture(run->last_phase().training, model);
   Summary summary(run->experiment, {data.train->task(), data.train->classes()}, plan.devices, run->sampler().samples_per_epoch(),
                   run->batches.test_samples(), run->steps);
+  summary.go_on_from(begun_at.samples, begun_at.seconds);
   Ending ending;
   Adaptation adaptation(*run, adapter);
+  Checkpointing written(*run, checkpoints, observer);
   const double started = steady_seconds();
   std::thread crew([run] { run->work_all(); });
   try {
-    coordinate(*run, summary, observer, adaptation, interrupted, ending);
+    coordinate(*run, summary, observer, adaptation, written, begun_at, interrupted, ending);
   } catch (...) {  // an observer that cannot go on (disk full) ends the run
     run->abort("the run's observer failed");
     crew.join();
@@ -299,11 +321,13 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   run->stop_loading();
   if (ending.abandoned) crew.detach();
   else crew.join();
+  if (!ending.abandoned) written.finish();
   add_changes(*run, ending, result);
   result.warnings.insert(result.warnings.end(), adaptation.warnings().begin(), adaptation.warnings().end());
   add_memory(*run, ending, result);
   summary.write(result);
-  describe_ending(ending, ending.abandoned ? nullptr : run->error(), experiment, run->steps, result);
+  written.write(result);
+  describe_ending(ending, ending.abandoned ? nullptr : run->error(), written.failure(), experiment, run->steps, result);
   const bool ended_well = result.status == RunStatus::ok || result.status == RunStatus::timed_out;
   if (ended_well || result.status == RunStatus::interrupted) hand_out_weights(*run, ending, observer, result);
   if (ended_well) add_final_metrics(*run, started, interrupted, result);

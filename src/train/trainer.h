@@ -5,6 +5,7 @@
 
 #include "plan/plan.h"
 #include "train/adapter.h"
+#include "train/checkpoint_use.h"
 #include "train/experiment.h"
 #include "train/observer.h"
 
@@ -15,8 +16,10 @@ namespace trireme {
 /// errors before anything starts. When `interrupted` becomes true the run ends its step, if that takes half a second, or else without it
 /// within a second or two, whatever it is doing. The observer is given the trained weights where the run ended between two steps.
 /// `adapter`: may have the run go on under other plans, valid for the model and the batch; null: nobody does.
+/// `checkpoints`: where the experiment's [checkpoint] are written, and one to go on from. An interrupt then leaves the run 10 s to end its
+/// step.
 RunResult train(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
-                const std::atomic<bool>& interrupted, Adapter* adapter = nullptr);
+                const std::atomic<bool>& interrupted, Adapter* adapter = nullptr, CheckpointUse checkpoints = {});
 
 /// Whether `name` is a file and not a named strategy: a file called "data" does not hide the strategy.
 bool is_plan_file(const std::string& name);

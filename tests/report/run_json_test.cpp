@@ -120,6 +120,16 @@ TEST(RunJson, ChangesOfPlan) {
   EXPECT_TRUE(row_from_json(old).changes.empty());
 }
 
+TEST(RunJson, Checkpoints) {
+  RunResult row = sample_result().rows[0];
+  EXPECT_FALSE(row_from_json(row_to_json(row)).checkpoints);
+  row.checkpoints = CheckpointReport{.written = 5, .failed = 1, .newest_step = 500, .bytes = 12345, .stall_seconds = 0.25, .write_seconds = 3.5};
+  const auto back = row_from_json(json::parse(json_text(row_to_json(row)))).checkpoints;
+  ASSERT_TRUE(back);
+  EXPECT_EQ(std::tuple(back->written, back->failed, back->newest_step, back->bytes, back->stall_seconds, back->write_seconds),
+            std::tuple(5, 1, 500, 12345, 0.25, 3.5));
+}
+
 /// Schema 1 had one metric and a target of its own name.
 TEST(RunJson, ReadsTheSchemaBefore) {
   json j = to_json(sample_result());

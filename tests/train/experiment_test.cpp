@@ -55,6 +55,22 @@ latency = "1 ms")");
   refuse({"bandwith", "bandwidth"}, "[cluster.link]\nbandwith = \"1 Gbit/s\"");
 }
 
+TEST_F(ExperimentFile, Checkpoints) {
+  EXPECT_FALSE(read("").checkpoint.wanted());
+  const CheckpointSpec by_epoch = read("[checkpoint]\nevery = \"0.5 epochs\"").checkpoint;
+  EXPECT_TRUE(by_epoch.wanted());
+  EXPECT_EQ(std::tuple(by_epoch.every.count, by_epoch.keep, by_epoch.best, by_epoch.folder, by_epoch.ends_on_failure), std::tuple(0.5, 3, "", "", false));
+  const CheckpointSpec full =
+      read("[checkpoint]\nevery = \"500 steps\"\nkeep = 0\nbest = \"loss\"\nfolder = \"/else\"\non_failure = \"end\"").checkpoint;
+  EXPECT_EQ(std::tuple(full.every.count, full.keep, full.best, full.folder, full.ends_on_failure), std::tuple(500., 0, "loss", "/else", true));
+  EXPECT_EQ(int(full.every.unit), int(Length::Unit::steps));
+  refuse({"checkpoint.every", "is missing", "1 epochs"}, "[checkpoint]\nkeep = 2");
+  refuse({"checkpoint.every", "0 steps"}, "[checkpoint]\nevery = \"0 steps\"");
+  refuse({"checkpoint.keep", "-1"}, "[checkpoint]\nevery = \"1 epochs\"\nkeep = -1");
+  refuse({"checkpoint.on_failure", "go on, end"}, "[checkpoint]\nevery = \"1 epochs\"\non_failure = \"stop\"");
+  refuse({"checkpoint.evry", "every"}, "[checkpoint]\nevery = \"1 epochs\"\nevry = 2");
+}
+
 TEST_F(ExperimentFile, WorkersAndMemoryThatChange) {
   const Experiment e = read(R"(devices = [2, 4]
 device_memory = "1 GiB"

@@ -1,0 +1,141 @@
+#include "train/checkpointing.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "base/seconds.h"
+#include "train/checkpoint_folder.h"
+#include "train/resume.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kWriterNiceness = 10;  // training has the cores first
+
+/// Of the calling thread alone, as Linux has it.
+void lower_priority() { ::setpriority(PRIO_PROCESS, id_t(::syscall(SYS_gettid)), kWriterNiceness); }
+
+}  // namespace
+
+Checkpointing::Checkpointing(Run& run, const CheckpointUse& use, TrainObserver& observer)
+    : run_(run), folder_(use.folder), files_(use.files ? *use.files : real_file_system()), observer_(observer),
+      settings_(curve_settings(run.experiment, run.model, run.data, run.steps)) {
+  if (!writes()) return;
+  files_.create_folder(folder_);
+  files_.sync_folder(folder_.has_parent_path() ? folder_.parent_path() : ".");
+}
+
+void Checkpointing::after_step(const CurvePoint& point) {
+  if (!writes()) return;
+  if (!facts_.empty() && !run_.hands_over_after(facts_.rbegin()->first - 1)) facts_.erase(std::prev(facts_.end()));
+  facts_[point.step] = {point, std::nullopt};
+}
+
+void Checkpointing::after_evaluation(const EvaluationPoint& point) {
+  if (const auto facts = facts_.find(point.step); facts != facts_.end()) facts->second.evaluation = point;
+}
+
+/// Workers hand over after they have posted what they did, which the coordinating thread may not have read yet.
+bool Checkpointing::knows_all(int64_t step) const {
+  const auto facts = facts_.find(step);
+  return facts != facts_.end() && (facts->second.evaluation || !run_.evaluates_after(step - 1));
+}
+
+CheckpointIndex Checkpointing::index_of(const GatheredState& gathered) const {
+  const Facts& facts = facts_.at(gathered.step);
+  CheckpointIndex index{.step = gathered.step, .samples = facts.point.samples,
+                        .epoch = double(facts.point.samples) / double(run_.sampler().samples_per_epoch()), .seconds = facts.point.seconds,
+                        .loss = facts.point.loss, .seed = run_.experiment.seed, .experiment = run_.experiment.name, .plan = gathered.plan,
+                        .best = run_.experiment.checkpoint.best, .settings = settings_};
+  if (facts.evaluation) {
+    index.test_loss = facts.evaluation->loss;
+    index.metrics = facts.evaluation->metrics;
+  }
+  return index;
+}
+
+void Checkpointing::poll() {
+  if (!writes()) return;
+  if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) note(writing_.get());
+  if (writing_.valid()) return;
+  if (!gathered_) gathered_ = run_.handover.take();
+  if (gathered_ && knows_all(gathered_->step)) begin_writing();
+}
+
+void Checkpointing::finish() {
+  if (!writes()) return;
+  poll();
+  if (!writing_.valid()) return;  // what is not known by now never will be: workers ended in an evaluation
+  note(writing_.get());
+  poll();
+  if (writing_.valid()) note(writing_.get());
+}
+
+void Checkpointing::begin_writing() {
+  report_.stall_seconds += gathered_->stall_seconds;
+  writing_ = std::async(std::launch::async, [this, index = index_of(*gathered_)] { return write_down(index); });
+  facts_.erase(facts_.begin(), facts_.upper_bound(gathered_->step - 1));
+}
+
+/// On the thread that writes.
+Checkpointing::Outcome Checkpointing::write_down(const CheckpointIndex& index) const {
+  lower_priority();
+  const double began = steady_seconds();
+  Outcome outcome{.index = index, .failure = {}, .untidy = {}};
+  try {
+    const std::string broken = std::isfinite(index.loss) ? not_finite(gathered_->state) : "the loss";
+    if (broken.empty()) outcome.index = write_checkpoint(files_, folder_, index, run_.model, gathered_->state);
+    else outcome.failure = broken + " is not finite";
+  } catch (const std::exception& error) {
+    outcome.failure = first_line(error);
+  }
+  try {
+    if (outcome.failure.empty()) remove_old_checkpoints(files_, folder_, run_.experiment.checkpoint);
+    else clean_up(files_, folder_);  // a full disk is given back what it took
+  } catch (const std::exception& error) {
+    outcome.untidy = first_line(error);
+  }
+  outcome.seconds = steady_seconds() - began;
+  return outcome;
+}
+
+void Checkpointing::note(Outcome outcome) {
+  run_.handover.give_back(std::move(gathered_->state));
+  gathered_.reset();
+  report_.write_seconds += outcome.seconds;
+  std::string line;
+  if (outcome.failure.empty()) {
+    ++report_.written;
+    report_.newest_step = outcome.index.step;
+    report_.bytes = outcome.index.bytes();
+    if (!outcome.untidy.empty()) line = "older checkpoints were not removed: " + outcome.untidy;
+  } else {
+    ++report_.failed;
+    const bool ends = run_.experiment.checkpoint.ends_on_failure;
+    line = fmt::format("the checkpoint after step {} was not written: {}; {}", outcome.index.step, outcome.failure,
+                       report_.newest_step > 0 ? fmt::format("the newest is that after step {}", report_.newest_step)
+                                               : "there is none yet");
+    if (ends && failure_.empty()) failure_ = line;
+  }
+  if (line.empty()) return;
+  warnings_.push_back(line);
+  observer_.on_notice(line);
+}
+
+void Checkpointing::write(RunResult& result) const {
+  if (!writes()) return;
+  result.checkpoints = report_;
+  constexpr size_t kShown = 3;
+  for (size_t w = 0; w < warnings_.size() && w < kShown; ++w) result.warnings.push_back(warnings_[w]);
+  if (warnings_.size() > kShown) result.warnings.push_back(fmt::format("{} more such notices of checkpoints", warnings_.size() - kShown));
+}
+
+}  // namespace trireme

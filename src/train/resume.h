@@ -1,0 +1,28 @@
+// Goes on from a checkpoint: which one, and whether it is of this experiment.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "train/checkpoint.h"
+#include "train/experiment.h"
+
+namespace trireme {
+
+/// What decides a run's curve, by the experiment's keys. `steps`: of the whole run.
+std::map<std::string, std::string> curve_settings(const Experiment& experiment, const Model& model, const TaskData& data, int64_t steps);
+
+struct Resumption {
+  Checkpoint checkpoint;
+  std::filesystem::path path;            ///< of the checkpoint
+  std::vector<std::string> notices = {}; ///< lines: newer ones that are damaged; settings that differ and may
+};
+
+/// The checkpoint at `path`; of a run's folder, or of a folder of checkpoints, the newest that verifies. Errors (user): none there, or
+/// none that verifies; a single one that is damaged; another model, seed, batch, training set, optimizer or width of numbers; nothing left to train.
+Resumption open_resumption(const std::filesystem::path& path, const Experiment& experiment, const Model& model, const TaskData& data);
+
+}  // namespace trireme

@@ -1,0 +1,42 @@
+// Between the workers of a run, who gather its state between two steps, and whoever writes it down while they go on.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "runtime/migrate.h"
+
+namespace trireme {
+
+struct GatheredState {
+  int64_t step = 0;          ///< steps done
+  TrainingState state;
+  std::string plan;          ///< that it was gathered under, in short
+  double stall_seconds = 0;  ///< that the first worker spent on it
+};
+
+/// One state at a time: the next one is gathered when the one before has been given back. Thread-safe.
+class StateHandover {
+ public:
+  /// The first worker, before all gather: waits until no state is under way, or until `gives_up`. Returns the memory of an earlier one.
+  TrainingState wait_for_turn(const std::function<bool()>& gives_up);
+  /// The first worker, after that.
+  void put(GatheredState gathered);
+
+  /// What has been put and not been taken.
+  std::optional<GatheredState> take();
+  /// The state that was taken is not needed any more.
+  void give_back(TrainingState used);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool under_way_ = false;                 // guarded by mutex_
+  std::optional<GatheredState> gathered_;  // guarded by mutex_
+  TrainingState used_;                     // guarded by mutex_
+};
+
+}  // namespace trireme
