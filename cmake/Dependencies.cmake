@@ -39,6 +39,11 @@ if(NOT cbc_FOUND)
   trireme_missing(CBC coinor-libcbc-dev)
 endif()
 
+pkg_check_modules(hwloc QUIET IMPORTED_TARGET GLOBAL hwloc>=2.0)
+if(NOT hwloc_FOUND)
+  trireme_missing(hwloc libhwloc-dev)
+endif()
+
 pkg_check_modules(zmq QUIET IMPORTED_TARGET GLOBAL libzmq>=4.3)
 if(NOT zmq_FOUND)
   trireme_missing(ZeroMQ libzmq3-dev)

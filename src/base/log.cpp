@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -40,5 +41,20 @@ void set_up_logging() {
   logger->flush_on(spdlog::level::warn);
   spdlog::set_default_logger(std::move(logger));
 }
+
+bool log_to_file(const std::filesystem::path& file) {
+  try {
+    std::filesystem::create_directories(file.parent_path());
+    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string());
+    sink->set_pattern("%Y-%m-%d %H:%M:%S %l: %v");
+    spdlog::default_logger()->sinks().push_back(std::move(sink));
+    spdlog::default_logger()->flush_on(spdlog::level::info);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+void keep_console_quiet() { spdlog::default_logger()->sinks().front()->set_level(spdlog::level::warn); }
 
 }  // namespace trireme

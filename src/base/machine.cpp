@@ -1,7 +1,6 @@
 #include "base/machine.h"
 
 #include <dlfcn.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include <torch/version.h>
 
 #include "base/cgroup.h"
+#include "base/cores.h"
 #include "base/seconds.h"
 #include "base/units.h"
 
@@ -26,19 +26,6 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-
-int cores_allowed() {
-  // more than 1024 cores need a larger set than cpu_set_t
-  for (int cores = 1024; cores <= 65536; cores *= 2) {
-    cpu_set_t* set = CPU_ALLOC(size_t(cores));
-    const size_t size = CPU_ALLOC_SIZE(size_t(cores));
-    const bool known = sched_getaffinity(0, size, set) == 0;
-    const int count = known ? CPU_COUNT_S(size, set) : 0;
-    CPU_FREE(set);
-    if (known) return std::max(1, count);
-  }
-  return std::max(1, int(::sysconf(_SC_NPROCESSORS_ONLN)));
-}
 
 int count_numa_nodes() {
   int count = 0;
@@ -152,7 +139,7 @@ Machine inspect_machine(bool time_product) {
   Machine machine;
   const CgroupLimits limits = cgroup_limits();
   machine.cores_online = std::max(1, int(::sysconf(_SC_NPROCESSORS_ONLN)));
-  machine.cores = cores_allowed();
+  machine.cores = int(usable_cores().size());
   // a quota of 1.5 cores: the second worker would stand still half of the time
   if (limits.cores) machine.cores = std::clamp(int(std::floor(*limits.cores + 1e-6)), 1, machine.cores);
   machine.numa_nodes = count_numa_nodes();

@@ -5,9 +5,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "base/cgroup.h"
+#include "base/cores.h"
 #include "expect_error.h"
 
 namespace trireme {
@@ -147,6 +149,31 @@ TEST_F(Cgroup, NothingToReadMeansNoLimit) {
   put("cpu.cfs_quota_us", "-1");
   EXPECT_EQ(limits().cores, std::nullopt);
   EXPECT_EQ(limits().memory_bytes, std::nullopt);
+}
+
+TEST(Cores, AreDividedWithoutLeavingAnyOut) {
+  const std::vector<int> usable = usable_cores();
+  ASSERT_FALSE(usable.empty());
+  EXPECT_EQ(core_shares(1), std::vector<std::vector<int>>{usable});
+  for (const int parts : {2, 3, int(usable.size()), 2 * int(usable.size()) + 1}) {
+    const auto shares = core_shares(parts);
+    ASSERT_EQ(int(shares.size()), parts);
+    std::set<int> all;
+    size_t sum = 0;
+    for (const std::vector<int>& share : shares) {
+      EXPECT_FALSE(share.empty()) << parts;
+      all.insert(share.begin(), share.end());
+      sum += share.size();
+    }
+    EXPECT_EQ(std::vector<int>(all.begin(), all.end()), usable) << parts;
+    if (parts <= int(usable.size())) EXPECT_EQ(sum, usable.size()) << "no core is in two shares of " << parts;
+  }
+}
+
+TEST(Cores, InWords) {
+  EXPECT_EQ(describe_cores({0, 1, 2, 3, 8}), "0-3,8");
+  EXPECT_EQ(describe_cores({5}), "5");
+  EXPECT_EQ(describe_cores({1, 3, 4}), "1,3-4");
 }
 
 }  // namespace
