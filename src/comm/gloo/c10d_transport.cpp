@@ -83,10 +83,12 @@ c10::intrusive_ptr<c10d::Store> open_store(const GlooOptions& options) {
   }
   c10d::TCPStoreOptions tcp;
   tcp.port = static_cast<uint16_t>(options.port);
-  tcp.isServer = options.rank == 0;
+  tcp.isServer = options.rank == 0 && !options.store_is_kept;
   tcp.waitWorkers = false;
   tcp.timeout = meeting_time(options);
-  return c10::make_intrusive<c10d::TCPStore>(options.address, tcp);
+  auto store = c10::make_intrusive<c10d::TCPStore>(options.address, tcp);
+  if (options.store_prefix.empty()) return store;
+  return c10::make_intrusive<c10d::PrefixStore>(options.store_prefix, store);
 }
 
 std::string arrival_key(int rank) { return fmt::format("trireme/here/{}", rank); }

@@ -19,6 +19,10 @@ struct GlooOptions {
   int port = 29500;
   std::string store_file = "";
 
+  /// Somebody else listens at address:port already (torchrun): rank 0 is a client too. Keys begin with `store_prefix`.
+  bool store_is_kept = false;
+  std::string store_prefix = "";
+
   /// Network interface that the tensors travel through. Empty: the one of this machine's host name.
   std::string interface = "lo";
 

@@ -50,7 +50,7 @@ GlooWorld::GlooWorld(const GlooOptions& options) : options_(options), peers_(opt
 GlooWorld::~GlooWorld() {
   if (std::uncaught_exceptions() > 0) abort(fmt::format("rank {} ended before its work was done", rank()));
   close_sends();
-  const bool others_meet_here = rank() == 0 && options_.store_file.empty();
+  const bool others_meet_here = rank() == 0 && options_.store_file.empty() && !options_.store_is_kept;
   if (others_meet_here) host_until_others_left();
   keeper_->stop();
   {
