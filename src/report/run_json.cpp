@@ -271,6 +271,7 @@ json row_json(const RunResult& row) {
   j["reason"] = row.reason.empty() ? json(nullptr) : json(row.reason);
   j["warnings"] = warnings_of(row);
   j["devices"] = row.devices;
+  j["backend"] = row.backend;
   j["oversubscribed"] = row.oversubscribed;
   j["schedule"] = row.schedule;
   j["changes"] = json::array();
@@ -346,6 +347,7 @@ RunResult read_row(const json& j) {
   row.name = j.value("name", "");
   row.oversubscribed = j.value("oversubscribed", false);
   row.devices = j.at("devices").get<int>();
+  row.backend = j.value("backend", "local");
   read_measured(j, row);
   for (const json& p : j.at("curve"))
     row.curve.push_back({.step = p.at("step").get<int64_t>(),

@@ -32,14 +32,20 @@ struct Loader::Chunk {
 struct Loader::Loading {
   PlannedBatch plan;
   std::vector<Chunk> chunks;
-  size_t claimed = 0;  ///< chunks that a thread has begun
+  std::vector<size_t> to_load;  ///< chunks that readers want
+  size_t claimed = 0;           ///< of to_load: those that a thread has begun
   int takers = 0;      ///< readers that have taken it
   std::exception_ptr error;
 
-  explicit Loading(PlannedBatch planned) : plan(std::move(planned)) {
+  Loading(PlannedBatch planned, const LoaderOptions& options) : plan(std::move(planned)) {
     const int64_t samples = this->samples();
-    for (int64_t begin = 0; begin < samples; begin += kChunkSamples)
-      chunks.push_back({{begin, std::min(samples, begin + kChunkSamples)}, false, {}});
+    const std::vector<Range> wanted = options.wanted ? options.wanted(samples) : std::vector<Range>{{0, samples}};
+    for (int64_t begin = 0; begin < samples; begin += kChunkSamples) {
+      const Range chunk{begin, std::min(samples, begin + kChunkSamples)};
+      if (std::any_of(wanted.begin(), wanted.end(), [&](const Range& range) { return range.begin < chunk.end && chunk.begin < range.end; }))
+        to_load.push_back(chunks.size());
+      chunks.push_back({chunk, false, {}});
+    }
   }
   int64_t samples() const { return int64_t(plan.indices.size()); }
 };
@@ -78,8 +84,8 @@ bool Loader::plan_one() {
   }
   ended_ = !planned;
   if (ended_) return false;
-  batches_.push_back(std::make_shared<Loading>(std::move(*planned)));
-  if (options_.threads > 0) to_load_.push_back(batches_.back());
+  batches_.push_back(std::make_shared<Loading>(std::move(*planned), options_));
+  if (options_.threads > 0 && !batches_.back()->to_load.empty()) to_load_.push_back(batches_.back());
   return true;
 }
 
@@ -130,10 +136,10 @@ bool Loader::may_load_ahead() const {
 
 /// Under the lock: the first chunk that no thread has begun, of a batch already planned or of the next.
 bool Loader::claim(std::shared_ptr<Loading>& batch, size_t& chunk) {
-  if (to_load_.empty() && (!may_load_ahead() || !plan_one())) return false;
+  if (to_load_.empty() && (!may_load_ahead() || !plan_one() || to_load_.empty())) return false;
   batch = to_load_.front();
-  chunk = batch->claimed++;
-  if (batch->claimed == batch->chunks.size()) to_load_.pop_front();
+  chunk = batch->to_load[batch->claimed++];
+  if (batch->claimed == batch->to_load.size()) to_load_.pop_front();
   return true;
 }
 

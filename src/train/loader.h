@@ -31,6 +31,8 @@ struct LoaderOptions {
   int threads = 0;               ///< 0: workers load their own samples when they need them
   int readers = 1;               ///< workers, each of which takes every batch
   int64_t ahead_bytes = int64_t{256} << 20;  ///< of batches that no worker has taken yet; one batch is loaded ahead whatever its size
+  /// Which samples of a batch of so many the readers of this process ask for; only those are loaded ahead. Empty: all.
+  std::function<std::vector<Range>(int64_t samples)> wanted = {};
 };
 
 /// The threads load batches in the order of `plan`, a few samples at a time, and keep each until every reader has taken it. What a

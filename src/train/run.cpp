@@ -1,5 +1,7 @@
 #include "train/run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -17,6 +19,23 @@ namespace {
 constexpr auto kPoll = std::chrono::milliseconds(1);
 constexpr int64_t kTracedStep = 10;  // of a plan, or the last one of a shorter run
 
+/// Samples of a batch of so many that `rank` loads, micro-batch by micro-batch.
+std::vector<Range> loaded_samples(const Program& program, const Model& model, int rank, int64_t samples) {
+  std::vector<Range> ranges;
+  for (const Value& value : program.values) {
+    if (!value.loaded || value.layout.mesh.index_of(rank) < 0) continue;
+    Shape shape = model.node(value.node).sample_shape;
+    shape.insert(shape.begin(), 0);
+    for (int k = 0; k < program.micro_batches; ++k) {
+      const Range part = share_of(samples, program.micro_batches, k);
+      shape[0] = part.size();
+      const Range own = value.layout.box_of(rank, shape)[0];
+      ranges.push_back({part.begin + own.begin, part.begin + own.end});
+    }
+  }
+  return ranges;
+}
+
 }  // namespace
 
 Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& plan, RunOptions options)
@@ -24,9 +43,11 @@ Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& pla
       evaluate_every(steps_of(e.evaluate_every, sampler().steps_per_epoch())),
       checkpoint_every(options.writes_checkpoints ? steps_of(e.checkpoint.every, sampler().steps_per_epoch()) : 0),
       begun_at(options.resumed ? options.resumed->step : 0), ledger(plan.devices), adapts_(options.adapts),
-      links_(e.links ? std::make_shared<EmulatedLinks>(kMaxDevices, *e.links) : nullptr) {
+      links_(e.links ? std::make_shared<EmulatedLinks>(kMaxDevices, *e.links) : nullptr), process_(std::move(options.process)) {
+  check_internal(!process_ || (experiment.private_replicas && process_->size() == plan.devices), "each process has a rank and replicas of its own");
+  check_internal(!process_ || !(options.writes_checkpoints || options.resumed), "states are gathered within one process");
   if (options.resumed) state_ = std::move(options.resumed->state);
-  auto phase = std::make_unique<Phase>(experiment, model, plan, std::vector<int>(), links_);
+  auto phase = std::make_unique<Phase>(experiment, model, plan, std::vector<int>(), links_, process_ ? 1 : plan.devices);
   phase->first_step = begun_at;
   begin_phase(std::move(phase));
 }
@@ -42,13 +63,23 @@ bool Run::saves_weights() const {
   return experiment.save_weights.value_or(bytes_of_weights(model, experiment.precision) <= kLargestSavedUnasked);
 }
 
+/// Of every batch what this process' worker reads; nothing where workers are threads: together they read all.
+std::function<std::vector<Range>(int64_t)> Run::samples_of_process(const Phase& phase) const {
+  if (!process_) return {};
+  return [this, &phase, rank = process_->rank()](int64_t samples) {
+    std::vector<Range> ranges = loaded_samples(phase.training, model, rank, samples);
+    for (const Range& range : loaded_samples(phase.evaluation, model, rank, samples)) ranges.push_back(range);
+    return ranges;
+  };
+}
+
 void Run::begin_phase(std::unique_ptr<Phase> phase) {
   Phase& p = *phase;
   p.next_step = p.first_step;
   p.next_test = batches.evaluations();
   p.loader = std::make_unique<Loader>(
       [this, &p] { return next_batch(p); },
-      LoaderOptions{.threads = loading_threads_of(experiment, *data.train), .readers = p.plan.devices},
+      LoaderOptions{.threads = loading_threads_of(experiment, *data.train), .readers = p.world.size(), .wanted = samples_of_process(p)},
       [&p] { return p.world.abort_reason(); });
   plans_.push_back(p.plan);
   memory_.resize(std::max(memory_.size(), size_t(p.plan.devices)));
@@ -73,7 +104,7 @@ std::optional<PlannedBatch> Run::next_batch(Phase& phase) const {
 
 StepInput Run::training_input(Phase& phase, int rank, int64_t step) const {
   return {.step = step,
-          .batch = phase.loader->take(rank),
+          .batch = phase.loader->take(reader_of(rank)),
           .learning_rate = learning_rate_at(experiment, step, steps, sampler().steps_per_epoch()),
           .clip_norm = experiment.clip_norm,
           .trace = step == std::min(phase.first_step + kTracedStep, steps - 1),
@@ -85,7 +116,7 @@ StepOutcome Run::evaluate(Phase& phase, int rank, Worker& worker) const {
   StepOutcome sum;
   for (int64_t k = 0; k < batches.evaluations(); ++k) {
     const bool anew = k == 0 || !data.test->is_stream();
-    StepOutcome part = worker.evaluate({.batch = phase.loader->take(rank), .starts_stream = anew});
+    StepOutcome part = worker.evaluate({.batch = phase.loader->take(reader_of(rank)), .starts_stream = anew});
     // nothing else holds a first stage back: its activations would pile up in front of the second
     if (phase.plan.stages.size() > 1) worker.barrier();
     sum.loss_sum += part.loss_sum;
@@ -94,14 +125,25 @@ StepOutcome Run::evaluate(Phase& phase, int rank, Worker& worker) const {
   return sum;
 }
 
+std::unique_ptr<Worker> Run::make_worker(Phase& phase, int rank, ParameterStore& store) {
+  const WorkerOptions options{.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer,
+                              .gradient_norms = experiment.noise_scale && obstacle_to_gradient_norms(phase.training).empty(),
+                              .resumed = state_ ? &*state_ : nullptr};
+  if (!process_) return std::make_unique<Worker>(rank, model, &phase.training, &phase.evaluation, store, phase.world, options);
+  return std::make_unique<Worker>(rank, model, &phase.training, &phase.evaluation, experiment.precision, process_->worker_communicator(), options);
+}
+
+void Run::post(int rank, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds) {
+  if (process_) return process_->post(ledger, step, evaluation, std::move(outcome), load_seconds);
+  ledger.post(rank, step, evaluation, std::move(outcome), load_seconds);
+}
+
 void Run::work(Phase& phase, int rank, ParameterStore& store) {
-  Worker worker(rank, model, &phase.training, &phase.evaluation, store, phase.world,
-                {.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer,
-                 .gradient_norms = experiment.noise_scale && obstacle_to_gradient_norms(phase.training).empty(),
-                 .resumed = state_ ? &*state_ : nullptr});
+  const std::unique_ptr<Worker> made = make_worker(phase, rank, store);
+  Worker& worker = *made;
   if (rank == 0 && state_) note_begin();  // all have taken their part
   int64_t step = phase.first_step;
-  for (; step < steps && gate.enter(step); ++step) {
+  for (; step < steps && enters(step); ++step) {
     if (links_) links_->begin_step(step);
     if (!experiment.memory_changes.empty()) set_memory_limit(rank, enforced_limit(step));
     if (gate.probes_before(step)) {
@@ -110,19 +152,18 @@ void Run::work(Phase& phase, int rank, ParameterStore& store) {
       measured_links_ = links;
     }
     StepOutcome outcome = worker.train(training_input(phase, rank, step));
-    ledger.post(rank, step + 1, false, std::move(outcome), phase.loader->take_load_seconds(rank));
+    post(rank, step + 1, false, std::move(outcome), phase.loader->take_load_seconds(reader_of(rank)));
     if (evaluates_after(step)) {
       worker.drain();
-      ledger.post(rank, step + 1, true, evaluate(phase, rank, worker));
-      phase.loader->take_load_seconds(rank);  // an evaluation is no part of training time
+      post(rank, step + 1, true, evaluate(phase, rank, worker), 0);
+      phase.loader->take_load_seconds(reader_of(rank));  // an evaluation is no part of training time
     }
     if (hands_over_after(step)) hand_over(phase, rank, worker, store, step + 1);
   }
   worker.drain();
   if (changes_plan(phase, rank, worker, step)) return phase.gatherer.gather(rank, worker, store);
   if (checkpoint_every > 0 && step > begun_at && !hands_over_after(step - 1)) hand_over(phase, rank, worker, store, step);
-  if (saves_weights() || has_final_metrics(data)) phase.weights.gather(rank, worker, store);
-  memory_[size_t(rank)] = memory_use(rank);
+  end_work(phase, rank, worker, store);
 }
 
 /// Between two steps: the state of the run, of which `step` are done, goes to whoever writes it down. All workers together.
@@ -132,6 +173,31 @@ void Run::hand_over(Phase& phase, int rank, Worker& worker, const ParameterStore
   if (rank == 0) phase.gatherer.reuse(handover.wait_for_turn([&] { return !phase.world.abort_reason().empty(); }));
   phase.gatherer.gather(rank, worker, store);
   if (rank == 0) handover.put({step, phase.gatherer.take(), phase.plan.in_short(model), steady_seconds() - began});
+}
+
+void Run::end_work(Phase& phase, int rank, Worker& worker, const ParameterStore& store) {
+  const bool wants_weights = saves_weights() || has_final_metrics(data);
+  if (process_) {
+    process_->finish(ledger, memory_);
+    if (wants_weights) phase.weights.gather(worker, process_->world(), experiment.precision);
+    return;
+  }
+  if (wants_weights) phase.weights.gather(rank, worker, store);
+  memory_[size_t(rank)] = memory_use(rank);
+}
+
+/// On a thread of its own, as a crew's: what fails here ends the other ranks too.
+void Run::work_as_process(Phase& phase, ParameterStore& store) {
+  const int rank = process_->rank();
+  const auto body = [&](int) {
+    try {
+      work(phase, rank, store);
+    } catch (const std::exception& error) {
+      process_->abort(fmt::format("rank {} failed: {}", rank, first_line(error)));
+      throw;
+    }
+  };
+  run_crew(phase.world, body, {threads_of(phase)[size_t(rank)]}, rank);
 }
 
 /// Once the workers have been refused `step`: whether they give way to those of another plan. The same answer for all.
@@ -190,7 +256,8 @@ void Run::work_all() {
       {
         Phase& phase = *phase_;
         ParameterStore store(phase.training, experiment.precision);
-        run_crew(phase.world, [&](int rank) { work(phase, rank, store); }, threads_of(phase));
+        if (process_) work_as_process(phase, store);
+        else run_crew(phase.world, [&](int rank) { work(phase, rank, store); }, threads_of(phase));
         if (!phase.ends_in_change) break;
         state_ = phase.gatherer.take();
       }
@@ -201,7 +268,8 @@ void Run::work_all() {
       }
       validate(wanted->plan, model, experiment.batch, "plan " + wanted->plan.name);
       check_shapes(experiment, model, data, wanted->plan);
-      auto next = std::make_unique<Phase>(experiment, model, std::move(wanted->plan), std::move(wanted->workers), links_);
+      const int threads = wanted->plan.devices;
+      auto next = std::make_unique<Phase>(experiment, model, std::move(wanted->plan), std::move(wanted->workers), links_, threads);
       if (links_) carry_state(*phase_, *next);
       next->first_step = change_.step;
       ledger.change_plan(next->plan.devices);
@@ -236,6 +304,7 @@ void Run::abort(const std::string& reason) {
     phase = phase_;
   }
   phase->world.abort(reason);
+  if (process_) process_->abort(reason);
 }
 
 void Run::stop_loading() {

@@ -15,6 +15,7 @@
 #include "train/experiment.h"
 #include "train/ledger.h"
 #include "train/loader.h"
+#include "train/process_rank.h"
 #include "train/result.h"
 #include "train/state_handover.h"
 #include "train/trained_weights.h"
@@ -23,9 +24,10 @@ namespace trireme {
 
 /// The workers under one plan, from one change of plan to the next.
 struct Phase {
-  Phase(const Experiment& experiment, const Model& model, Plan p, std::vector<int> who, std::shared_ptr<EmulatedLinks> links)
+  /// `threads`: workers that are threads of this process.
+  Phase(const Experiment& experiment, const Model& model, Plan p, std::vector<int> who, std::shared_ptr<EmulatedLinks> links, int threads)
       : plan(std::move(p)), workers(std::move(who)), training(compile(model, plan, compile_options(experiment, true))),
-        evaluation(compile(model, plan, compile_options(experiment, false))), world(plan.devices, std::move(links)),
+        evaluation(compile(model, plan, compile_options(experiment, false))), world(threads, std::move(links)),
         weights(training, model), gatherer(training) {}
 
   /// Of the run's workers, which one has this rank.
@@ -54,6 +56,8 @@ struct RunOptions {
   bool adapts = false;              ///< somebody sees to it that the plan fits when memory shrinks; else what is over the limit ends it
   bool writes_checkpoints = false;  ///< states are handed over as the experiment's [checkpoint] says
   std::optional<ResumedState> resumed = {};
+  std::shared_ptr<ProcessRank> process = {};  ///< this process works as one rank of the plan, with private replicas; null: all workers are
+                                              ///< threads of this process
 };
 
 /// Owns what the workers need: in the middle of a long layer they may outlive train() after an interrupt. work_all belongs to one thread,
@@ -80,6 +84,8 @@ class Run {
   bool evaluates_after(int64_t step) const { return (step + 1) % evaluate_every == 0 || step + 1 == steps; }
   /// Besides the last step, wherever the run ends.
   bool hands_over_after(int64_t step) const { return checkpoint_every > 0 && (step + 1) % checkpoint_every == 0; }
+  /// Null: workers are threads.
+  const ProcessRank* process() const { return process_.get(); }
 
   /// Trains to the end, plan after plan, and closes the ledger. Never throws: see error().
   void work_all();
@@ -103,13 +109,21 @@ class Run {
   const std::vector<MemoryUse>& memory() const { return memory_; }  ///< by rank, when the rank was through
 
  private:
+  std::function<std::vector<Range>(int64_t)> samples_of_process(const Phase& phase) const;
   void begin_phase(std::unique_ptr<Phase> phase);
   std::optional<PlannedBatch> next_batch(Phase& phase) const;
   StepInput training_input(Phase& phase, int rank, int64_t step) const;
   int64_t enforced_limit(int64_t step) const;
   StepOutcome evaluate(Phase& phase, int rank, Worker& worker) const;
+  std::unique_ptr<Worker> make_worker(Phase& phase, int rank, ParameterStore& store);
   void work(Phase& phase, int rank, ParameterStore& store);
   void hand_over(Phase& phase, int rank, Worker& worker, const ParameterStore& store, int64_t step);
+  void work_as_process(Phase& phase, ParameterStore& store);
+  bool enters(int64_t step) { return process_ ? process_->enters(gate, step, steps) : gate.enter(step); }
+  void post(int rank, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds);
+  void end_work(Phase& phase, int rank, Worker& worker, const ParameterStore& store);
+  /// Of the loader, where `rank` takes its batches.
+  int reader_of(int rank) const { return process_ ? 0 : rank; }
   bool changes_plan(Phase& phase, int rank, Worker& worker, int64_t step);
   void note_begin();
   void carry_state(const Phase& from, const Phase& to);
@@ -117,6 +131,7 @@ class Run {
 
   const bool adapts_;
   const std::shared_ptr<EmulatedLinks> links_;  ///< null: there are none
+  const std::shared_ptr<ProcessRank> process_;  ///< null: workers are threads
 
   mutable std::mutex mutex_;
   std::shared_ptr<Phase> phase_;        // guarded by mutex_ while work_all runs; replaced by its thread only

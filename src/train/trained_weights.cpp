@@ -2,9 +2,12 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/weights/file_shapes.h"
+#include "runtime/flat_shard.h"
 #include "zoo/spec_text.h"
 
 namespace trireme {
@@ -47,6 +50,71 @@ void TrainedWeights::gather(int rank, Worker& worker, const ParameterStore& stor
   if (rank != 0) return;
   is_whole_ = failure_.empty();
   if (!is_whole_) tensors_.clear();
+}
+
+void TrainedWeights::gather(Worker& worker, Communicator& world, Precision precision) {
+  const DeviceScope nobody(kNoDevice);
+  worker.settle(/*averaged=*/true);
+  worker.barrier();
+  for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) collect_bucket(b, worker, world, precision);
+  collect_buffers(worker, world);
+  worker.barrier();  // nobody writes to what others may still be reading
+  is_whole_ = world.rank() == 0;
+}
+
+/// Every holder gives its slice, unless rank 0 has the whole bucket itself.
+void TrainedWeights::collect_bucket(BucketId id, Worker& worker, Communicator& world, Precision precision) {
+  const Bucket& bucket = program_.buckets[size_t(id)];
+  const int rank = world.rank();
+  const bool divided = program_.optimizer_sharding != OptimizerSharding::none && bucket.holders.size() > 1;
+  const bool rank_0_holds = bucket.holders.front() == 0;
+  const auto copy_own = [&](Range range, const at::Tensor& target) {
+    for (const ReplicaPiece& piece : worker.replicas().pieces(id))
+      if (piece.master.defined()) copy_overlap(piece.master, piece.range.begin, range, target);
+  };
+  const at::TensorOptions master = at::TensorOptions().dtype(master_type(precision));
+  if (rank != 0) {
+    const bool gives = std::binary_search(bucket.holders.begin(), bucket.holders.end(), rank) && (divided || !rank_0_holds);
+    if (!gives) return;
+    const Range slice = bucket.slice_of(rank);
+    at::Tensor part = at::empty({slice.size()}, master);
+    copy_own(slice, part);
+    return world.send(part, 0, id);
+  }
+  at::Tensor flat = at::empty({bucket.elements}, master);
+  if (rank_0_holds) copy_own({0, bucket.elements}, flat);
+  for (const int holder : bucket.holders) {
+    if (holder == 0 || (rank_0_holds && !divided)) continue;
+    const Range slice = bucket.slice_of(holder);
+    flat.narrow(0, slice.begin, slice.size()).copy_(world.receive(holder, id));
+  }
+  for (const ParameterShard& shard : bucket.shards) {
+    const ParameterSpec& spec = program_.parameters[size_t(shard.parameter)].spec;
+    at::Tensor& full = tensors_[spec.name];
+    if (!full.defined()) full = at::empty(spec.shape, master);
+    part_of(full, shard.box).copy_(ParameterStore::view_of(flat, shard));
+  }
+}
+
+void TrainedWeights::collect_buffers(Worker& worker, Communicator& world) {
+  for (OpId id = 0; id < OpId(program_.ops.size()); ++id) {
+    const Op& op = program_.ops[size_t(id)];
+    const auto specs = model_.node(op.node).layer->buffers();
+    for (int holder = 0; holder < world.size() && !specs.empty(); ++holder) {
+      if (op.mesh.index_of(holder) < 0 || op.mesh.data_index(holder) != 0) continue;
+      if (holder != world.rank() && world.rank() != 0) continue;
+      for (size_t i = 0; i < specs.size(); ++i) {
+        const at::Tensor held = holder == world.rank() ? worker.buffers(id)->at(i) : world.receive(holder, id);
+        if (world.rank() != 0) {
+          world.send(held.clone(), 0, id);
+          continue;
+        }
+        at::Tensor& full = tensors_[specs[i].name];
+        if (!full.defined()) full = at::empty(specs[i].shape, held.options());
+        part_of(full, Layout{op.mesh, Placement::replicate(), op.option.buffers[i]}.box_of(holder, specs[i].shape)).copy_(held);
+      }
+    }
+  }
 }
 
 int64_t bytes_of_weights(const Model& model, Precision precision) {

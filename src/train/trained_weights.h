@@ -26,6 +26,8 @@ class TrainedWeights {
   /// Parameters are the newest master weights, or their averages where the optimizer keeps any; running statistics those of the data
   /// axis' first worker: what an evaluation would use. Where memory does not suffice there are none, and failure() says so.
   void gather(int rank, Worker& worker, const ParameterStore& store);
+  /// The same where every worker is a process: rank 0 of `world` gets the weights, the others give what it lacks and have none.
+  void gather(Worker& worker, Communicator& world, Precision precision);
 
   /// Parameters and buffers by name in the model's shapes, float32 (float64 under fp64), charged to no device; empty until gathered
   /// by all workers.
@@ -36,6 +38,8 @@ class TrainedWeights {
  private:
   void add_parameters(const ParameterStore& store);
   void add_buffers(int rank, const Worker& worker);
+  void collect_bucket(BucketId id, Worker& worker, Communicator& world, Precision precision);
+  void collect_buffers(Worker& worker, Communicator& world);
 
   const Program& program_;
   const Model& model_;

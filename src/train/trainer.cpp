@@ -210,8 +210,7 @@ void add_final_metrics(const Run& run, double started, const std::atomic<bool>& 
   if (too_late) result.warnings.emplace_back("time_limit left no time for the metrics that are taken after training");
 }
 
-void add_warnings(const Plan& plan, const Model& model, const Experiment& experiment, RunResult& result) {
-  const int cores = inspect_machine(false).cores;
+void add_warnings(const Plan& plan, const Model& model, const Experiment& experiment, int cores, RunResult& result) {
   const auto threads = threads_of(experiment, plan.devices);
   const int busy = std::accumulate(threads.begin(), threads.end(), 0);
   result.oversubscribed = busy > cores;
@@ -245,7 +244,7 @@ void add_changes(const Run& run, const Ending& ending, RunResult& result) {
   if (ending.abandoned) return;  // the plans are the crew's still
   for (size_t p = 1; p < run.plans().size(); ++p) {
     RunResult other;
-    add_warnings(run.plans()[p], run.model, run.experiment, other);
+    add_warnings(run.plans()[p], run.model, run.experiment, inspect_machine(false).cores, other);
     result.oversubscribed |= other.oversubscribed;
     for (const std::string& warning : other.warnings)
       if (std::find(result.warnings.begin(), result.warnings.end(), warning) == result.warnings.end()) result.warnings.push_back(warning);
@@ -253,6 +252,11 @@ void add_changes(const Run& run, const Ending& ending, RunResult& result) {
 }
 
 void add_memory(const Run& run, const Ending& ending, RunResult& result) {
+  if (run.process()) {  // of a run that did not get to its end nothing is known of other ranks
+    if (!ending.abandoned && !run.error()) result.memory = run.memory();
+    set_memory_limit(run.process()->rank(), 0);
+    return;
+  }
   for (int d = 0; d < run.devices(); ++d) {
     result.memory.push_back(memory_use(d));
     if (!ending.abandoned) result.memory.back().current = run.memory()[size_t(d)].current;
@@ -279,7 +283,7 @@ void add_length_warnings(const Run& run, RunResult& result) {
 }  // namespace
 
 RunResult train(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
-                const std::atomic<bool>& interrupted, Adapter* adapter, CheckpointUse checkpoints) {
+                const std::atomic<bool>& interrupted, Adapter* adapter, CheckpointUse checkpoints, const std::shared_ptr<ProcessRank>& process) {
   validate(plan, model, experiment.batch, fmt::format("plan {}", plan.name));
   check_shapes(experiment, model, data, plan);
   install_memory_accounting();
@@ -290,9 +294,10 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   result.devices = plan.devices;
   result.blocks = block_strategies(plan, model);
   result.warnings = experiment.model_notes;
-  add_warnings(plan, model, experiment, result);
+  if (process) result.backend = "gloo";
+  add_warnings(plan, model, experiment, process ? process->cores() : inspect_machine(false).cores, result);
 
-  RunOptions options{.adapts = adapter != nullptr, .writes_checkpoints = !checkpoints.folder.empty()};
+  RunOptions options{.adapts = adapter != nullptr, .writes_checkpoints = !checkpoints.folder.empty(), .resumed = {}, .process = process};
   CurvePoint begun_at;
   if (checkpoints.resumed) {
     const CheckpointIndex& index = checkpoints.resumed->index;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 
 #include "plan/plan.h"
 #include "train/adapter.h"
@@ -11,6 +12,8 @@
 
 namespace trireme {
 
+class ProcessRank;
+
 /// Trains to the experiment's length (or time limit) with the plan's workers as threads of this process. Never throws for what
 /// goes wrong during the run: the result's status and reason say it, with what was measured until then. Bad plans throw user
 /// errors before anything starts. When `interrupted` becomes true the run ends its step, if that takes half a second, or else without it
@@ -18,8 +21,11 @@ namespace trireme {
 /// `adapter`: may have the run go on under other plans, valid for the model and the batch; null: nobody does.
 /// `checkpoints`: where the experiment's [checkpoint] are written, and one to go on from. An interrupt then leaves the run 10 s to end its
 /// step.
+/// `process`: this process is rank 0 of a run whose workers are processes, of which the others call follow() (train/follow.h); the experiment
+/// has private replicas then, nobody adapts, and there are no checkpoints.
 RunResult train(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
-                const std::atomic<bool>& interrupted, Adapter* adapter = nullptr, CheckpointUse checkpoints = {});
+                const std::atomic<bool>& interrupted, Adapter* adapter = nullptr, CheckpointUse checkpoints = {},
+                const std::shared_ptr<ProcessRank>& process = nullptr);
 
 /// Whether `name` is a file and not a named strategy: a file called "data" does not hide the strategy.
 bool is_plan_file(const std::string& name);

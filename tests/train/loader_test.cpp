@@ -208,5 +208,19 @@ TEST_F(Loading, SamplesBelongToWhoeverAsks) {
   }
 }
 
+/// What a process of several reads of each batch: the middle, here.
+TEST_F(Loading, OnlyWhatIsWantedIsLoadedAhead) {
+  const auto wanted = [](int64_t samples) { return std::vector<Range>{{samples / 2, samples / 2 + 1}}; };
+  Loader loader(plan(), {.threads = 2, .readers = 1, .wanted = wanted}, never);
+  int64_t most = 0;
+  for (int64_t k = 0; k < kBatches; ++k) {
+    const Batch batch = loader.take(0);
+    most += std::min<int64_t>(16, batch.samples);
+    const std::vector<at::Tensor> got = batch.load({batch.samples / 2, batch.samples / 2 + 1});
+    EXPECT_EQ(got.at(1).numel(), 1);
+  }
+  EXPECT_LE(set->loaded, most) << "a piece of each batch, not all of it";
+}
+
 }  // namespace
 }  // namespace trireme

@@ -1,0 +1,51 @@
+#include "train/follow.h"
+
+#include <fmt/format.h>
+
+#include <thread>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/seconds.h"
+#include "train/batches.h"
+#include "train/run.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kPollSeconds = 0.05;
+constexpr double kSecondsForRank0 = 1;   // after an interrupt, to end the run as it wants to
+constexpr double kPatienceSeconds = 1;   // after that, for this rank's worker to finish the layer it is in
+
+}  // namespace
+
+void follow(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan,
+            const std::shared_ptr<ProcessRank>& process, const std::atomic<bool>& interrupted) {
+  validate(plan, model, experiment.batch, fmt::format("plan {}", plan.name));
+  check_shapes(experiment, model, data, plan);
+  install_memory_accounting();
+  const auto run = std::make_shared<Run>(experiment, model, data, plan, RunOptions{.process = process});
+  std::thread crew([run] { run->work_all(); });
+  double interrupted_at = 0;
+  bool aborted = false;
+  while (true) {
+    bool runs = false;
+    run->ledger.next(kPollSeconds, runs);  // of this rank nothing is in it: it closes at the end
+    if (!runs) break;
+    if (!interrupted) continue;
+    if (interrupted_at == 0) interrupted_at = steady_seconds();
+    const double waited = steady_seconds() - interrupted_at;
+    if (!aborted && waited > kSecondsForRank0) {
+      aborted = true;
+      run->abort(fmt::format("rank {} was interrupted", process->rank()));
+    }
+    if (waited > kSecondsForRank0 + kPatienceSeconds) {
+      crew.detach();
+      fail_run({fmt::format("rank {}", process->rank()), "interrupted", "in the middle of a layer", ""});
+    }
+  }
+  crew.join();
+  if (run->error()) std::rethrow_exception(run->error());
+}
+
+}  // namespace trireme

@@ -1,0 +1,28 @@
+// What a worker did in a step, as bytes between processes of one program.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/memory.h"
+#include "runtime/worker.h"
+
+namespace trireme {
+
+/// One rank's post to the ledger (train/ledger.h).
+struct PostedOutcome {
+  int64_t step = 0;
+  bool evaluation = false;
+  StepOutcome outcome = {};
+  double load_seconds = 0;
+};
+
+/// Numbers keep their bits, also those that are not finite.
+std::string to_text(const PostedOutcome& posted);
+std::string to_text(const MemoryUse& use);
+
+/// Errors (run): bytes that are no such thing.
+PostedOutcome outcome_from(const std::string& text);
+MemoryUse memory_from(const std::string& text);
+
+}  // namespace trireme

@@ -1,0 +1,146 @@
+#include "train/process_rank.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "base/cgroup.h"
+#include "base/cores.h"
+#include "base/error.h"
+#include "base/seconds.h"
+#include "comm/text_messages.h"
+#include "train/outcome_text.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+
+enum Tag : int64_t { kVerdict, kPost, kMemory, kClock };
+
+constexpr const char* kGo = "go";
+constexpr const char* kEnd = "end";
+constexpr double kMostCores = 1e6;  // where no control group limits them
+constexpr int kClockRounds = 8;  // the quickest of them counts
+
+/// Processes with the same one share a steady clock.
+std::string machine_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  if (std::getline(file, id)) return id;
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  return host;
+}
+
+std::string text_of(double number) { return {reinterpret_cast<const char*>(&number), sizeof number}; }
+
+double number_from(const std::string& text) {
+  double number = 0;
+  check_internal(text.size() == sizeof number, "ranks send each other whole numbers of seconds");
+  std::memcpy(&number, text.data(), sizeof number);
+  return number;
+}
+
+void shift(StepOutcome& outcome, double by) {
+  outcome.begin += by;
+  outcome.end += by;
+  for (Event& event : outcome.events) {
+    event.begin += by;
+    event.end += by;
+  }
+}
+
+}  // namespace
+
+ProcessRank::ProcessRank(std::unique_ptr<Communicator> world) : world_(std::move(world)) {
+  const json own = {machine_id(), usable_cores(), cgroup_limits().cores.value_or(kMostCores)};
+  json all = json::array();
+  for (const std::string& hello : gather_texts(*world_, own.dump())) all.push_back(json::parse(hello));
+  all = json::parse(broadcast_text(*world_, all.dump()));
+  std::vector<std::string> machines;
+  std::map<std::string, std::set<int>> cores;
+  std::map<std::string, double> quotas;
+  for (const json& hello : all) {
+    machines.push_back(hello.at(0).get<std::string>());
+    for (const json& core : hello.at(1)) cores[machines.back()].insert(core.get<int>());
+    quotas[machines.back()] = hello.at(2).get<double>();
+  }
+  machines_ = int(cores.size());
+  for (const auto& [machine, numbers] : cores) cores_ += std::max(1, int(std::min(double(numbers.size()), quotas[machine])));
+  compare_clocks(machines);
+}
+
+/// Rank 0 answers with its time; half of the round trip is what the answer took. Only between machines: one has one clock.
+void ProcessRank::compare_clocks(const std::vector<std::string>& machines) {
+  for (int other = 1; other < size(); ++other) {
+    if (machines[size_t(other)] == machines[0] || (rank() != 0 && rank() != other)) continue;
+    double quickest = std::numeric_limits<double>::infinity();
+    for (int round = 0; round < kClockRounds; ++round) {
+      if (rank() == 0) {
+        receive_text(*world_, other, kClock);
+        send_text(*world_, text_of(steady_seconds()), other, kClock);
+        continue;
+      }
+      const double asked = steady_seconds();
+      send_text(*world_, "", 0, kClock);
+      const double there = number_from(receive_text(*world_, 0, kClock)), answered = steady_seconds();
+      if (answered - asked >= quickest) continue;
+      quickest = answered - asked;
+      clock_ahead_ = (asked + answered) / 2 - there;
+    }
+  }
+}
+
+std::unique_ptr<Communicator> ProcessRank::worker_communicator() {
+  std::vector<int> all(static_cast<size_t>(size()));
+  std::iota(all.begin(), all.end(), 0);
+  return world_->group(all);
+}
+
+bool ProcessRank::enters(StepGate& gate, int64_t step, int64_t steps) {
+  if (rank() != 0) return receive_text(*world_, 0, kVerdict) == kGo;
+  if (decided_ < 0) decided_ = step - 1;
+  while (!ended_ && decided_ <= step && decided_ + 1 < steps) {  // on this one, if it is the first, and on the next
+    ended_ = !gate.enter(++decided_);
+    for (int other = 1; other < size(); ++other) send_text(*world_, ended_ ? kEnd : kGo, other, kVerdict);
+  }
+  return !ended_ || step < decided_;
+}
+
+void ProcessRank::post(Ledger& ledger, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds) {
+  shift(outcome, -clock_ahead_);
+  if (rank() != 0)
+    return send_text(*world_, to_text(PostedOutcome{step, evaluation, std::move(outcome), load_seconds}), 0, kPost);
+  ledger.post(0, step, evaluation, std::move(outcome), load_seconds);
+  awaited_.push_back({step, evaluation});
+  take_posts(ledger, 1);
+}
+
+/// Until only `left` of them are outstanding.
+void ProcessRank::take_posts(Ledger& ledger, size_t left) {
+  for (; awaited_.size() > left; awaited_.pop_front())
+    for (int other = 1; other < size(); ++other) {
+      PostedOutcome posted = outcome_from(receive_text(*world_, other, kPost));
+      check_internal(std::pair(posted.step, posted.evaluation) == awaited_.front(), "all ranks go through the same steps");
+      ledger.post(other, posted.step, posted.evaluation, std::move(posted.outcome), posted.load_seconds);
+    }
+}
+
+void ProcessRank::finish(Ledger& ledger, std::vector<MemoryUse>& memory) {
+  const MemoryUse own = memory_use(rank());
+  if (rank() != 0) return send_text(*world_, to_text(own), 0, kMemory);
+  take_posts(ledger, 0);
+  memory.resize(size_t(size()));
+  memory[0] = own;
+  for (int other = 1; other < size(); ++other) memory[size_t(other)] = memory_from(receive_text(*world_, other, kMemory));
+}
+
+}  // namespace trireme

@@ -1,0 +1,62 @@
+// A run in which every worker is a process: what the ranks tell each other besides what training needs.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/memory.h"
+#include "comm/communicator.h"
+#include "train/ledger.h"
+
+namespace trireme {
+
+/// One rank's part. Belongs to one thread at a time: the worker's while there is one, else the main thread; abort() and the constants
+/// are for any. Rank 0 coordinates: it says which steps are run, and hears what came of them.
+class ProcessRank {
+ public:
+  /// All ranks together: clocks are compared.
+  explicit ProcessRank(std::unique_ptr<Communicator> world);
+
+  int rank() const { return world_->rank(); }
+  int size() const { return world_->size(); }
+  Communicator& world() { return *world_; }
+  /// That all processes together may use at once, counted once where they share them, and the machines that they are on.
+  int cores() const { return cores_; }
+  int machines() const { return machines_; }
+
+  /// A communicator over all ranks for a worker; what it counts is training's alone. All ranks together.
+  std::unique_ptr<Communicator> worker_communicator();
+
+  /// Whether 0-based `step` of `steps` is to be run: as rank 0's `gate` decided when it began the step before, so that nobody waits for
+  /// the answer; the gates of others are not asked. Steps are asked for in order.
+  bool enters(StepGate& gate, int64_t step, int64_t steps);
+
+  /// Rank 0 posts its own outcome and those of all others for what was posted before: at that time they are there or about to be.
+  /// Others send theirs and go on. All ranks post the same steps and evaluations.
+  void post(Ledger& ledger, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds);
+
+  /// After the last post: rank 0 posts what is still to come and gets every rank's memory.
+  void finish(Ledger& ledger, std::vector<MemoryUse>& memory);
+
+  /// First reason wins; ends all ranks, in whatever they are.
+  void abort(const std::string& reason) { world_->abort(reason); }
+  std::string abort_reason() const { return world_->abort_reason(); }
+
+ private:
+  void compare_clocks(const std::vector<std::string>& machines);
+  void take_posts(Ledger& ledger, size_t left);
+
+  const std::unique_ptr<Communicator> world_;
+  int cores_ = 0, machines_ = 1;
+  double clock_ahead_ = 0;  ///< seconds by which this machine's steady clock is ahead of rank 0's
+
+  int64_t decided_ = -1;    ///< rank 0: the newest step that was decided on; -1: none
+  bool ended_ = false;      ///< rank 0: `decided_` is refused
+  std::deque<std::pair<int64_t, bool>> awaited_;  ///< rank 0: posts of others that it has not taken
+};
+
+}  // namespace trireme

@@ -1,0 +1,198 @@
+// Runs whose workers are processes, each rank here on a thread with a communicator of its own: the same curve and weights as workers that are
+// threads with private replicas, bit for bit, and every rank ends with the run.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "base/error.h"
+#include "comm/local/local_world.h"
+#include "comm/text_messages.h"
+#include "model/weights/match.h"
+#include "plan/named.h"
+#include "tiny_training.h"
+#include "train/follow.h"
+#include "train/outcome_text.h"
+#include "train/trainer.h"
+
+namespace trireme::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct Keeping : TrainObserver {
+  void on_step(const StepReport&) override { ++steps; }
+  void on_weights(const Weights& trained) override { weights = trained; }
+  std::atomic<int> steps{0};
+  Weights weights;
+};
+
+/// What a run gave: rank 0's row and weights, and of the others how they ended ("" where all was well).
+struct Outcome {
+  RunResult row;
+  Weights weights;
+  std::vector<std::string> ends;
+};
+
+class ProcessRun : public TinyTraining {
+ protected:
+  ProcessRun() {
+    experiment.length = {30, Length::Unit::steps};
+    experiment.evaluate_every = {13, Length::Unit::steps};
+    experiment.optimizer.learning_rate = 0.1;
+    experiment.optimizer.momentum = 0.9;
+    experiment.private_replicas = true;
+  }
+
+  Outcome in_threads(const std::string& strategy, int devices) {
+    const Model model = build_model(experiment, data);
+    Keeping observer;
+    Outcome outcome;
+    outcome.row = train(experiment, model, data, make_plan(strategy, experiment, model, devices), observer, interrupted);
+    outcome.weights = observer.weights;
+    return outcome;
+  }
+
+  /// `data_of`: rank 1's, where it differs.
+  Outcome as_processes(const std::string& strategy, int devices, const TaskData* data_of_rank_1 = nullptr) {
+    const Model model = build_model(experiment, data);
+    const Plan plan = make_plan(strategy, experiment, model, devices);
+    LocalWorld world(devices);
+    Outcome outcome;
+    outcome.ends.resize(size_t(devices));
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < devices; ++rank)
+      ranks.emplace_back([&, rank] {
+        try {
+          const auto process = std::make_shared<ProcessRank>(world.communicator(rank));
+          if (rank > 0) return follow(experiment, model, rank == 1 && data_of_rank_1 ? *data_of_rank_1 : data, plan, process, interrupted);
+          outcome.row = train(experiment, model, data, plan, observer, interrupted, nullptr, {}, process);
+          outcome.weights = observer.weights;
+        } catch (const std::exception& error) {
+          outcome.ends[size_t(rank)] = error.what();
+        }
+      });
+    for (std::thread& rank : ranks) rank.join();
+    return outcome;
+  }
+
+  static void expect_same(const Outcome& processes, const Outcome& threads) {
+    ASSERT_EQ(processes.row.status, RunStatus::ok) << processes.row.reason;
+    EXPECT_THAT(processes.ends, ::testing::Each(IsEmpty()));
+    ASSERT_EQ(processes.row.curve.size(), threads.row.curve.size());
+    for (size_t i = 0; i < threads.row.curve.size(); ++i) EXPECT_EQ(processes.row.curve[i].loss, threads.row.curve[i].loss) << "step " << i;
+    ASSERT_EQ(processes.row.evaluations.size(), threads.row.evaluations.size());
+    for (size_t i = 0; i < threads.row.evaluations.size(); ++i) {
+      EXPECT_EQ(processes.row.evaluations[i].loss, threads.row.evaluations[i].loss) << "evaluation " << i;
+      EXPECT_EQ(processes.row.evaluations[i].metrics, threads.row.evaluations[i].metrics) << "evaluation " << i;
+    }
+    ASSERT_EQ(processes.weights.tensors.size(), threads.weights.tensors.size());
+    for (const auto& [name, tensor] : threads.weights.tensors) EXPECT_TRUE(at::equal(processes.weights.tensors.at(name), tensor)) << name;
+  }
+
+  Keeping observer;
+};
+
+TEST_F(ProcessRun, TrainsWhatThreadsDo) {
+  for (const auto& [strategy, devices] : std::vector<std::pair<std::string, int>>{{"data", 2}, {"data", 3}, {"data=2,tensor=2", 4}, {"tensor", 2},
+           {"gpipe", 2}, {"zero1", 2}, {"zero2", 3}, {"zero3", 3}, {"data=2,pipeline=2,schedule=1f1b", 4}}) {
+    SCOPED_TRACE(strategy);
+    const Outcome threads = in_threads(strategy, devices), processes = as_processes(strategy, devices);
+    ASSERT_GT(threads.row.curve.front().loss - threads.row.curve.back().loss, 0.1) << "something is learnt";
+    expect_same(processes, threads);
+    EXPECT_EQ(threads.row.backend, "local");
+    EXPECT_EQ(processes.row.backend, "gloo");
+    EXPECT_EQ(processes.row.bytes_per_step, threads.row.bytes_per_step);
+    EXPECT_EQ(processes.row.busy_share.size(), size_t(devices));
+    ASSERT_TRUE(processes.row.timeline);
+    EXPECT_EQ(processes.row.timeline->workers, devices);
+    ASSERT_EQ(processes.row.memory.size(), size_t(devices));
+    for (int rank = 0; rank < devices; ++rank)
+      EXPECT_EQ(processes.row.memory[size_t(rank)].current[size_t(MemoryCategory::optimizer)],
+                threads.row.memory[size_t(rank)].current[size_t(MemoryCategory::optimizer)]);
+  }
+}
+
+TEST_F(ProcessRun, SamplesLoadedAheadAreTheSame) {
+  experiment.batch = 70;  // several pieces of what a thread loads at a time, and a last one
+  const Outcome direct = in_threads("data=2,micro_batches=2", 2);
+  experiment.loading_threads = 1;
+  expect_same(as_processes("data=2,micro_batches=2", 2), direct);
+}
+
+TEST_F(ProcessRun, AveragedWeightsAndNormsAreTheSame) {
+  experiment.optimizer.ema = 0.9;
+  experiment.noise_scale = true;
+  experiment.clip_norm = 0.5;
+  const Outcome threads = in_threads("data", 2), processes = as_processes("data", 2);
+  expect_same(processes, threads);
+  ASSERT_TRUE(threads.row.noise_scale);
+  EXPECT_EQ(processes.row.noise_scale, threads.row.noise_scale);
+}
+
+TEST_F(ProcessRun, WhoFailsIsNamed) {
+  auto broken = std::make_shared<MemoryDataset>(210, 1);
+  broken->fail_after = 12;
+  TaskData bad = data;
+  bad.train = broken;
+  const Outcome outcome = as_processes("data", 3, &bad);
+  EXPECT_EQ(outcome.row.status, RunStatus::failed);
+  EXPECT_THAT(outcome.row.reason, HasSubstr("rank 1 failed: disk on fire"));
+  EXPECT_THAT(outcome.ends[1], HasSubstr("disk on fire"));
+  EXPECT_THAT(outcome.ends[2], HasSubstr("rank 1 failed: disk on fire"));
+}
+
+TEST_F(ProcessRun, AllEndAfterTheSameStep) {
+  experiment.length = {100000, Length::Unit::steps};
+  experiment.time_limit = 0.2;
+  train_set->pause = std::chrono::milliseconds(1);
+  const Outcome outcome = as_processes("data", 3);
+  EXPECT_EQ(outcome.row.status, RunStatus::timed_out) << outcome.row.reason;
+  EXPECT_THAT(outcome.ends, ::testing::Each(IsEmpty()));
+  EXPECT_GT(outcome.row.curve.size(), 5u);
+  EXPECT_FALSE(outcome.weights.tensors.empty());
+}
+
+TEST_F(ProcessRun, AnInterruptEndsAllRanks) {
+  experiment.length = {100000, Length::Unit::steps};
+  train_set->pause = std::chrono::milliseconds(1);
+  std::thread user([&] {
+    while (observer.steps == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    interrupted = true;
+  });
+  const Outcome outcome = as_processes("data", 2);
+  user.join();
+  EXPECT_EQ(outcome.row.status, RunStatus::interrupted) << outcome.row.reason;
+  EXPECT_FALSE(outcome.weights.tensors.empty());
+}
+
+TEST(OutcomeText, KeepsEveryBit) {
+  PostedOutcome posted{.step = 7, .evaluation = true, .outcome = {}, .load_seconds = 1.0 / 3};
+  posted.outcome.loss_sum = std::numeric_limits<double>::quiet_NaN();
+  posted.outcome.metrics = {{"correct", 12}, {"worst", -std::numeric_limits<double>::infinity()}};
+  posted.outcome.begin = 1e9 / 7;
+  posted.outcome.bytes_sent = int64_t{1} << 53;
+  posted.outcome.norms.inverse_samples = 0.1;
+  posted.outcome.events = {{1, EventKind::reduce, "reduce \"fc1\"", 2, 0.25, 1.0 / 7, 99}};
+  const PostedOutcome read = outcome_from(to_text(posted));
+  EXPECT_EQ(read.step, 7);
+  EXPECT_TRUE(read.evaluation);
+  EXPECT_EQ(read.load_seconds, posted.load_seconds);
+  EXPECT_TRUE(std::isnan(read.outcome.loss_sum));
+  EXPECT_EQ(read.outcome.metrics, posted.outcome.metrics);
+  EXPECT_EQ(read.outcome.begin, posted.outcome.begin);
+  EXPECT_EQ(read.outcome.bytes_sent, posted.outcome.bytes_sent);
+  EXPECT_EQ(read.outcome.norms.inverse_samples, 0.1);
+  ASSERT_EQ(read.outcome.events.size(), 1u);
+  EXPECT_EQ(read.outcome.events[0].name, "reduce \"fc1\"");
+  EXPECT_EQ(read.outcome.events[0].kind, EventKind::reduce);
+  EXPECT_EQ(read.outcome.events[0].end, 1.0 / 7);
+  EXPECT_THROW(outcome_from("rubbish"), Error);
+}
+
+}  // namespace
+}  // namespace trireme::testing
