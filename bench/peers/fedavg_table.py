@@ -16,12 +16,13 @@ SETTINGS = {"samples": [], "labels": ["update.fedavg.rounds=300", "evaluate_ever
 
 HARDER_ROUNDS = 50
 UNEQUAL = ["update.shares=dirichlet", "update.alpha=0.5", f"update.fedavg.rounds={HARDER_ROUNDS}"]
+SPEEDS = "device_speeds=" + ",".join(["1", "1", "1", "1", "0.1"] * 20)
 AT_MOST = "update.fedavg.round_timeout=4 s"
 HARDER = {
     "unequal clients: Dirichlet(0.5)": UNEQUAL,
     "unequal, a third does not answer, rounds of at most 4 s": UNEQUAL + ["update.fedavg.dropout=0.33", AT_MOST],
     # of 600 samples such a client has 3 s of work: with more of them it is late
-    "unequal, a fifth is ten times slower, rounds of at most 4 s": UNEQUAL + ["device_speeds=1,1,1,1,0.1", AT_MOST],
+    "unequal, a fifth is ten times slower, rounds of at most 4 s": UNEQUAL + [SPEEDS, AT_MOST],
 }
 
 
