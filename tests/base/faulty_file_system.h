@@ -41,7 +41,7 @@ class FaultyFileSystem final : public FileSystem {
     const bool names = loss == Loss::names || loss == Loss::bytes_and_names;
     if (loss != Loss::nothing && loss != Loss::names)
       for (const auto& [path, file] : files_) lose_bytes(path, *file, loss == Loss::bytes_to_zeros);
-    for (auto change = changes_.rbegin(); names && change != changes_.rend(); ++change) undo(*change);
+    while (names && !changes_.empty()) undo_last();
   }
 
   std::unique_ptr<WritableFile> create(const std::filesystem::path& file) override {
@@ -115,16 +115,24 @@ class FaultyFileSystem final : public FileSystem {
     if (takes_space) fail_run({"the disk", "cannot be written", "No space left on device", "free some space"});
   }
 
-  /// With what is known of the files in it.
+  /// Where `path` lies once `from` has become `to`.
+  static std::filesystem::path moved(const std::filesystem::path& path, const std::filesystem::path& from,
+                                     const std::filesystem::path& to) {
+    const std::filesystem::path inside = path.lexically_relative(from);
+    if (inside.empty() || *inside.begin() == "..") return path;
+    return inside == "." ? to : to / inside;
+  }
+
+  /// With what is known of the names and files in it.
   void move(const std::filesystem::path& from, const std::filesystem::path& to) {
     std::filesystem::rename(from, to);
-    std::map<std::filesystem::path, std::shared_ptr<Bytes>> moved;
-    for (const auto& [path, bytes] : files_) {
-      const std::filesystem::path inside = path.lexically_relative(from);
-      const bool is_inside = !inside.empty() && *inside.begin() != "..";
-      moved[!is_inside ? path : inside == "." ? to : to / inside] = bytes;
+    std::map<std::filesystem::path, std::shared_ptr<Bytes>> files;
+    for (const auto& [path, bytes] : files_) files[moved(path, from, to)] = bytes;
+    files_ = std::move(files);
+    for (Change& change : changes_) {
+      change.from = moved(change.from, from, to);
+      if (!change.to.empty()) change.to = moved(change.to, from, to);
     }
-    files_ = std::move(moved);
   }
 
   static void lose_bytes(const std::filesystem::path& path, const Bytes& bytes, bool zeros) {
@@ -133,9 +141,11 @@ class FaultyFileSystem final : public FileSystem {
     if (zeros) std::filesystem::resize_file(path, bytes.written);
   }
 
-  void undo(const Change& change) {
+  void undo_last() {
+    const Change change = changes_.back();
+    changes_.pop_back();
     if (change.kind == Change::Kind::create) std::filesystem::remove_all(change.from);
-    else std::filesystem::rename(change.to, change.from);
+    else move(change.to, change.from);
   }
 
   const std::filesystem::path removed_;

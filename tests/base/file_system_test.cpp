@@ -76,6 +76,21 @@ TEST_F(FileSystemTest, AFaultyOneLosesWhatWasNotSynced) {
   EXPECT_EQ(read_file(folder_ / "synced"), "kept");
 }
 
+/// The names in a folder are not those of its own: syncing the one above makes only the latter last.
+TEST_F(FileSystemTest, AFaultyOneKnowsEachFoldersNames) {
+  for (const bool syncs_inside : {false, true}) {
+    Faulty files(folder_ / "removed");
+    files.create_folder(folder_ / "a");
+    files.create(folder_ / "a" / "x");
+    if (syncs_inside) files.sync_folder(folder_ / "a");
+    files.rename(folder_ / "a", folder_ / "b");
+    files.sync_folder(folder_);
+    files.lose(Faulty::Loss::names);
+    EXPECT_EQ(fs::exists(folder_ / "b" / "x"), syncs_inside);
+    fs::remove_all(folder_ / "b");
+  }
+}
+
 TEST_F(FileSystemTest, AFaultyOneBringsBackWhatWasRemoved) {
   Faulty files(folder_ / "removed");
   files.create_folder(folder_ / "a");

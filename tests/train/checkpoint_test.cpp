@@ -148,7 +148,7 @@ TEST_F(Checkpoints, AreCutIntoFilesOfLimitedSize) {
 int64_t newest_whole(const fs::path& folder) {
   int64_t newest = 0;
   for (const FoundCheckpoint& found : find_checkpoints(folder)) {
-    if (!found.index) continue;
+    EXPECT_TRUE(found.index) << "a name that claims to be a checkpoint: " << found.damage;
     verify_checkpoint(found.path);
     newest = std::max(newest, found.step);
   }
@@ -192,6 +192,17 @@ TEST_F(Checkpoints, ACrashAtAnyOperationLeavesTheOldOneOrTheNewOne) {
     }
     EXPECT_GT(operations, 20);
     EXPECT_THAT(left, ElementsAre(10, 20)) << "a crash came always too early or always too late";
+  }
+}
+
+TEST_F(Checkpoints, OnceWrittenACrashTakesNothingOfIt) {
+  const Model model = mlp();
+  for (const Loss loss : {Loss::nothing, Loss::bytes, Loss::bytes_to_zeros, Loss::names, Loss::bytes_and_names}) {
+    FaultyFileSystem files(fresh_removed());
+    write_checkpoint(files, folder_, {.step = 20}, model, state_of(model, 20));
+    files.lose(loss);
+    EXPECT_EQ(newest_whole(folder_), 20) << int(loss);
+    fs::remove_all(at_step(20));
   }
 }
 
