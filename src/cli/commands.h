@@ -21,6 +21,7 @@ struct TrainOptions {
   ExperimentOptions experiment;
   CostSourceOptions prediction;  ///< of a planner's plan
   std::string plan = "data";
+  std::filesystem::path resume;  ///< a run's folder or a checkpoint to go on from; empty: begin anew
   std::string json;       ///< where to write run.json's content too; empty: nowhere
   bool messages = false;  ///< write JSON lines for a parent process instead of a progress bar
   bool own_data = false;  ///< replicas, which are in other processes, bring their data

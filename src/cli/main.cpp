@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "cli/checkpoints_command.h"
 #include "cli/commands.h"
 #include "cli/data_command.h"
 #include "cli/doctor.h"
@@ -62,6 +63,9 @@ void add_train(CLI::App& app, trireme::TrainOptions& o) {
   o.experiment.add_run(*verb);
   o.experiment.add_devices(*verb, false);
   verb->add_option("--plan", o.plan, trained_plan_help())->capture_default_str();
+  verb->add_option("--resume", o.resume,
+                   "go on from a checkpoint: a run's folder (its newest whole one) or one of its checkpoints (docs/checkpoints.md); under any plan "
+                   "and any number of workers");
   o.prediction.add_profile(*verb);
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   verb->add_flag("--messages", o.messages, "write JSON lines instead of a progress bar");
@@ -283,6 +287,23 @@ struct DataVerbs {
   int run() { return get->parsed() ? trireme::data_get(set, data_dir, std::cout) : trireme::data_list(std::cout, data_dir); }
 };
 
+/// `trireme checkpoints` has verbs of its own.
+struct CheckpointVerbs {
+  std::filesystem::path folder;
+  CLI::App* list = nullptr;
+
+  explicit CheckpointVerbs(CLI::App& app) {
+    auto* checkpoints = app.add_subcommand("checkpoints", "a run's checkpoints: what there is, and whether it is whole");
+    checkpoints->require_subcommand(1);
+    list = checkpoints->add_subcommand("list", "print each one's step, losses, size and state");
+    list->add_option("folder", folder, "a run's folder, or a folder of checkpoints")->required();
+    checkpoints->add_subcommand("verify", "read every byte and compare checksums; the exit code is 1 where anything is damaged")
+        ->add_option("folder", folder, "a run's folder, a folder of checkpoints, or one of them")
+        ->required();
+  }
+  int run() { return list->parsed() ? trireme::list_checkpoints(folder, std::cout) : trireme::verify_checkpoints(folder, std::cout); }
+};
+
 /// The verb that the command line got to, however deep: its --help is the one to look at.
 const CLI::App* deepest(const CLI::App* app) {
   while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
@@ -376,6 +397,7 @@ int main(int argc, char** argv) {
   app.add_subcommand("report", "print a run folder's table and write its report.html anew")
       ->add_option("folder", run_folder, "run folder")
       ->required();
+  CheckpointVerbs checkpoints(app);
   DataVerbs data(app);
   app.add_subcommand("doctor", "say what was found on this machine and what will be slow");
 
@@ -404,6 +426,7 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("plan")) return plan.run();
     if (app.got_subcommand("export")) return run_export(exported);
     if (app.got_subcommand("report")) return trireme::run_report(run_folder);
+    if (app.got_subcommand("checkpoints")) return checkpoints.run();
     if (app.got_subcommand("doctor")) return trireme::run_doctor(std::cout);
     return data.run();
   } catch (const trireme::Error& error) {

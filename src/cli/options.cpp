@@ -20,12 +20,13 @@ namespace {
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
 
-constexpr unsigned kLastSeconds = 4;  // a program that did not come to its end by then is ended
+std::atomic<unsigned> last_seconds{4};  // a program that did not come to its end by then is ended
+static_assert(std::atomic<unsigned>::is_always_lock_free, "read by a signal handler");
 
 void on_signal(int) {
   if (interrupted) ::_exit(1);  // asked twice
   interrupted = true;
-  ::alarm(kLastSeconds);
+  ::alarm(last_seconds);
 }
 void on_alarm(int) { ::_exit(1); }
 
@@ -94,6 +95,8 @@ void check_target(const std::string& flag, const std::filesystem::path& file) {
   if (::access(folder.c_str(), W_OK) != 0)  // the file is replaced as a whole, so the folder decides
     fail_user({flag, file.string(), std::generic_category().message(errno), "choose a path that you may write to"});
 }
+
+void allow_seconds_after_interrupt(unsigned seconds) { last_seconds = seconds; }
 
 const std::atomic<bool>& interrupted_by_user() {
   static const bool installed = [] {

@@ -48,6 +48,9 @@ double parse_time_limit(const std::string& text, const std::string& flag);
 /// none.
 void check_target(const std::string& flag, const std::filesystem::path& file);
 
+/// After an interrupt the program is ended by force when so many seconds have passed, if it has not come to its end by itself; 4 unless set.
+void allow_seconds_after_interrupt(unsigned seconds);
+
 /// True once the user has pressed Ctrl-C (or sent SIGTERM). Installs the handlers on first call.
 const std::atomic<bool>& interrupted_by_user();
 

@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/experiment_header.h"
 #include "cli/plan_choice.h"
+#include "cli/train_checkpoints.h"
 #include "report/progress.h"
 #include "report/run_folder.h"
 #include "report/run_json.h"
@@ -30,6 +31,8 @@
 namespace trireme {
 namespace {
 
+constexpr unsigned kSecondsForLastCheckpoint = 60;  // after an interrupt, to end the step and write what has been trained
+
 /// Sends every report to several observers.
 class Fanout : public TrainObserver {
  public:
@@ -42,6 +45,9 @@ class Fanout : public TrainObserver {
   }
   void on_weights(const Weights& weights) override {
     for (TrainObserver* o : observers_) o->on_weights(weights);
+  }
+  void on_notice(const std::string& line) override {
+    for (TrainObserver* o : observers_) o->on_notice(line);
   }
 
  private:
@@ -59,6 +65,7 @@ class BarObserver : public TrainObserver {
     for (const Metric& metric : point.metrics) line += fmt::format(", {} {}", metric.name, metric_text(metric));
     progress_.say(line);
   }
+  void on_notice(const std::string& line) override { progress_.say(line); }
 
  private:
   Progress& progress_;
@@ -85,19 +92,20 @@ class MessageObserver : public TrainObserver {
 };
 
 /// Trains, and where the experiment says `adapt` as what it measures suggests. The rows of a comparison stay as they are.
-RunResult train_or_adapt(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer) {
-  if (!experiment.adapt) return train(experiment, model, data, plan, observer, interrupted_by_user());
+RunResult train_or_adapt(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
+                         CheckpointUse checkpoints) {
+  if (!experiment.adapt) return train(experiment, model, data, plan, observer, interrupted_by_user(), nullptr, std::move(checkpoints));
   PlanForecaster forecaster(experiment, model, plan);
   PlanAdapter adapter(forecaster, plan.name, forecaster.at_first(), {.probes = experiment.links.has_value()});
-  return train(experiment, model, data, plan, observer, interrupted_by_user(), &adapter);
+  return train(experiment, model, data, plan, observer, interrupted_by_user(), &adapter, std::move(checkpoints));
 }
 
 /// Under a plan or an update policy.
 using Train = std::function<RunResult(TrainObserver& observer)>;
 
-/// Trains with reports to the run folder and to the parent process or the screen; the row is ended on the screen too.
+/// `lines`: what is said before. Trains with reports to the run folder and to the parent process or the screen; the row is ended on the screen too.
 RunResult train_and_show(const Experiment& experiment, const Model& model, const TaskData& data, const std::string& name, const Train& train,
-                         bool messages, bool evaluations, RunFolder& folder) {
+                         const std::vector<std::string>& lines, bool messages, bool evaluations, RunFolder& folder) {
   if (messages) {
     MessageObserver sender;
     Fanout fanout({&folder, &sender});
@@ -108,6 +116,7 @@ RunResult train_and_show(const Experiment& experiment, const Model& model, const
   for (const std::string& note : experiment.model_notes) progress.say(fmt::format("{}: {}", experiment.model_name, note));
   if (model.initial_values())
     for (const std::string& line : lines_of(model.initial_values()->report)) progress.say(line);
+  for (const std::string& line : lines) progress.say(line);
   progress.begin(name, 0);
   BarObserver bar(progress, name, evaluations);
   Fanout fanout({&folder, &bar});
@@ -132,20 +141,32 @@ int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
     plan = choose_or_find_plan(options.plan, devices, experiment, model, data, options.prediction, /*to_run=*/true);
     check_shapes(experiment, model, data, *plan);
   }
+  if (!options.messages) check_train_checkpoints(options, experiment, data, plan);  // the rows of a comparison write none
+  std::optional<Resumption> resumption;
+  if (!options.resume.empty()) resumption = open_resumption(options.resume, experiment, model, data);
 
   ExperimentResult result = experiment_header(experiment, data, model);
   RunFolder folder(options.experiment.out.value_or(default_run_path(experiment.name, result.started)),
                    options.experiment.out ? IfExists::refuse : IfExists::pick_another);
   if (plan) folder.write_plan(plan_text(*plan, model));
+  std::vector<std::string> lines;
+  CheckpointUse checkpoints;
+  if (!options.messages) checkpoints.folder = place_for_checkpoints(experiment, folder.path());
+  if (!checkpoints.folder.empty()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
+  if (resumption) {
+    lines = lines_of(*resumption);
+    result.initial_values = lines;
+    checkpoints.resumed = std::move(resumption->checkpoint);
+  }
   const Train train_it = [&](TrainObserver& observer) {
     if (!plan)
       return train_replicas(experiment, model, data, options.plan, devices.empty() ? experiment.devices.front() : devices.front(), observer,
                             interrupted_by_user(), make_world);
     // the rows of a comparison stay as they are
-    return options.messages ? train(experiment, model, data, *plan, observer, interrupted_by_user())
-                            : train_or_adapt(experiment, model, data, *plan, observer);
+    return options.messages ? train(experiment, model, data, *plan, observer, interrupted_by_user(), nullptr, std::move(checkpoints))
+                            : train_or_adapt(experiment, model, data, *plan, observer, std::move(checkpoints));
   };
-  result.rows.push_back(train_and_show(experiment, model, data, plan ? plan->name : options.plan, train_it, options.messages,
+  result.rows.push_back(train_and_show(experiment, model, data, plan ? plan->name : options.plan, train_it, lines, options.messages,
                                        /*evaluations=*/bool(make_world), folder));
   add_prices(result);
   const RunResult& row = result.rows.front();
@@ -154,7 +175,8 @@ int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
     send({{"type", "result"}, {"row", row_to_json(row)}});
     return 0;  // the row carries the status
   }
-  std::cout << comparison_table(result, standard_output_style()) << "run folder: " << folder.path().string() << "\n";
+  std::cout << comparison_table(result, standard_output_style()) << "run folder: " << folder.path().string() << "\n"
+            << closing_lines(options, row, folder.path());
   if (!options.json.empty()) write_json_file(options.json, to_json(result));
   return row.status == RunStatus::ok || row.status == RunStatus::timed_out ? 0 : 1;
 }

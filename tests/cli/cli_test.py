@@ -7,6 +7,7 @@ import support
 
 support.PROGRAM, support.EXAMPLES = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 
+from checkpoints import *  # noqa: E402,F401,F403
 from errors import *      # noqa: E402,F401,F403
 from behaviour import *   # noqa: E402,F401,F403
 from endings import *     # noqa: E402,F401,F403

@@ -1,0 +1,99 @@
+#include "cli/train_checkpoints.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "train/checkpoint_folder.h"
+#include "train/checkpoint_use.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostNames = 10'000;
+
+/// A word as a shell takes it.
+std::string quoted(const std::string& word) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) ||
+           std::string_view("-_./=,:+@%").find(c) != std::string_view::npos;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
+  std::string text = "'";
+  for (char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+std::string resume_command(const TrainOptions& options, const fs::path& from) {
+  std::vector<std::string> words{"trireme", "train"};
+  for (const std::string& word : options.experiment.forwarded()) words.push_back(quoted(word));
+  words.insert(words.end(), {"--plan", quoted(options.plan)});
+  if (!options.experiment.devices.empty()) words.insert(words.end(), {"--devices", std::to_string(options.experiment.devices.front())});
+  words.insert(words.end(), {"--resume", quoted(from.string())});
+  return join(words, " ");
+}
+
+}  // namespace
+
+void check_train_checkpoints(const TrainOptions& options, const Experiment& experiment, const TaskData& data,
+                             const std::optional<Plan>& plan) {
+  if (plan) return check_checkpoints(experiment, data, *plan);
+  const std::string why = fmt::format(
+      "{} is an update policy: its replicas differ, and only runs under a plan have one state", options.plan);
+  if (!options.resume.empty()) fail_user({"--resume", options.resume.string(), why, "use a plan, or begin anew"});
+  if (experiment.checkpoint.wanted()) fail_user({experiment.checkpoint.where, "checkpoints", why, "use a plan, or leave [checkpoint] out"});
+}
+
+fs::path place_for_checkpoints(const Experiment& experiment, const fs::path& run_folder) {
+  if (!experiment.checkpoint.wanted()) return {};
+  const fs::path own = run_folder / kCheckpointFolder;
+  if (experiment.checkpoint.folder.empty()) return own;
+  const fs::path wanted = fs::absolute(experiment.file).parent_path() / experiment.checkpoint.folder;
+  std::error_code error;
+  fs::create_directories(wanted, error);
+  const std::string name = fs::absolute(run_folder).lexically_normal().filename().string();
+  fs::path place;
+  for (int i = 1; !error && i < kMostNames; ++i) {
+    place = wanted / (i == 1 ? name : fmt::format("{}-{}", name, i));
+    if (fs::create_directory(place, error)) break;  // else another run's
+  }
+  if (!error) fs::create_directory_symlink(fs::absolute(place), own, error);
+  if (error)
+    fail_user({.where = wanted.string(), .what = "cannot hold the run's checkpoints", .why = error.message(),
+               .next = "choose another checkpoint.folder, or leave it out: they go to the run's folder then"});
+  return place;
+}
+
+std::vector<std::string> lines_of(const Resumption& resumption) {
+  const CheckpointIndex& index = resumption.checkpoint.index;
+  std::vector<std::string> lines{fmt::format("goes on after step {} (epoch {:.2f}) from {}, written under {}", index.step, index.epoch,
+                                             resumption.path.string(), index.plan)};
+  lines.insert(lines.end(), resumption.notices.begin(), resumption.notices.end());
+  return lines;
+}
+
+std::string closing_lines(const TrainOptions& options, const RunResult& row, const fs::path& run_folder) {
+  if (!row.checkpoints) return "";
+  const CheckpointReport& report = *row.checkpoints;
+  std::string text;
+  if (report.written > 0) {
+    const double seconds = row.curve.empty() ? 0 : row.curve.back().seconds;
+    text = fmt::format("checkpoints: {} written, {} each, the newest after step {}; training stood still for {} each", report.written,
+                       format_bytes(report.bytes), report.newest_step, format_seconds(report.stall_seconds / double(report.written)));
+    if (seconds > 0) text += fmt::format(", {:.2g} % of its time", 100 * report.stall_seconds / seconds);
+    text += "\n";
+  }
+  const bool whole = row.status == RunStatus::ok;
+  const fs::path from = report.newest_step > 0 ? run_folder : options.resume;
+  if (!whole && !from.empty()) text += "to go on: " + resume_command(options, from) + "\n";
+  return text;
+}
+
+}  // namespace trireme

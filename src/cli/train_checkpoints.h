@@ -1,0 +1,28 @@
+// What `trireme train` does about checkpoints besides training: where they go, what cannot have any, how to go on.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "train/resume.h"
+
+namespace trireme {
+
+/// Before anything runs. Errors (user): checkpoints or --resume with an update policy; those of check_checkpoints.
+void check_train_checkpoints(const TrainOptions& options, const Experiment& experiment, const TaskData& data,
+                             const std::optional<Plan>& plan);
+
+/// The folder for the run's checkpoints: in its own, or where the experiment says, with a link in the run's. Made as far as its parent.
+/// Empty: the experiment wants none.
+std::filesystem::path place_for_checkpoints(const Experiment& experiment, const std::filesystem::path& run_folder);
+
+/// What is said of a run that goes on from a checkpoint.
+std::vector<std::string> lines_of(const Resumption& resumption);
+
+/// What the run wrote and, where it did not get to its end, the command that goes on with it. Lines; "" where there is nothing to say.
+std::string closing_lines(const TrainOptions& options, const RunResult& row, const std::filesystem::path& run_folder);
+
+}  // namespace trireme

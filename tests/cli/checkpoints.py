@@ -1,0 +1,109 @@
+"""Checkpoints as a user meets them: written, listed, verified, damaged, gone on from."""
+import os
+import signal
+
+from endings import ENDLESS
+from support import CliTest, stop, wait_until
+
+EVERY_2 = ["--set", "checkpoint.every=2 steps"]
+
+
+def flip_last_byte(path):
+    with open(path, "r+b") as f:
+        f.seek(-1, os.SEEK_END)
+        byte = f.read(1)[0]
+        f.seek(-1, os.SEEK_END)
+        f.write(bytes([byte ^ 1]))
+
+
+class Checkpoints(CliTest):
+    def curve(self, *names):
+        return [(point["step"], point["loss"]) for point in self.json(*names, "run.json")["rows"][0]["curve"]]
+
+    def weights(self, *names):
+        with open(self.path(*names, "weights.safetensors"), "rb") as f:
+            return f.read()
+
+    def test_written_listed_and_gone_on_from(self):
+        out, _ = self.trireme("train", "e.toml", *EVERY_2, "--set", "checkpoint.keep=0", "--out", "a")
+        self.assertIn("checkpoints: 3 written", out)
+        self.assertNotIn("to go on", out)
+        self.assertEqual(sorted(os.listdir(self.path("a", "checkpoints"))), ["step-00000002", "step-00000004", "step-00000006"])
+        self.assertEqual(self.rows("a", "run.json")["data", 2]["checkpoints"]["newest_step"], 6)
+        out, _ = self.trireme("checkpoints", "list", "a", data=False)
+        lines = out.splitlines()
+        self.assertEqual(len(lines), 4, out)
+        self.assertEqual([line.split()[0] for line in lines[1:]], ["2", "4", "6"], out)
+        for words in ("accuracy", "test loss", "data 2", "complete"):
+            self.assertIn(words, out)
+        out, _ = self.trireme("checkpoints", "verify", "a", data=False)
+        self.assertEqual(out.count("whole"), 3, out)
+        checkpoint = os.path.join("a", "checkpoints", "step-00000004")
+        out, _ = self.trireme("train", "e.toml", "--resume", checkpoint, "--out", "b")
+        self.assertIn("goes on after step 4", out)
+        self.assertEqual(self.curve("b"), self.curve("a")[4:])
+        self.assertEqual(self.weights("b"), self.weights("a"))
+        self.trireme("train", "e.toml", "--resume", checkpoint, "--plan", "tensor", "--devices", "4", "--out", "c")
+        for (step, loss), (other_step, other) in zip(self.curve("c"), self.curve("a")[4:], strict=True):
+            self.assertEqual(step, other_step)
+            self.assertAlmostEqual(loss, other, places=4)
+
+    def test_best_and_another_folder(self):
+        out, _ = self.trireme("train", "e.toml", "--set", "checkpoint.every=3 steps", "--set", "checkpoint.keep=1", "--set", "checkpoint.best=loss",
+                              "--set", "checkpoint.folder=elsewhere", "--out", "a")
+        self.assertEqual(os.listdir(self.path("elsewhere")), ["a"])
+        self.assertTrue(os.path.islink(self.path("a", "checkpoints")))
+        out, _ = self.trireme("checkpoints", "list", "a", data=False)
+        self.assertEqual(out.count("best loss"), 1, out)
+
+    def test_damage(self):
+        self.trireme("train", "e.toml", *EVERY_2, "--out", "a")
+        newest = self.path("a", "checkpoints", "step-00000006")
+        flip_last_byte(os.path.join(newest, "model-00001-of-00001.safetensors"))
+        out, _ = self.trireme("checkpoints", "verify", "a", data=False, code=1)
+        self.assertEqual((out.count("whole"), out.count("damaged")), (2, 1), out)
+        self.assertIn(os.path.join("step-00000006", "model-00001-of-00001.safetensors"), out)
+        self.refused("train", "e.toml", "--steps", "8", "--resume", newest, "--out", "b", says=["model-00001-of-00001", "CRC-32"])
+        out, _ = self.trireme("train", "e.toml", "--steps", "8", "--resume", "a", "--out", "c")
+        for words in ("goes on after step 4", "damaged", "CRC-32", "length in steps 8, was 6"):
+            self.assertIn(words, out)
+        os.remove(os.path.join(newest, "checkpoint.json"))
+        out, _ = self.trireme("checkpoints", "list", "a", data=False)
+        self.assertIn("damaged", out)
+
+    def test_interrupted(self):
+        process = self.start("train", "e.toml", *ENDLESS, "--set", "checkpoint.every=100000 steps", "--set", "optimizer.schedule=constant", "--out", "a")
+        self.addCleanup(stop, process)
+        metrics = self.path("a", "metrics.jsonl")
+        wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 1, err)
+        row = self.rows("a", "run.json")["data", 2]
+        self.assertEqual(row["status"], "interrupted")
+        last = row["curve"][-1]["step"]
+        self.assertEqual(row["checkpoints"]["newest_step"], last)
+        self.assertEqual(os.listdir(self.path("a", "checkpoints")), [f"step-{last:08}"])
+        command = [line for line in out.splitlines() if line.startswith("to go on: ")]
+        self.assertEqual(len(command), 1, out)
+        words = command[0].split()
+        self.assertEqual((words[3:6], words[-2:]), (["trireme", "train", "e.toml"], ["--resume", "a"]), out)
+        out, _ = self.trireme("train", "e.toml", "--set", "optimizer.schedule=constant", "--steps", str(last + 2), "--resume", "a", "--out", "b")
+        self.assertEqual([step for step, _ in self.curve("b")], [last + 1, last + 2])
+
+    def test_refused(self):
+        self.trireme("train", "e.toml", *EVERY_2, "--out", "a")
+        fresh = ["train", "e.toml", "--out", "b"]
+        self.all_refused([
+            ([*fresh, "--resume", "nowhere"], ["nowhere", "no such folder"]),
+            ([*fresh, "--resume", "a"], ["6 steps are done", "greater length"]),
+            ([*fresh, "--resume", "a", "--steps", "9", "--seed", "5"], ["seed = 1", "has 5"]),
+            ([*fresh, "--resume", "a", "--steps", "9", "--set", "model.options.hidden=16"], ["of model mlp", "other layers"]),
+            ([*fresh, "--resume", "a", "--plan", "local-sgd"], ["--resume", "update policy"]),
+            ([*fresh, *EVERY_2, "--plan", "local-sgd"], ["checkpoint.every", "update policy"]),
+            ([*fresh, *EVERY_2, "--plan", "data,compression=powersgd:1", "--set", "replicas=private"], ["checkpoint.every", "powersgd"]),
+            ([*fresh, *EVERY_2, "--set", "checkpoint.best=accuracy"], ["best = accuracy", "multiple of evaluate_every"]),
+            ([*fresh, "--set", "checkpoint.keep=2"], ["checkpoint.every", "is missing"]),
+        ])
+        self.all_refused([(["checkpoints", "list", "e.toml"], ["no checkpoints"]), (["checkpoints", "verify", "nowhere"], ["no checkpoints"])], data=False)
+        self.assertFalse(os.path.exists(self.path("b")))
