@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <span>
 
 #include "base/units.h"
@@ -38,6 +39,17 @@ std::string table_of(const std::vector<Finalist>& finalists, const Model& model)
   }
   return text_table({"", "plan", "simulated", "by formula", "slowest stage", "computing", "exchange", "bubble", "update", "memory"}, rows,
                     {0, 2, 3, 4, 5, 6, 7, 8, 9});
+}
+
+/// Without those that nobody could tell from one before: plans in the same words with the same times, split another way.
+std::vector<Finalist> each_once(const std::vector<Finalist>& finalists, const Model& model) {
+  std::vector<Finalist> kept;
+  std::set<std::string> seen;
+  for (const Finalist& c : finalists) {
+    const std::string looks = fmt::format("{}: {}, {}", c.rated.plan.in_short(model), format_seconds(c.simulated), format_seconds(c.rated.prediction.seconds));
+    if (seen.insert(looks).second) kept.push_back(c);
+  }
+  return kept;
 }
 
 /// The stage of a pipeline on which the step's time was added up.
@@ -126,7 +138,8 @@ std::string amount_in_words(double value, Objective objective, const std::string
   return objective == Objective::cost ? format_money(Money{value, currency}) + " a step" : format_seconds(value);
 }
 
-std::string explanation(const std::vector<Finalist>& finalists, Objective objective, const Model& model) {
+std::string explanation(const std::vector<Finalist>& all, Objective objective, const Model& model) {
+  const std::vector<Finalist> finalists = each_once(all, model);
   std::string text = table_of(finalists, model) + stage_in_words(finalists.front().rated, model);
   for (size_t i = 1; i < finalists.size(); ++i) text += fmt::format("{}: {}\n", i + 1, behind(finalists.front(), finalists[i], objective));
   return text;
