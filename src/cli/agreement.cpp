@@ -6,9 +6,11 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <string_view>
 
 #include "base/config.h"
+#include "base/machine.h"
 
 namespace trireme {
 namespace {
@@ -23,26 +25,26 @@ constexpr std::array<std::string_view, 18> kOwn = {
     "name",   "seed",    "devices",       "strategies",   "time_limit", "device_memory",  "threads", "device_threads", "device_speeds",
     "cluster", "price",  "target",        "evaluate_every", "save_weights", "adapt",      "translation", "data.workers", "data.path"};
 
-bool is_own(std::string_view key) {
-  return std::any_of(kOwn.begin(), kOwn.end(), [&](std::string_view own) {
+constexpr std::array<std::string_view, 2> kOfMachine = {"data.workers", "data.path"};
+
+bool is_one_of(std::span<const std::string_view> keys, std::string_view key) {
+  return std::any_of(keys.begin(), keys.end(), [&](std::string_view own) {
     return key == own || (key.starts_with(own) && key.substr(own.size()).starts_with("."));
   });
 }
 
-void flatten(const nlohmann::json& table, const std::string& prefix, nlohmann::json& flat) {
+void flatten(const nlohmann::json& table, const std::string& prefix, std::span<const std::string_view> without, nlohmann::json& flat) {
   for (const auto& [key, value] : table.items()) {
     const std::string name = prefix.empty() ? key : prefix + "." + key;
-    if (is_own(name)) continue;
-    if (value.is_object()) flatten(value, name, flat);
+    if (is_one_of(without, name)) continue;
+    if (value.is_object()) flatten(value, name, without, flat);
     else flat[name] = value;
   }
 }
 
-std::string text_of(const nlohmann::json& values, const std::string& key) { return values.contains(key) ? values.at(key).dump() : "not set"; }
-
-}  // namespace
-
-std::string agreement(const ExperimentOptions& options, const Model& model, const TaskData& data, bool own_data) {
+/// `own_data`: nothing of the data.
+nlohmann::json flat_table(const ExperimentOptions& options, const Model& model, const TaskData& data, std::span<const std::string_view> without,
+                          bool own_data = false) {
   ConfigTable file = ConfigTable::from_file(options.experiment);
   file.allow_short_form("model", "name");
   for (const std::string& assignment : options.set) file.override_with(assignment);
@@ -54,13 +56,31 @@ std::string agreement(const ExperimentOptions& options, const Model& model, cons
   } else {
     flat[kSamples] = data.train->size();
   }
-  flatten(all, "", flat);
+  flatten(all, "", without, flat);
   flat[kModel] = model.fingerprint();
+  return flat;
+}
+
+std::string text_of(const nlohmann::json& values, const std::string& key) { return values.contains(key) ? values.at(key).dump() : "not set"; }
+
+}  // namespace
+
+std::string agreement(const ExperimentOptions& options, const Model& model, const TaskData& data, bool own_data) {
+  return flat_table(options, model, data, kOwn, own_data).dump();
+}
+
+std::string strict_agreement(const ExperimentOptions& options, const std::string& plan, const Experiment& experiment, const Model& model,
+                             const TaskData& data) {
+  nlohmann::json flat = flat_table(options, model, data, kOfMachine);
+  flat["--plan"] = plan;
+  flat["seed"] = experiment.seed;
+  flat["the version of trireme"] = TRIREME_VERSION;
+  flat["the version of libtorch"] = inspect_machine(false).libtorch;
   return flat.dump();
 }
 
-std::string first_difference(const std::string& server, const std::string& client) {
-  const nlohmann::json ours = nlohmann::json::parse(server), theirs = nlohmann::json::parse(client, nullptr, /*allow_exceptions=*/false);
+std::string first_difference(const std::string& our_text, const std::string& their_text, const Sides& sides) {
+  const nlohmann::json ours = nlohmann::json::parse(our_text), theirs = nlohmann::json::parse(their_text, nullptr, /*allow_exceptions=*/false);
   if (!theirs.is_object()) return "it does not say what it is about to train";
   std::set<std::string> keys;
   for (const nlohmann::json* side : {&ours, &theirs})
@@ -69,7 +89,7 @@ std::string first_difference(const std::string& server, const std::string& clien
     const std::string here = text_of(ours, key), there = text_of(theirs, key);
     if (here == there) continue;
     if (key == kModel) return "its model is another: layers, shapes or edges differ";
-    return fmt::format("{}: {} at the server, {} at the client", key, here, there);
+    return fmt::format("{}: {} {}, {} {}", key, here, sides.ours, there, sides.theirs);
   }
   return "";
 }

@@ -15,38 +15,13 @@
 
 #include "base/error.h"
 #include "base/seconds.h"
+#include "cli/line_reader.h"
 
 namespace trireme {
 namespace {
 
 constexpr int kPollMilliseconds = 50;
 constexpr double kSecondsToEnd = 3;  // after Ctrl-C, before the child is killed
-
-/// The reading end of a pipe, cut into lines.
-class LineReader {
- public:
-  explicit LineReader(int fd) : fd_(fd) {}
-  ~LineReader() { ::close(fd_); }
-  int fd() const { return fd_; }
-
-  /// False at the end of the stream.
-  bool read(const std::function<void(const std::string&)>& on_line) {
-    std::array<char, 65536> chunk;
-    const ssize_t n = ::read(fd_, chunk.data(), chunk.size());
-    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return true;
-    if (n <= 0) return false;
-    rest_.append(chunk.data(), size_t(n));
-    size_t begin = 0;
-    for (size_t end; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1)
-      on_line(rest_.substr(begin, end - begin));
-    rest_.erase(0, begin);
-    return true;
-  }
-
- private:
-  int fd_;
-  std::string rest_;
-};
 
 std::array<int, 2> make_pipe() {
   std::array<int, 2> ends;

@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/data_command.h"
 #include "cli/doctor.h"
+#include "cli/launch_command.h"
 #include "cli/measure_epochs_command.h"
 #include "cli/plan_accuracy.h"
 #include "cli/profile_command.h"
@@ -385,6 +386,9 @@ int main(int argc, char** argv) {
   trireme::MeasureEpochsOptions epochs;
   add_compare(app, compare);
   add_train(app, train);
+  trireme::LaunchOptions launch;
+  launch.words = trireme::launched_words(argc, argv);
+  trireme::add_launch(app, launch, add_train);
   add_serve(app, serve);
   add_join(app, join);
   add_simulate(app, simulate);
@@ -417,6 +421,7 @@ int main(int argc, char** argv) {
     trireme::set_up_logging();
     if (app.got_subcommand("compare")) return run_compare(compare);
     if (app.got_subcommand("train")) return end_training(run_train(train));
+    if (app.got_subcommand("launch")) return trireme::run_launch(launch);
     if (app.got_subcommand("serve")) return end_training(run_serve(serve));
     if (app.got_subcommand("join")) return end_training(run_join(join));
     if (app.got_subcommand("measure-epochs")) return end_training(run_measure_epochs(epochs));

@@ -15,6 +15,8 @@
 #include "cli/experiment_header.h"
 #include "cli/plan_choice.h"
 #include "cli/train_checkpoints.h"
+#include "cli/train_command.h"
+#include "cli/train_process.h"
 #include "report/progress.h"
 #include "report/run_folder.h"
 #include "report/run_json.h"
@@ -100,25 +102,23 @@ RunResult train_or_adapt(const Experiment& experiment, const Model& model, const
   return train(experiment, model, data, plan, observer, interrupted_by_user(), &adapter, std::move(checkpoints));
 }
 
-/// Under a plan or an update policy.
-using Train = std::function<RunResult(TrainObserver& observer)>;
-
-/// `lines`: what is said before. Trains with reports to the run folder and to the parent process or the screen; the row is ended on the screen too.
-RunResult train_and_show(const Experiment& experiment, const Model& model, const TaskData& data, const std::string& name, const Train& train,
-                         const std::vector<std::string>& lines, bool messages, bool evaluations, RunFolder& folder) {
+/// Trains with reports to the run folder and to the parent process or the screen; the row is ended on the screen too.
+RunResult train_and_show(const TrainSubject& subject, const std::string& name, const TrainShow& show, const Train& train, bool messages,
+                         RunFolder& folder) {
+  const auto& [experiment, data, model] = subject;
   if (messages) {
     MessageObserver sender;
     Fanout fanout({&folder, &sender});
     return train(fanout);
   }
   Progress progress;
+  for (const std::string& note : show.notes) progress.say(note);
   if (data.generated) progress.say("data: " + data.source);
   for (const std::string& note : experiment.model_notes) progress.say(fmt::format("{}: {}", experiment.model_name, note));
   if (model.initial_values())
     for (const std::string& line : lines_of(model.initial_values()->report)) progress.say(line);
-  for (const std::string& line : lines) progress.say(line);
   progress.begin(name, 0);
-  BarObserver bar(progress, name, evaluations);
+  BarObserver bar(progress, name, show.evaluations);
   Fanout fanout({&folder, &bar});
   RunResult row = train(fanout);
   progress.end(name, row);
@@ -127,47 +127,21 @@ RunResult train_and_show(const Experiment& experiment, const Model& model, const
 
 }  // namespace
 
-int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
-  interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
-  Experiment experiment = options.experiment.read();
-  experiment.replicas.own_data = options.own_data;
-  check_target("--json", options.json);
-  const std::vector<int>& devices = options.experiment.devices;
-  if (!devices.empty() && !options.messages) check_emulation(experiment, devices.front());  // a comparison checks its largest row
+TrainSubject read_subject(const ExperimentOptions& options) {
+  Experiment experiment = options.read();
   const TaskData data = open_data(experiment.data);
-  const Model model = with_initial_weights(experiment, build_model(experiment, data));
-  std::optional<Plan> plan;
-  if (!is_update_policy(options.plan)) {
-    plan = choose_or_find_plan(options.plan, devices, experiment, model, data, options.prediction, /*to_run=*/true);
-    check_shapes(experiment, model, data, *plan);
-  }
-  if (!options.messages) check_train_checkpoints(options, experiment, data, plan);  // the rows of a comparison write none
-  std::optional<Resumption> resumption;
-  if (!options.resume.empty()) resumption = open_resumption(options.resume, experiment, model, data);
+  Model model = with_initial_weights(experiment, build_model(experiment, data));
+  return {std::move(experiment), data, std::move(model)};
+}
 
-  ExperimentResult result = experiment_header(experiment, data, model);
-  RunFolder folder(options.experiment.out.value_or(default_run_path(experiment.name, result.started)),
+int train_into_folder(const TrainOptions& options, const TrainSubject& subject, const TrainShow& show, const Train& train) {
+  ExperimentResult result = experiment_header(subject.experiment, subject.data, subject.model);
+  RunFolder folder(options.experiment.out.value_or(default_run_path(subject.experiment.name, result.started)),
                    options.experiment.out ? IfExists::refuse : IfExists::pick_another);
-  if (plan) folder.write_plan(plan_text(*plan, model));
-  std::vector<std::string> lines;
-  CheckpointUse checkpoints;
-  if (!options.messages) checkpoints.folder = place_for_checkpoints(experiment, folder.path());
-  if (!checkpoints.folder.empty()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
-  if (resumption) {
-    lines = lines_of(*resumption);
-    result.initial_values = lines;
-    checkpoints.resumed = std::move(resumption->checkpoint);
-  }
-  const Train train_it = [&](TrainObserver& observer) {
-    if (!plan)
-      return train_replicas(experiment, model, data, options.plan, devices.empty() ? experiment.devices.front() : devices.front(), observer,
-                            interrupted_by_user(), make_world);
-    // the rows of a comparison stay as they are
-    return options.messages ? train(experiment, model, data, *plan, observer, interrupted_by_user(), nullptr, std::move(checkpoints))
-                            : train_or_adapt(experiment, model, data, *plan, observer, std::move(checkpoints));
-  };
-  result.rows.push_back(train_and_show(experiment, model, data, plan ? plan->name : options.plan, train_it, lines, options.messages,
-                                       /*evaluations=*/bool(make_world), folder));
+  if (show.plan) folder.write_plan(plan_text(*show.plan, subject.model));
+  if (!show.initial_values.empty()) result.initial_values = show.initial_values;
+  if (show.on_folder) show.on_folder(folder.path());
+  result.rows.push_back(train_and_show(subject, show.plan ? show.plan->name : options.plan, show, train, options.messages, folder));
   add_prices(result);
   const RunResult& row = result.rows.front();
   folder.finish(result);
@@ -179,6 +153,43 @@ int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
             << closing_lines(options, row, folder.path());
   if (!options.json.empty()) write_json_file(options.json, to_json(result));
   return row.status == RunStatus::ok || row.status == RunStatus::timed_out ? 0 : 1;
+}
+
+int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
+  interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
+  if (const std::optional<ProcessPlace> place = make_world ? std::nullopt : process_place()) return run_train_process(options, *place);
+  check_target("--json", options.json);
+  TrainSubject subject = read_subject(options.experiment);
+  subject.experiment.replicas.own_data = options.own_data;
+  const auto& [experiment, data, model] = subject;
+  const std::vector<int>& devices = options.experiment.devices;
+  if (!devices.empty() && !options.messages) check_emulation(experiment, devices.front());  // a comparison checks its largest row
+  std::optional<Plan> plan;
+  if (!is_update_policy(options.plan)) {
+    plan = choose_or_find_plan(options.plan, devices, experiment, model, data, options.prediction, /*to_run=*/true);
+    check_shapes(experiment, model, data, *plan);
+  }
+  if (!options.messages) check_train_checkpoints(options, experiment, data, plan);  // the rows of a comparison write none
+  TrainShow show{.plan = plan ? &*plan : nullptr, .evaluations = bool(make_world)};
+  CheckpointUse checkpoints;
+  if (!options.resume.empty()) {
+    Resumption resumption = open_resumption(options.resume, experiment, model, data);
+    show.notes = show.initial_values = lines_of(resumption);
+    checkpoints.resumed = std::move(resumption.checkpoint);
+  }
+  show.on_folder = [&](const std::filesystem::path& folder) {
+    if (!options.messages) checkpoints.folder = place_for_checkpoints(subject.experiment, folder);
+    if (!checkpoints.folder.empty()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
+  };
+  const Train train_it = [&](TrainObserver& observer) {
+    const auto& [e, d, m] = subject;
+    const std::atomic<bool>& interrupted = interrupted_by_user();
+    if (!plan) return train_replicas(e, m, d, options.plan, devices.empty() ? e.devices.front() : devices.front(), observer, interrupted, make_world);
+    // the rows of a comparison stay as they are
+    return options.messages ? train(e, m, d, *plan, observer, interrupted, nullptr, std::move(checkpoints))
+                            : train_or_adapt(e, m, d, *plan, observer, std::move(checkpoints));
+  };
+  return train_into_folder(options, subject, show, train_it);
 }
 
 }  // namespace trireme

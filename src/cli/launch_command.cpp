@@ -1,0 +1,201 @@
+#include "cli/launch_command.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <random>
+#include <sstream>
+
+#include "base/cores.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "cli/launch_hosts.h"
+#include "cli/launch_script.h"
+#include "cli/rank_group.h"
+#include "cli/train_process.h"
+#include "comm/interfaces.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kLoopback = "127.0.0.1";
+constexpr const char* kLaunched = "train";
+constexpr const char* kValueFlags[] = {"-n", "--hosts", "--interface", "--port", "--ssh", "--print"};
+constexpr int kFirstPort = 20000, kLastPort = 31999;  // below those that the system lends to clients
+
+std::atomic<bool> interrupted{false};
+
+/// True once somebody has pressed Ctrl-C or sent SIGTERM. Processes that are asked to end do so within seconds (interrupted_by_user);
+/// this one stays until they have.
+const std::atomic<bool>& interrupted_launch() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted = true; };
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
+  return interrupted;
+}
+
+/// A port of this machine that was free a moment ago.
+int free_port() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t length = sizeof address;
+  auto* any = reinterpret_cast<sockaddr*>(&address);
+  const bool bound = fd >= 0 && ::bind(fd, any, length) == 0 && ::getsockname(fd, any, &length) == 0;
+  if (fd >= 0) ::close(fd);
+  if (!bound) fail_run({"launch", "no port is free", "the system gives none", "name one with --port"});
+  return ntohs(address.sin_port);
+}
+
+int port_for(const LaunchOptions& options, const LaunchHost& first) {
+  if (options.port != 0) return options.port;
+  if (is_this_machine(first.name)) return free_port();
+  std::random_device random;
+  return std::uniform_int_distribution(kFirstPort, kLastPort)(random);
+}
+
+std::string address_of_interface(const std::string& name) {
+  check_interface(name, "--interface");
+  const std::vector<NetworkInterface> all = network_interfaces();
+  return std::find_if(all.begin(), all.end(), [&](const NetworkInterface& one) { return one.name == name; })->address;
+}
+
+/// Where rank 0 listens, as all ranks reach it.
+std::string address_for(const LaunchOptions& options, const std::vector<LaunchHost>& hosts) {
+  const bool here = is_this_machine(hosts.front().name);
+  if (here && !options.interface.empty()) return address_of_interface(options.interface);
+  if (hosts.size() == 1 && here) return kLoopback;
+  const std::string& first = hosts.front().name;
+  if (here && interface_towards(first) == "lo")
+    fail_user({"--hosts", first, "other hosts cannot reach this machine by that name",
+               "choose the network with --interface, or write its address first"});
+  return first.substr(first.find('@') == first.npos ? 0 : first.find('@') + 1);  // ssh's user is no part of it
+}
+
+std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+
+/// The ranks of this machine.
+struct LocalRanks {
+  int first = 0, count = 1, all = 1;
+  std::string address;
+  int port = 0;
+};
+
+void start_ranks(const LaunchOptions& options, const LocalRanks& local, RankGroup& group) {
+  const std::vector<std::vector<int>> shares = options.bind ? core_shares(local.count) : std::vector<std::vector<int>>(size_t(local.count));
+  const std::string program = own_program();
+  for (int r = 0; r < local.count; ++r) {
+    const int rank = local.first + r;
+    MemberStart member{.name = fmt::format("rank {}", rank), .words = {program}, .cores = shares[size_t(r)], .own_output = rank == 0};
+    member.words.insert(member.words.end(), options.words.begin(), options.words.end());
+    member.variables = {{"RANK", std::to_string(rank)},           {"WORLD_SIZE", std::to_string(local.all)},
+                        {"LOCAL_RANK", std::to_string(r)},        {"LOCAL_WORLD_SIZE", std::to_string(local.count)},
+                        {"MASTER_ADDR", local.address},           {"MASTER_PORT", std::to_string(local.port)},
+                        {"TORCHELASTIC_USE_AGENT_STORE", "False"}};
+    if (!options.interface.empty()) member.variables.emplace_back(kInterfaceVariable, options.interface);
+    if (rank != 0) member.prefix = fmt::format("rank {}: ", rank);
+    group.start(member);
+  }
+}
+
+/// A launch on another machine, of its ranks: this program, which must lie there in the same place, in the same folder.
+void start_host(const LaunchOptions& options, const LaunchHost& host, const LocalRanks& ranks, RankGroup& group) {
+  std::vector<std::string> there{own_program(), "launch", "-n", std::to_string(ranks.count),
+                                 "--first-rank", std::to_string(ranks.first), "--all-processes", std::to_string(ranks.all),
+                                 "--address", ranks.address, "--port", std::to_string(ranks.port)};
+  if (!options.interface.empty()) there.insert(there.end(), {"--interface", options.interface});
+  if (!options.bind) there.emplace_back("--no-bind");
+  there.insert(there.end(), options.words.begin(), options.words.end());
+  MemberStart member{.name = fmt::format("host {}", host.name), .own_output = ranks.first == 0, .until_input_ends = true};
+  std::istringstream command(options.ssh);
+  member.words.assign(std::istream_iterator<std::string>(command), {});
+  member.words.push_back(host.name);
+  member.words.push_back(fmt::format("cd {} && exec {}", shell_quoted(std::filesystem::current_path().string()), shell_line(there)));
+  group.start(member);
+}
+
+int report(const GroupEnd& end) {
+  if (!end.culprit.empty()) std::cerr << "trireme: " << end.culprit << "\n";
+  return end.exit_code;
+}
+
+void check_options(const LaunchOptions& options, int processes) {
+  const std::vector<int>& devices = options.train.experiment.devices;
+  if (!devices.empty() && devices.front() != processes)
+    fail_user({"--devices", std::to_string(devices.front()), fmt::format("{} processes are launched, each of them one worker", processes),
+               "leave --devices out"});
+  if (options.ssh.find_first_not_of(' ') == std::string::npos) fail_user({"--ssh", "\"\"", "is no command", "leave it out, or name one"});
+  if (processes < 2)
+    fail_user({"-n", std::to_string(processes), "one process needs no launcher", "use trireme train, or launch at least 2"});
+}
+
+}  // namespace
+
+void add_launch(CLI::App& app, LaunchOptions& o, const std::function<void(CLI::App&, TrainOptions&)>& add_train) {
+  auto* verb = app.add_subcommand("launch", "train with workers that are processes, on this machine or several: "
+                                            "trireme launch -n 4 train EXPERIMENT ...");
+  verb->add_option("-n", o.processes, "number of processes, each of them one worker (default: those of --hosts)")
+      ->check(whole_number(1, kMaxDevices));
+  verb->add_option("--hosts", o.hosts, "hosts and their processes, \"a:2,b:2\": started through ssh, the first one has rank 0 "
+                                       "(default: this machine)")
+      ->delimiter(',');
+  verb->add_option("--interface", o.interface, "network interface that the processes talk through, of this name on every host "
+                                               "(default: the one that leads to rank 0's host, on one machine lo)");
+  verb->add_option("--port", o.port, "where rank 0 listens until all have met (default: any that is free)")->check(whole_number(1, 65535));
+  verb->add_option("--ssh", o.ssh, "command that is given a host and a line for its shell")->capture_default_str();
+  verb->add_flag("!--no-bind", o.bind, "leave processes on all cores instead of giving each its share");
+  verb->add_option("--print", o.print, "write a job script for another launcher to the standard output and start nothing: "
+                                       "slurm, kubernetes, mpi, torchrun")
+      ->check(CLI::IsMember(script_kinds()));
+  verb->add_option("--first-rank", o.first_rank)->group("");
+  verb->add_option("--all-processes", o.all_processes)->group("");
+  verb->add_option("--address", o.address)->group("");
+  verb->require_subcommand(1);
+  add_train(*verb, o.train);
+}
+
+std::vector<std::string> launched_words(int argc, const char* const* argv) {
+  for (int i = 2; i < argc; ++i) {
+    const bool is_value = std::find(std::begin(kValueFlags), std::end(kValueFlags), std::string(argv[i - 1])) != std::end(kValueFlags);
+    if (argv[i] == std::string(kLaunched) && !is_value) return {argv + i, argv + argc};
+  }
+  return {};
+}
+
+int run_launch(const LaunchOptions& options) {
+  RankGroup group;
+  if (options.first_rank >= 0) {  // somebody on another machine speaks for all
+    if (!options.interface.empty()) check_interface(options.interface, "--interface");
+    start_ranks(options, {options.first_rank, options.processes, options.all_processes, options.address, options.port}, group);
+    return report(group.wait(interrupted_launch(), /*input_counts=*/true));
+  }
+  const std::vector<LaunchHost> hosts = read_hosts(options.hosts, options.processes);
+  LocalRanks ranks;
+  ranks.all = 0;
+  for (const LaunchHost& host : hosts) ranks.all += host.processes;
+  check_options(options, ranks.all);
+  if (!options.print.empty()) {
+    std::cout << launch_script(options.print, {hosts, options.interface, options.words});
+    return 0;
+  }
+  ranks.address = address_for(options, hosts);
+  ranks.port = port_for(options, hosts.front());
+  for (const LaunchHost& host : hosts) {
+    ranks.count = host.processes;
+    if (is_this_machine(host.name)) start_ranks(options, ranks, group);
+    else start_host(options, host, ranks, group);
+    ranks.first += host.processes;
+  }
+  return report(group.wait(interrupted_launch(), /*input_counts=*/false));
+}
+
+}  // namespace trireme

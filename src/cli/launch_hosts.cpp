@@ -1,0 +1,71 @@
+#include "cli/launch_hosts.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/text.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kHere = "localhost";
+
+LaunchHost read_host(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  LaunchHost host{text.substr(0, colon), 1};
+  const auto refuse = [&](const char* why) {
+    fail_user({"--hosts", fmt::format("\"{}\"", text), why, "write a:2,b:2 for two processes on each of two hosts"});
+  };
+  // a dash would be read as one of ssh's flags
+  if (host.name.empty() || host.name.starts_with('-')) refuse("names no host");
+  if (colon == text.npos) return host;
+  const char *begin = text.data() + colon + 1, *end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, host.processes);
+  if (error != std::errc() || stop != end || host.processes < 1) refuse("is no host with a number of processes");
+  return host;
+}
+
+}  // namespace
+
+std::vector<LaunchHost> read_hosts(const std::vector<std::string>& texts, int processes) {
+  std::vector<LaunchHost> hosts;
+  int sum = 0;
+  for (const std::string& text : texts) {
+    hosts.push_back(read_host(text));
+    sum += hosts.back().processes;
+  }
+  if (hosts.empty()) {
+    if (processes == 0) fail_user({"trireme launch", "does not say how many processes", "-n or --hosts must", "add -n 4, or --hosts a:2,b:2"});
+    return {{kHere, processes}};
+  }
+  if (processes != 0 && processes != sum)
+    fail_user({"-n", std::to_string(processes), fmt::format("--hosts has {}", sum), "leave -n out, or change the hosts' numbers"});
+  if (sum > kMaxDevices) fail_user({"--hosts", join(texts, ","), fmt::format("at most {} processes can work together", kMaxDevices), "use fewer"});
+  return hosts;
+}
+
+bool is_this_machine(const std::string& host) {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return host == kHere || host == name;
+}
+
+std::string shell_quoted(const std::string& word) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-";
+  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string shell_line(const std::vector<std::string>& words) {
+  std::vector<std::string> quoted;
+  for (const std::string& word : words) quoted.push_back(shell_quoted(word));
+  return join(quoted, " ");
+}
+
+}  // namespace trireme

@@ -1,0 +1,152 @@
+#include "cli/launch_script.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/train_process.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kPort = 29500;
+
+int processes_of(const ScriptRequest& request) {
+  int sum = 0;
+  for (const LaunchHost& host : request.hosts) sum += host.processes;
+  return sum;
+}
+
+bool is_alone(const ScriptRequest& request) { return request.hosts.size() == 1 && is_this_machine(request.hosts.front().name); }
+
+/// Processes of each host, where a launcher has one number for all.
+int processes_per_host(const ScriptRequest& request, const char* launcher) {
+  const int first = request.hosts.front().processes;
+  const bool same = std::all_of(request.hosts.begin(), request.hosts.end(), [&](const LaunchHost& host) { return host.processes == first; });
+  if (same) return first;
+  fail_user({"--hosts", "have different numbers of processes", fmt::format("{} starts as many on each", launcher),
+             "give all hosts the same number"});
+}
+
+std::vector<std::string> names_of(const ScriptRequest& request) {
+  std::vector<std::string> names;
+  for (const LaunchHost& host : request.hosts) names.push_back(host.name);
+  return names;
+}
+
+std::string program_line(const ScriptRequest& request) {
+  std::vector<std::string> words{"trireme"};
+  words.insert(words.end(), request.words.begin(), request.words.end());
+  return shell_line(words);
+}
+
+std::string interface_line(const ScriptRequest& request) {
+  return request.interface.empty() ? "" : fmt::format("export {}={}\n", kInterfaceVariable, shell_quoted(request.interface));
+}
+
+std::string slurm(const ScriptRequest& request) {
+  std::string text = "#!/bin/bash\n#SBATCH --job-name=trireme\n";
+  text += fmt::format("#SBATCH --ntasks={}\n", processes_of(request));
+  if (!is_alone(request)) {
+    text += fmt::format("#SBATCH --nodes={}\n#SBATCH --ntasks-per-node={}\n", request.hosts.size(), processes_per_host(request, "Slurm"));
+    text += fmt::format("#SBATCH --nodelist={}\n", join(names_of(request), ","));
+  }
+  text += "# cores of each process\n#SBATCH --cpus-per-task=1\n";
+  return text + interface_line(request) + "srun " + program_line(request) + "\n";
+}
+
+std::string mpi(const ScriptRequest& request) {
+  std::string line = fmt::format("mpirun -n {}", processes_of(request));
+  if (!is_alone(request)) {
+    std::vector<std::string> hosts;
+    for (const LaunchHost& host : request.hosts) hosts.push_back(fmt::format("{}:{}", host.name, host.processes));
+    line += fmt::format(" --host {} -x MASTER_ADDR={} -x MASTER_PORT={}", shell_quoted(join(hosts, ",")),
+                        shell_quoted(request.hosts.front().name), kPort);
+  }
+  if (!request.interface.empty()) line += fmt::format(" -x {}", kInterfaceVariable);
+  return "#!/bin/sh\n" + interface_line(request) + line + " " + program_line(request) + "\n";
+}
+
+std::string torchrun(const ScriptRequest& request) {
+  const int each = processes_per_host(request, "torchrun");
+  std::string text = "#!/bin/sh\n", line;
+  if (is_alone(request)) {
+    line = fmt::format("torchrun --standalone --no-python --nproc-per-node={}", each);
+  } else {
+    text += fmt::format("# on each of {}\n", join(names_of(request)));
+    line = fmt::format("torchrun --nnodes={} --rdzv-backend=c10d --rdzv-endpoint={} --no-python --nproc-per-node={}", request.hosts.size(),
+                       shell_quoted(fmt::format("{}:{}", request.hosts.front().name, kPort)), each);
+  }
+  return text + interface_line(request) + line + " " + program_line(request) + "\n";
+}
+
+std::string kubernetes(const ScriptRequest& request) {
+  if (!is_alone(request)) fail_user({"--hosts", "are Kubernetes' choice", "each process is a pod", "say how many with -n"});
+  std::string arguments;
+  for (const std::string& word : request.words) arguments += fmt::format("\n            - {}", nlohmann::json(word).dump());
+  std::string variables;
+  const auto add = [&](const std::string& name, const std::string& value) {
+    variables += fmt::format("\n            - name: {}\n              value: {}", name, nlohmann::json(value).dump());
+  };
+  add("MASTER_ADDR", "trireme-0.trireme");
+  add("MASTER_PORT", std::to_string(kPort));
+  add("WORLD_SIZE", std::to_string(processes_of(request)));
+  if (!request.interface.empty()) add(kInterfaceVariable, request.interface);
+  return fmt::format(R"(# Names of the pods for each other.
+apiVersion: v1
+kind: Service
+metadata:
+  name: trireme
+spec:
+  clusterIP: None
+  publishNotReadyAddresses: true
+  selector:
+    job-name: trireme
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: trireme
+spec:
+  completions: {0}
+  parallelism: {0}
+  completionMode: Indexed
+  backoffLimit: 0
+  template:
+    spec:
+      subdomain: trireme
+      restartPolicy: Never
+      containers:
+        - name: trireme
+          # an image with trireme, the experiment and its data
+          image: trireme:latest
+          command: ["trireme"]
+          args:{1}
+          env:{2}
+            - name: RANK
+              valueFrom:
+                fieldRef:
+                  fieldPath: metadata.annotations['batch.kubernetes.io/job-completion-index']
+)",
+                     processes_of(request), arguments, variables);
+}
+
+}  // namespace
+
+const std::vector<std::string>& script_kinds() {
+  static const std::vector<std::string> kinds = {"slurm", "kubernetes", "mpi", "torchrun"};
+  return kinds;
+}
+
+std::string launch_script(const std::string& kind, const ScriptRequest& request) {
+  if (kind == "slurm") return slurm(request);
+  if (kind == "kubernetes") return kubernetes(request);
+  if (kind == "mpi") return mpi(request);
+  check_internal(kind == "torchrun", "the command line takes no other kind of script");
+  return torchrun(request);
+}
+
+}  // namespace trireme

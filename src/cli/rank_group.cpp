@@ -1,0 +1,220 @@
+#include "cli/rank_group.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <iostream>
+
+#include "base/cores.h"
+#include "base/error.h"
+#include "base/seconds.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kPollMilliseconds = 50;
+constexpr double kSecondsToNotice = 5;   // after one failed, for the others to notice and to say what they know
+constexpr double kSecondsToFinish = 6;   // after Ctrl-C, to finish a step and to save the weights
+constexpr double kSecondsToEnd = 3;      // after SIGTERM
+constexpr int kNotStarted = 127;         // as shells say it
+
+std::array<int, 2> make_pipe() {
+  std::array<int, 2> ends;
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    fail_run({"launch", "cannot make a pipe", std::strerror(errno), "close other programs and try again"});
+  return ends;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// This process' environment with those of the member.
+std::vector<std::string> environment_of(const MemberStart& member) {
+  std::vector<std::string> lines;
+  for (char** entry = ::environ; *entry; ++entry) {
+    const std::string line = *entry, name = line.substr(0, line.find('='));
+    if (std::none_of(member.variables.begin(), member.variables.end(), [&](const auto& v) { return v.first == name; })) lines.push_back(line);
+  }
+  for (const auto& [name, value] : member.variables) lines.push_back(name + "=" + value);
+  return lines;
+}
+
+std::string described(int exit_code, int signal) {
+  return signal != 0 ? fmt::format("was ended by signal {} ({})", signal, ::strsignal(signal)) : fmt::format("ended with exit code {}", exit_code);
+}
+
+}  // namespace
+
+RankGroup::~RankGroup() {
+  signal_all(SIGKILL);
+  for (const auto& member : members_) {
+    if (member->input >= 0) ::close(member->input);
+    if (member->pid > 0) ::waitpid(member->pid, nullptr, 0);
+  }
+}
+
+void RankGroup::start(const MemberStart& start) {
+  auto member = std::make_unique<Member>();
+  member->start = start;
+  const auto output = make_pipe();
+  std::array<int, 2> input{-1, -1};
+  if (start.until_input_ends) input = make_pipe();
+  std::vector<std::string> words = start.words, variables = environment_of(start);
+  const std::vector<char*> argv = pointers_to(words), envp = pointers_to(variables);
+  const pid_t parent = ::getpid(), child = ::fork();
+  if (child < 0) fail_run({start.name, "cannot be started", std::strerror(errno), "close other programs and try again"});
+  if (child == 0) {  // only async-signal-safe calls from here on
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(kNotStarted);
+    ::setpgid(0, 0);  // Ctrl-C in a terminal is for the parent, which passes it on once
+    const int in = start.until_input_ends ? input[0] : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ::dup2(in, STDIN_FILENO);
+    if (!start.own_output) ::dup2(output[1], STDOUT_FILENO);
+    ::dup2(output[1], STDERR_FILENO);
+    if (!start.cores.empty()) bind_to_cores(start.cores);
+    ::execvpe(argv[0], argv.data(), envp.data());
+    ::_exit(kNotStarted);
+  }
+  ::close(output[1]);
+  if (input[0] >= 0) ::close(input[0]);
+  member->pid = child;
+  member->input = input[1];
+  member->lines = std::make_unique<LineReader>(output[0]);
+  members_.push_back(std::move(member));
+}
+
+/// Waits a moment for lines. False where there will be none any more.
+bool RankGroup::read_lines(bool input_counts) {
+  std::vector<pollfd> fds;
+  std::vector<Member*> readers;
+  for (const auto& member : members_)
+    if (member->lines) {
+      fds.push_back({member->lines->fd(), POLLIN, 0});
+      readers.push_back(member.get());
+    }
+  const bool any = !fds.empty();
+  if (input_counts && !input_ended_) fds.push_back({STDIN_FILENO, POLLIN, 0});
+  ::poll(fds.data(), fds.size(), kPollMilliseconds);
+  for (size_t i = 0; i < readers.size(); ++i) {
+    if (!fds[i].revents) continue;
+    Member& member = *readers[i];
+    const bool open = member.lines->read([&](const std::string& line) {
+      if (!line.empty()) member.last_line = line;
+      std::cerr << member.start.prefix << line << "\n" << std::flush;
+    });
+    if (!open) member.lines.reset();
+  }
+  if (fds.size() > readers.size() && fds.back().revents) {
+    char ignored[256];
+    input_ended_ = ::read(STDIN_FILENO, ignored, sizeof ignored) == 0;
+  }
+  return any;
+}
+
+/// Notes who has ended. True while some run.
+bool RankGroup::reap() {
+  bool running = false;
+  for (const auto& member : members_) {
+    if (member->pid == 0) continue;
+    int status = 0;
+    if (::waitpid(member->pid, &status, WNOHANG) != member->pid) {
+      running = true;
+      continue;
+    }
+    member->pid = 0;
+    member->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    member->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (member->exit_code != 0 || member->signal != 0) failed_.push_back(member.get());
+  }
+  return running;
+}
+
+/// `signal`: to those whose standard input does not end them.
+void RankGroup::ask_to_end(int signal) {
+  for (const auto& member : members_) {
+    if (member->pid == 0) continue;
+    member->asked = true;
+    if (member->input >= 0) {
+      ::close(member->input);
+      member->input = -1;
+    } else {
+      ::kill(member->pid, signal);
+    }
+  }
+}
+
+void RankGroup::signal_all(int signal) {
+  for (const auto& member : members_) {
+    if (member->pid == 0) continue;
+    member->asked = true;
+    ::kill(member->pid, signal);
+  }
+}
+
+GroupEnd RankGroup::wait(const std::atomic<bool>& interrupted, bool input_counts) {
+  double ending_since = 0, patience = 0;
+  bool asked = false, terminated = false, killed = false;
+  while (true) {
+    const bool lines = read_lines(input_counts), running = reap();
+    const double now = steady_seconds();
+    if (!running && (!lines || (ending_since > 0 && now - ending_since > patience + kSecondsToEnd))) break;  // a grandchild may hold a pipe open
+    if (!running && ending_since == 0) ending_since = now;
+    if (!failed_.empty() && ending_since == 0) {
+      ending_since = now;
+      patience = kSecondsToNotice;
+    }
+    if ((interrupted || input_ended_) && !asked) {
+      asked = true;
+      ending_since = now;
+      patience = kSecondsToFinish;
+      ask_to_end(SIGINT);
+    }
+    if (ending_since == 0) continue;
+    if (!terminated && now - ending_since > patience) {
+      terminated = true;
+      if (asked) signal_all(SIGTERM);
+      else ask_to_end(SIGTERM);
+    }
+    if (!killed && now - ending_since > patience + kSecondsToEnd) {
+      killed = true;
+      signal_all(SIGKILL);
+    }
+  }
+  return end();
+}
+
+/// Whose end was the cause: who was ended by a signal from elsewhere, or else the first that failed.
+const RankGroup::Member* RankGroup::culprit() const {
+  const auto by_signal = std::find_if(failed_.begin(), failed_.end(), [](const Member* m) { return m->signal != 0 && !m->asked; });
+  if (by_signal != failed_.end()) return *by_signal;
+  const auto by_itself = std::find_if(failed_.begin(), failed_.end(), [](const Member* m) { return !m->asked && !m->last_line.empty(); });
+  if (by_itself != failed_.end()) return *by_itself;
+  return failed_.empty() ? nullptr : failed_.front();
+}
+
+GroupEnd RankGroup::end() const {
+  const Member* who = culprit();
+  if (!who) return {};
+  // the first member has the user's ear: it has said what happened
+  const bool has_spoken = who == members_.front().get() && who->signal == 0 && who->exit_code != kNotStarted;
+  GroupEnd end{.exit_code = who->signal == 0 ? who->exit_code : 1, .culprit = ""};
+  if (has_spoken || who->asked) return end;
+  end.culprit = fmt::format("{} {}", who->start.name, described(who->exit_code, who->signal));
+  if (!who->last_line.empty()) end.culprit += "; its last line: " + who->last_line;
+  return end;
+}
+
+}  // namespace trireme

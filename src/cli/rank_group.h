@@ -1,0 +1,72 @@
+// Processes that belong together: when one dies all end, and none outlives who started them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/line_reader.h"
+
+namespace trireme {
+
+/// A process to be started.
+struct MemberStart {
+  std::string name;                     ///< "rank 3", "host b"
+  std::vector<std::string> words;       ///< the program and its arguments; the program is looked for on PATH unless it has a slash
+  std::vector<std::pair<std::string, std::string>> variables = {};  ///< set in its environment
+  std::vector<int> cores = {};          ///< that it is bound to; empty: to none
+  std::string prefix = {};              ///< of its lines on this process' standard error
+  bool own_output = false;              ///< its standard output is this process', as it is: a progress bar can be drawn
+  bool until_input_ends = false;        ///< it is asked to end by the end of its standard input (through ssh no signal gets there); else by SIGINT
+};
+
+/// How the group ended.
+struct GroupEnd {
+  int exit_code = 0;        ///< 0: all members ended with 0
+  std::string culprit;      ///< "rank 2 was ended by signal 9 (Killed); its last line: ..."; empty: all ended well, or who failed has said so itself
+};
+
+/// Belongs to one thread, which must outlive the members: the system ends them with it.
+class RankGroup {
+ public:
+  RankGroup() = default;
+  ~RankGroup();  ///< kills who is left
+  RankGroup(const RankGroup&) = delete;
+  RankGroup& operator=(const RankGroup&) = delete;
+
+  /// Errors (run): the system refuses.
+  void start(const MemberStart& member);
+
+  /// Passes lines on until all members have ended. A few seconds after one failed, `interrupted` became true or the standard input ended
+  /// (`input_counts`), those that are left are made to: all are gone within 10 s.
+  GroupEnd wait(const std::atomic<bool>& interrupted, bool input_counts);
+
+ private:
+  struct Member {
+    MemberStart start;
+    pid_t pid = 0;                    ///< 0: it has ended
+    int input = -1;                   ///< writing end of its standard input, where that ends it
+    std::unique_ptr<LineReader> lines;
+    std::string last_line;
+    int exit_code = 0, signal = 0;
+    bool asked = false;               ///< by this process to end
+  };
+
+  bool read_lines(bool input_counts);
+  bool reap();
+  void ask_to_end(int signal);
+  void signal_all(int signal);
+  const Member* culprit() const;
+  GroupEnd end() const;
+
+  std::vector<std::unique_ptr<Member>> members_;
+  std::vector<const Member*> failed_;  ///< in the order of their ends
+  bool input_ended_ = false;
+};
+
+}  // namespace trireme

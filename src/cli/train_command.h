@@ -1,0 +1,44 @@
+// What `trireme train` does, whether its workers are threads of this process or processes.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "data/dataset.h"
+#include "model/model.h"
+#include "plan/plan.h"
+#include "train/experiment.h"
+#include "train/observer.h"
+
+namespace trireme {
+
+/// What is trained, on what.
+struct TrainSubject {
+  Experiment experiment;
+  TaskData data;
+  Model model;
+};
+
+/// Reads it all. Errors (user).
+TrainSubject read_subject(const ExperimentOptions& options);
+
+/// Under a plan or an update policy.
+using Train = std::function<RunResult(TrainObserver& observer)>;
+
+/// What the run is called and shown with.
+struct TrainShow {
+  const Plan* plan = nullptr;            ///< written to the run folder; null under an update policy
+  std::vector<std::string> notes = {};   ///< lines above the progress bar
+  std::vector<std::string> initial_values = {};  ///< where they come from, for run.json; empty: from the model
+  bool evaluations = false;              ///< are shown as they come
+  std::function<void(const std::filesystem::path& folder)> on_folder = {};  ///< told of the run folder before training begins
+};
+
+/// Makes a run folder, trains with reports to it and to the screen or the parent process, and returns the exit code.
+int train_into_folder(const TrainOptions& options, const TrainSubject& subject, const TrainShow& show, const Train& train);
+
+}  // namespace trireme

@@ -1,0 +1,239 @@
+"""Workers that are processes: trireme launch, and the environments of other launchers."""
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+
+import support
+from support import CliTest, alive, children_of, stop, wait_until
+
+LONG = ["--set", "length=100000 steps", "--set", "evaluate_every=100000 steps"]
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def text_of(file):
+    with open(file, encoding="utf-8") as f:
+        return f.read()
+
+
+class Launch(CliTest):
+    def launch(self, *arguments):
+        """Standard error goes to a file, which can be read while the processes run."""
+        name = self.path(f"launch-{len(os.listdir(self.folder))}.log")
+        with open(name, "w", encoding="utf-8") as log:
+            process = subprocess.Popen([support.PROGRAM, "launch", *arguments, "--data-dir", self.data], cwd=self.folder,
+                                       env=self.environment, stdout=subprocess.DEVNULL, stderr=log)
+        process.said = lambda: text_of(name)
+        self.addCleanup(stop, process)
+        return process
+
+    def curve(self, name):
+        row = self.json(name)["rows"][0]
+        self.assertEqual(row["status"], "ok", row["reason"])
+        return [point["loss"] for point in row["curve"]], [point["loss"] for point in row["evaluations"]]
+
+    def weights(self, *names):
+        with open(self.path(*names, "weights.safetensors"), "rb") as f:
+            return f.read()
+
+    def in_threads(self, name, plan, devices):
+        self.trireme("train", "e.toml", "--plan", plan, "--devices", str(devices), "--set", "replicas=private", "--out", name,
+                     "--json", f"{name}.json")
+
+    def training(self, process, folder="o"):
+        """The launcher's ranks, once they train."""
+        metrics = self.path(folder, "metrics.jsonl")
+        self.wait_for(process, lambda: os.path.exists(metrics) and text_of(metrics).count("\n") > 4)
+        return {int(text_of_environment(pid)["RANK"]): pid for pid in children_of(process.pid)}
+
+    def wait_for(self, process, condition):
+        wait_until(lambda: condition() or (process.poll() is not None and self.fail(process.said())), 60)
+
+    def gone(self, pids, seconds):
+        wait_until(lambda: not any(alive(pid) for pid in pids), seconds)
+
+    def test_processes_train_what_threads_do(self):
+        for plan, devices in (("data", 2), ("data=2,tensor=2", 4)):
+            self.in_threads(f"t{devices}", plan, devices)
+            out, err = self.trireme("launch", "-n", str(devices), "train", "e.toml", "--plan", plan, "--out", f"p{devices}",
+                                    "--json", f"p{devices}.json")
+            self.assertEqual(self.curve(f"t{devices}.json"), self.curve(f"p{devices}.json"), plan)
+            self.assertEqual(self.weights(f"t{devices}"), self.weights(f"p{devices}"), plan)
+            row = self.json(f"p{devices}.json")["rows"][0]
+            self.assertEqual((row["backend"], row["devices"], len(row["memory_bytes"])), ("gloo", devices, devices))
+            self.assertEqual(self.json(f"t{devices}.json")["rows"][0]["backend"], "local")
+            self.assertIn(f"{devices} processes on 1 machine", out)
+            self.assertEqual(sorted(os.listdir(self.path(f"p{devices}", "logs"))), [f"rank-{r}.log" for r in range(devices)])
+            self.assertIn("rank 1 is through", text_of(self.path(f"p{devices}", "logs", "rank-1.log")))
+            self.assertNotIn("rank 1", err)
+
+    def rank(self, variables, *arguments):
+        """One process of several, as another launcher starts it."""
+        process = subprocess.Popen([support.PROGRAM, "train", "e.toml", "--data-dir", self.data, *arguments], cwd=self.folder,
+                                   env={**self.environment, **variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(stop, process)
+        return process
+
+    def test_environments_of_other_launchers(self):
+        """Each without any flag; the ranks are started by hand, as a launcher would."""
+        self.in_threads("t", "data", 2)
+        port = str(free_port())
+        kinds = {
+            "torchrun": lambda r: {"RANK": r, "WORLD_SIZE": "2", "LOCAL_RANK": r, "MASTER_ADDR": "127.0.0.1",
+                                   "MASTER_PORT": port},
+            "mpi": lambda r: {"OMPI_COMM_WORLD_RANK": r, "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": r,
+                              "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "PMIX_NAMESPACE": str(os.getpid())},
+            "slurm": lambda r: {"SLURM_PROCID": r, "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1",
+                                "SLURM_JOB_ID": str(os.getpid())},
+        }
+        for kind, variables in kinds.items():
+            with self.subTest(kind):
+                ranks = [self.rank(variables(str(r)), "--out", kind, "--json", f"{kind}.json") for r in (0, 1)]
+                said = ["".join(rank.communicate(timeout=60)) for rank in ranks]
+                self.assertEqual([rank.returncode for rank in ranks], [0, 0], said)
+                self.assertEqual(self.curve(f"{kind}.json"), self.curve("t.json"))
+                self.assertEqual(said[1], "", "ranks other than 0 are quiet")
+
+    def test_ranks_that_differ(self):
+        """One line, by rank 0, which names the rank and the difference; nothing is left behind."""
+        port = str(free_port())
+        cases = ((["--set", "batch=16"], ["rank 1", "batch", "32 on rank 0", "16 on rank 1"]), (["--seed", "9"], ["rank 1", "seed"]),
+                 (["--set", "modle.name=mlp"], ["rank 1", "modle"]))
+        for flags, says in cases:
+            ranks = [self.rank({"RANK": str(r), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}, *(flags if r else []))
+                     for r in (0, 1)]
+            said = [rank.communicate(timeout=60)[1] for rank in ranks]
+            self.assertEqual([rank.returncode for rank in ranks], [2, 2], said)
+            self.assertEqual((said[0].count("\n"), said[1]), (1, ""), said)
+            for words in says:
+                self.assertIn(words, said[0])
+        self.assertFalse(os.path.exists(self.path("runs")))
+
+    def test_a_killed_rank_ends_all(self):
+        process = self.launch("-n", "3", "train", "e.toml", "--out", "o", *LONG)
+        ranks = self.training(process)
+        os.kill(ranks[2], signal.SIGKILL)
+        self.assertEqual(process.wait(10), 1, process.said())
+        self.gone(ranks.values(), 1)
+        last = process.said().splitlines()[-1]
+        self.assertTrue(last.startswith("trireme: rank 2 was ended by signal 9"), process.said())
+        row = self.json("o", "run.json")["rows"][0]
+        self.assertEqual(row["status"], "failed")
+        self.assertIn("rank 2 is gone", row["reason"])
+
+    def test_rank_0_killed(self):
+        process = self.launch("-n", "2", "train", "e.toml", "--out", "o", *LONG)
+        ranks = self.training(process)
+        os.kill(ranks[0], signal.SIGKILL)
+        self.assertEqual(process.wait(10), 1, process.said())
+        self.gone(ranks.values(), 1)
+        self.assertTrue(process.said().splitlines()[-1].startswith("trireme: rank 0 was ended by signal 9"), process.said())
+
+    def test_ctrl_c_and_the_launchers_death_leave_nobody(self):
+        process = self.launch("-n", "2", "train", "e.toml", "--out", "o", *LONG)
+        ranks = self.training(process)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(10), 1, process.said())
+        self.gone(ranks.values(), 1)
+        self.assertEqual(self.json("o", "run.json")["rows"][0]["status"], "interrupted")
+        self.assertTrue(os.path.exists(self.path("o", "weights.safetensors")))
+        process = self.launch("-n", "2", "train", "e.toml", "--out", "k", *LONG)
+        ranks = self.training(process, "k")
+        process.kill()
+        self.gone(ranks.values(), 5)
+
+    def shell_instead_of_ssh(self):
+        file = self.write("reach", '#!/bin/sh\necho "$1" >> hosts\nshift\nexec sh -c "$*"\n')
+        os.chmod(file, os.stat(file).st_mode | stat.S_IXUSR)
+        return "./reach"
+
+    def test_hosts(self):
+        """Two "machines" whose addresses are both of this one, reached by a shell instead of ssh."""
+        self.in_threads("t", "data", 3)
+        hosts = ["--hosts", "127.0.0.1:1,127.0.0.2:2", "--ssh", self.shell_instead_of_ssh()]
+        out, _ = self.trireme("launch", *hosts, "train", "e.toml", "--out", "p", "--json", "p.json")
+        self.assertEqual(self.curve("p.json"), self.curve("t.json"))
+        self.assertEqual(sorted(text_of(self.path("hosts")).split()), ["127.0.0.1", "127.0.0.2"])
+        self.assertIn("3 processes", out)
+        process = self.launch(*hosts, "train", "e.toml", "--out", "o", *LONG)
+        self.wait_for(process, lambda: os.path.exists(self.path("o", "metrics.jsonl")))
+        agents = children_of(process.pid)
+        ranks = [rank for agent in agents for rank in children_of(agent)]
+        self.assertEqual(len(ranks), 3)
+        victim = next(pid for pid in ranks if text_of_environment(pid)["RANK"] == "2")
+        os.kill(victim, signal.SIGKILL)
+        self.assertNotEqual(process.wait(12), 0, process.said())
+        self.gone(agents + ranks, 1)
+        self.assertIn("rank 2 was ended by signal 9", process.said())
+
+    def test_scripts(self):
+        words = ["train", "e.toml", "--plan", "data", "--set", "name=a b"]
+        cases = {("slurm", "-n", "4"): ["#SBATCH --ntasks=4", "srun trireme train e.toml --plan data --set 'name=a b'"],
+                 ("slurm", "--hosts", "a:2,b:2"): ["--nodes=2", "--ntasks-per-node=2", "--nodelist=a,b"],
+                 ("mpi", "--hosts", "a:2,b:1"): ["mpirun -n 3 --host a:2,b:1 -x MASTER_ADDR=a"],
+                 ("torchrun", "-n", "4"): ["torchrun --standalone --no-python --nproc-per-node=4 trireme train"],
+                 ("torchrun", "--hosts", "a:2,b:2", "--interface", "ib0"): ["--nnodes=2", "--rdzv-endpoint=a:29500",
+                                                                            "export TRIREME_INTERFACE=ib0"],
+                 ("kubernetes", "-n", "4"): ["completions: 4", "kind: Service", '- "name=a b"', "job-completion-index"]}
+        for (kind, *flags), says in cases.items():
+            out, _ = self.trireme("launch", "--print", kind, *flags, *words, data=False)
+            for text in says:
+                self.assertIn(text, out, (kind, flags))
+            if kind != "kubernetes":
+                subprocess.run(["bash", "-n"], input=out, text=True, check=True)
+        self.assertFalse(os.path.exists(self.path("runs")))
+
+    def test_refuses(self):
+        self.in_threads("t", "data", 2)
+        os.rename(self.path("t", "plan.json"), self.path("two.json"))
+        self.all_refused([
+            (["launch", "-n", "2", "--interface", "nosuch0", "train", "e.toml"], ["--interface", "nosuch0", "lo (127.0.0.1"]),
+            (["launch", "-n", "2", "train", "e.toml", "--devices", "3"], ["--devices", "3", "2 processes"]),
+            (["launch", "train", "e.toml"], ["-n 4"]),
+            (["launch", "-n", "1", "train", "e.toml"], ["trireme train"]),
+            (["launch", "-n", "3", "--hosts", "a:2,b:2", "train", "e.toml"], ["-n", "--hosts has 4"]),
+            (["launch", "--hosts", "a:x", "train", "e.toml"], ["--hosts", "a:x"]),
+            (["launch", "--hosts", "-oProxyCommand=x:2", "train", "e.toml"], ["--hosts"]),
+            (["launch", "-n", "2", "train", "e.toml", "--plann", "data"], ["--plann", "unknown flag", "trireme launch train --help"]),
+            (["launch", "-n", "2", "--print", "pbs", "train", "e.toml"], ["pbs"]),
+            (["launch", "-n", "2", "train", "nowhere.toml"], ["nowhere.toml"]),
+            (["launch", "-n", "2", "train", "e.toml", "--plan", "local-sgd"], ["local-sgd", "trireme serve"]),
+            (["launch", "-n", "3", "train", "e.toml", "--plan", "two.json"], ["two.json", "2 workers", "3 processes"]),
+            (["launch", "-n", "2", "train", "e.toml", "--set", "adapt=true"], ["adapt"]),
+        ])
+        self.environment.update(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT="29777", TRIREME_INTERFACE="nosuch0")
+        self.refused("train", "e.toml", says=["TRIREME_INTERFACE", "nosuch0", "lo (127.0.0.1"])
+
+    def test_mpirun(self):
+        mpirun = shutil.which("mpirun")
+        if not mpirun:
+            self.skipTest("no mpirun on this machine")
+        self.in_threads("t", "data", 4)
+        environment = {**self.environment, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        done = subprocess.run([mpirun, "--oversubscribe", "-n", "4", support.PROGRAM, "train", "e.toml", "--data-dir", self.data, "--out", "p",
+                               "--json", "p.json"], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(self.curve("p.json"), self.curve("t.json"))
+
+    def test_torchrun(self):
+        if subprocess.run(["/usr/bin/python3", "-c", "import torch.distributed.run"], capture_output=True).returncode != 0:
+            self.skipTest("no torchrun on this machine")
+        self.in_threads("t", "data", 2)
+        # the last two flags: torch 1.13's own default for them fails on Python 3.11
+        done = subprocess.run(["/usr/bin/python3", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "--no_python",
+                               "--redirects=1", "--tee=1", support.PROGRAM, "train", "e.toml", "--data-dir", self.data, "--out", "p", "--json", "p.json"],
+                              cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(self.curve("p.json"), self.curve("t.json"))
+
+
+def text_of_environment(pid):
+    with open(f"/proc/{pid}/environ", encoding="utf-8", errors="replace") as f:
+        return dict(line.split("=", 1) for line in f.read().split("\0") if "=" in line)
