@@ -21,6 +21,7 @@ namespace {
 constexpr char kLast = 1, kMore = 0;
 constexpr int kOverhead = 1024;         // of a piece, encrypted
 constexpr int kHandshakeSeconds = 10;   // whoever has not proven by then that it has the token is disconnected
+constexpr int kClientHandshakeSeconds = 3600;  // a frozen server has not refused: who joins gives up by itself, long before
 constexpr int kLingerMilliseconds = 1000;  // what was said last is given that long to leave
 constexpr int kTurn = 64;               // pieces taken before others get their turn
 constexpr const char* kZapEndpoint = "inproc://zeromq.zap.01";
@@ -238,6 +239,7 @@ ClientWire::ClientWire(const std::string& server, const CurveKeys& keys, int64_t
     : sockets_(std::make_unique<Sockets>(largest)) {
   Sockets& s = *sockets_;
   prepare(s.dealer, heartbeat);
+  s.dealer.set(zmq::sockopt::handshake_ivl, kClientHandshakeSeconds * 1000);
   s.dealer.set(zmq::sockopt::rcvhwm, 0);  // it sends what was asked for
   s.dealer.set(zmq::sockopt::curve_serverkey, std::string_view(keys.server_public));
   s.dealer.set(zmq::sockopt::curve_publickey, std::string_view(keys.client_public));
