@@ -16,7 +16,7 @@ if(TRIREME_PCH)
   configure_file("${PROJECT_BINARY_DIR}/pch.cpp.in" "${PROJECT_BINARY_DIR}/pch.cpp" COPYONLY)
   add_library(trireme_pch OBJECT "${PROJECT_BINARY_DIR}/pch.cpp")
   target_link_libraries(trireme_pch PRIVATE trireme_options trireme_torch fmt::fmt nlohmann_json::nlohmann_json)
-  target_precompile_headers(trireme_pch PRIVATE <ATen/ATen.h> <nlohmann/json.hpp> <fmt/format.h> <string> <vector> <map>
+  target_precompile_headers(trireme_pch PRIVATE <ATen/ATen.h> <fmt/format.h> <string> <vector> <map>
                             <memory> <span> <functional> <algorithm> <thread> <chrono> <optional>)
 endif()
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/text.h"

@@ -1,7 +1,7 @@
 // One annotation of a COCO file, and what is needed to read it and its like. For coco.cpp.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <filesystem>
 #include <string>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -65,7 +66,6 @@ json timeline_of(const Timeline& timeline) {
 
 /// Boxes as lists, a fraction of what objects would take.
 json schedule_of(json schedule) {
-  if (schedule.is_null()) return schedule;
   for (json& row : schedule.at("rows"))
     for (json& box : row.at("boxes"))
       box = {box.at("begin"), box.at("end"), box.at("kind"), box.at("stage"), box.at("micro_batch"), box.at("batch")};
@@ -96,7 +96,7 @@ json report_data(const ExperimentResult& result) {
     out["label"] = row_name(row);
     out["short_label"] = fmt::format("{}, {}", variant_name(row), row.devices);
     out["curve"] = curve_json(row.curve);
-    out["schedule"] = schedule_of(row.schedule);
+    out["schedule"] = row.schedule ? schedule_of(*row.schedule) : json(nullptr);
     out["timeline"] = row.timeline ? timeline_of(*row.timeline) : json(nullptr);
   }
   data["metrics"] = metric_kinds(result);

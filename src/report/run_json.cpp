@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "report/columns.h"
@@ -273,7 +274,7 @@ json row_json(const RunResult& row) {
   j["devices"] = row.devices;
   j["backend"] = row.backend;
   j["oversubscribed"] = row.oversubscribed;
-  j["schedule"] = row.schedule;
+  j["schedule"] = row.schedule ? *row.schedule : json(nullptr);
   j["changes"] = json::array();
   for (const PlanChange& c : row.changes)
     j["changes"].push_back({{"step", c.step}, {"from", c.from}, {"to", c.to}, {"reason", c.reason}, {"seconds", json_number(c.seconds)}});
@@ -363,7 +364,7 @@ RunResult read_row(const json& j) {
                              .to = c.at("to").get<std::string>(),
                              .reason = c.at("reason").get<std::string>(),
                              .seconds = number(c, "seconds")});
-  if (has(j, "schedule")) row.schedule = read_schedule(j.at("schedule"));
+  if (has(j, "schedule")) row.schedule = std::make_shared<const json>(read_schedule(j.at("schedule")));
   if (has(j, "timeline")) row.timeline = read_timeline(j.at("timeline"));
   return row;
 }

@@ -2,7 +2,7 @@
 // Functions are pure and safe from any thread.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "train/result.h"

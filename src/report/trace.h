@@ -1,7 +1,7 @@
 // Timelines as a trace that Perfetto (ui.perfetto.dev) and chrome://tracing open: the JSON trace event format.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "train/result.h"

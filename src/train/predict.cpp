@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/error.h"
@@ -186,7 +187,7 @@ RunResult predict(const Experiment& experiment, const Model& model, const Plan& 
     std::iota(ranks.begin(), ranks.end(), 0);
   }
   fill_memory(experiment, model, program, source, ranks, row);
-  if (plan.stages.size() > 1 || plan.micro_batches > 1) row.schedule = short_picture(program, model);
+  if (plan.stages.size() > 1 || plan.micro_batches > 1) row.schedule = std::make_shared<const nlohmann::json>(short_picture(program, model));
   return row;
 }
 

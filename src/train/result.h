@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -119,7 +120,7 @@ struct RunResult {
   std::optional<CheckpointReport> checkpoints;     ///< of runs that write any
   std::optional<Timeline> timeline;                ///< one step, after warm-up, of the last plan; in trace.json, not in run.json
   /// The plan's schedule with nominal times (train/picture.h); null where there is one stage and one micro-batch.
-  nlohmann::json schedule;
+  std::shared_ptr<const nlohmann::json> schedule;
 };
 
 /// A whole experiment: `compare` has many rows, `train` one.

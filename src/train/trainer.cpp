@@ -6,6 +6,7 @@
 #include <cmath>
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <thread>
 
@@ -307,7 +308,7 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   if (!checkpoints.folder.empty()) check_checkpoints(experiment, data, plan);
   auto run = std::make_shared<Run>(experiment, model, data, plan, std::move(options));
   add_length_warnings(*run, result);
-  if (plan.stages.size() > 1 || plan.micro_batches > 1) result.schedule = short_picture(run->last_phase().training, model);
+  if (plan.stages.size() > 1 || plan.micro_batches > 1) result.schedule = std::make_shared<const nlohmann::json>(short_picture(run->last_phase().training, model));
   Summary summary(run->experiment, {data.train->task(), data.train->classes()}, plan.devices, run->sampler().samples_per_epoch(),
                   run->batches.test_samples(), run->steps);
   summary.go_on_from(begun_at.samples, begun_at.seconds);

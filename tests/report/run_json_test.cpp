@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "sample.h"
@@ -157,10 +158,10 @@ TEST(RunJson, SchedulesComeBackWholeAndMayBeAbsent) {
   const ExperimentResult result = sample_result();
   json j = json::parse(json_text(to_json(result), 1));
   EXPECT_EQ(j.at("rows").at(2).at("schedule").at("rows").at(0).at("boxes").at(2).at("kind"), "backward");
-  EXPECT_EQ(from_json(j).rows[2].schedule, result.rows[2].schedule);
-  EXPECT_TRUE(from_json(j).rows[0].schedule.is_null());
+  EXPECT_EQ(*from_json(j).rows[2].schedule, *result.rows[2].schedule);
+  EXPECT_FALSE(from_json(j).rows[0].schedule);
   for (json& row : j["rows"]) row.erase("schedule");  // as older versions wrote it
-  for (const RunResult& row : from_json(j).rows) EXPECT_TRUE(row.schedule.is_null());
+  for (const RunResult& row : from_json(j).rows) EXPECT_FALSE(row.schedule);
 }
 
 TEST(RunJson, RefusesSchedulesThatCannotBeDrawn) {

@@ -1,5 +1,6 @@
 #include "sample.h"
 
+#include <nlohmann/json.hpp>
 #include <stdlib.h>
 
 #include <cmath>
@@ -110,7 +111,7 @@ ExperimentResult sample_result() {
   result.rows[3].blocks = {{"layer1.0", 7, 0, "data 2 x tensor 2"},
                            {"layer1.1", 5, 0, "data 2 x tensor 2, data 2 x 2 copies"},
                            {"top", 2, 0, "tensor 4"}};
-  result.rows[2].schedule = sample_schedule();
+  result.rows[2].schedule = std::make_shared<const nlohmann::json>(sample_schedule());
   result.rows[3].warnings = {"4 workers share 2 cores: their times mean nothing, their curves do"};
   RunResult late;
   late.strategy = "tensor";

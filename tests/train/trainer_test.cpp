@@ -83,7 +83,7 @@ TEST_F(Training, Ok) {
   EXPECT_GT(r.memory[0].at_peak[size_t(MemoryCategory::weights)], 0);
   ASSERT_TRUE(r.timeline);
   EXPECT_EQ(r.timeline->workers, 2);
-  EXPECT_TRUE(r.schedule.is_null()) << "one stage, one micro-batch";
+  EXPECT_FALSE(r.schedule) << "one stage, one micro-batch";
 }
 
 TEST_F(Training, PipelinesCarryTheirSchedule) {
@@ -91,10 +91,11 @@ TEST_F(Training, PipelinesCarryTheirSchedule) {
   experiment.micro_batches = 4;
   const RunResult r = run("gpipe", 2);
   ASSERT_EQ(r.status, RunStatus::ok) << r.reason;
-  EXPECT_EQ(r.schedule.at("micro_batches"), 4);
-  EXPECT_NEAR(r.schedule.at("bubble").get<double>(), 1.0 / 5, 1e-9);  // (p - 1) / (m + p - 1)
-  ASSERT_EQ(r.schedule.at("rows").size(), 2u);
-  EXPECT_EQ(r.schedule.at("rows").at(1).at("boxes").size(), 8u);
+  ASSERT_TRUE(r.schedule);
+  EXPECT_EQ(r.schedule->at("micro_batches"), 4);
+  EXPECT_NEAR(r.schedule->at("bubble").get<double>(), 1.0 / 5, 1e-9);  // (p - 1) / (m + p - 1)
+  ASSERT_EQ(r.schedule->at("rows").size(), 2u);
+  EXPECT_EQ(r.schedule->at("rows").at(1).at("boxes").size(), 8u);
 }
 
 TEST_F(Training, CurveAndEvaluationDoNotDependOnThePlan) {
