@@ -139,7 +139,7 @@ void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const E
         write_file_atomically(job.plan_file, plan_text(plan, model));
       }
       if (options.predict)
-        known[j].predicted = predict(experiment, model, plan, predictions.source(plan.devices), {.timeline = false}).predicted;
+        known[j].predicted = predict(experiment, model, plan, predictions.source(plan), {.timeline = false}).predicted;
     } catch (const Error& error) {
       if (planned && job.plan_file.empty()) known[j].row = row_without_run(job, RunStatus::skipped, first_line(error));
       else problems.push_back(fmt::format("{}: no prediction: {}", job.label, first_line(error)));

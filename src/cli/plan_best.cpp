@@ -35,7 +35,7 @@ double parse_gap(const std::string& text) {
 }
 
 /// What is proven about the plan that is printed, which the simulator may like better than the planner's own best.
-std::string proof_in_words(const RatedPlan& plan, const PlanAnswer& answer, Objective objective, const std::string& currency) {
+std::string proof_in_words(const RatedPlan& plan, const PlanAnswer& answer, size_t orders, Objective objective, const std::string& currency) {
   constexpr double kRounding = 1e-9;
   const auto amount = [&](double value) { return amount_in_words(value, objective, currency); };
   const double gap = plan.objective > 0 ? (plan.objective - answer.lower_bound) / plan.objective : 0;
@@ -45,7 +45,7 @@ std::string proof_in_words(const RatedPlan& plan, const PlanAnswer& answer, Obje
                            : fmt::format("at most {:.2g} % from the least there is, which is {} or more", 100 * gap, amount(answer.lower_bound));
   if (plan.objective > answer.best->objective * (1 + kRounding))
     text += fmt::format("; by the simulator's clock it is quicker than the formula's best, {}", amount(answer.best->objective));
-  return fmt::format("{} ({})\n", text, answer.proof);
+  return fmt::format("{} ({}{})\n", text, answer.proof, orders == 1 ? "" : fmt::format("; of stages on devices that follow each other in one of {} orders", orders));
 }
 
 /// Of the devices that were given, a plan may use only some.
@@ -56,7 +56,7 @@ std::string devices_in_words(const Plan& plan, int devices) {
 
 /// What the simulated step and an epoch of them cost; "" where prices are not known.
 std::string price_in_words(const Finalist& finalist, double steps_per_epoch, Predictions& predictions) {
-  const Cluster& cluster = predictions.source(finalist.rated.plan.devices).cluster;
+  const Cluster& cluster = predictions.source(finalist.rated.plan).cluster;
   const std::optional<Money> step = price_of(cluster, finalist.simulated);
   if (!step) return "";
   ExperimentResult prices;
@@ -92,7 +92,7 @@ int run_plan_best(const PlanBestOptions& options) {
   Predictions predictions(experiment, model, data, options.prediction);
   const int devices = options.experiment.devices.empty() ? experiment.devices.front() : options.experiment.devices.front();
   BestPlan best;
-  predictions.settle([&] { best = find_best_plan(experiment, model, devices, predictions.sources(), {objective, limit, tolerance}); });
+  predictions.settle([&] { best = find_best_plan(experiment, model, predictions.choice(devices), {objective, limit, tolerance}); });
   predictions.keep();
   if (!best.answer.best && best.answer.shortfall) fail_nothing_fits("plan", *best.answer.shortfall, model);
   if (!best.answer.best) fail_user({"--time-limit", options.time_limit, "no plan was found in time", "give the search more"});
@@ -108,10 +108,10 @@ int run_plan_best(const PlanBestOptions& options) {
     std::cerr << "on " << predictions.in_words() << ":\n" << explanation(best.finalists, answered, model);
     std::cerr << "searched: " << best.answer.searched << "\n";
   }
-  std::cerr << proof_in_words(rated, best.answer, answered, currency);
+  std::cerr << proof_in_words(rated, best.answer, best.orders, answered, currency);
   std::cerr << price_in_words(best.finalists.front(), double(data.train->size()) / double(experiment.batch), predictions);
   if (options.explain) {
-    PlanRequest request = plan_request(experiment, model, predictions.source(devices));
+    PlanRequest request = plan_request(experiment, model, predictions.source(best.order));
     request.objective = answered;
     request.time_limit = limit;
     request.tolerance = tolerance;

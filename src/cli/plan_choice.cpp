@@ -131,7 +131,7 @@ std::string plan_text(const Plan& plan, const Model& model) {
     return join(pairs);
   };
   std::string text = "{\n";
-  for (const auto* key : {"trireme_plan", "name", "model", "model_fingerprint", "devices", "speeds", "schedule", "vertical_sync",
+  for (const auto* key : {"trireme_plan", "name", "model", "model_fingerprint", "devices", "cluster_devices", "speeds", "schedule", "vertical_sync",
                           "micro_batches", "recompute_last", "optimizer_sharding", "compression"})
     if (json.contains(key)) text += fmt::format("  {},\n", line(json, {key}));
   const auto list = [&](const char* name, std::initializer_list<const char*> keys) {

@@ -11,6 +11,7 @@
 #include "cost/profiled_costs.h"
 #include "data/open.h"
 #include "plan/cluster_file.h"
+#include "plan/device_orders.h"
 #include "plan/strategy.h"
 #include "profile/measure_profile.h"
 
@@ -66,18 +67,27 @@ Predictions::Predictions(const Experiment& experiment, const Model& model, const
   loading_ = loading_seconds(experiment, data);
 }
 
-const CostSource& Predictions::source(int devices) {
+const CostSource& Predictions::source(const std::vector<int>& devices) {
   const auto known = sources_.find(devices);
   if (known != sources_.end()) return known->second;
   CostSource source = cluster_ ? described_source(experiment_, model_, *cluster_, devices)
-                               : measured_source(experiment_, model_, profile_, devices);
+                               : measured_source(experiment_, model_, profile_, int(devices.size()));
   source.loading = loading_;
   if (!cluster_ && !sources_.empty()) source.layers = sources_.begin()->second.layers;  // what was measured for one number holds for all
   return sources_.emplace(devices, std::move(source)).first->second;
 }
 
+const CostSource& Predictions::source(const Plan& plan) {
+  return cluster_ && !plan.cluster_devices.empty() ? source(plan.cluster_devices) : source(plan.devices);
+}
+
+DeviceChoice Predictions::choice(int devices) {
+  return {.source_of = [this](const std::vector<int>& chosen) -> const CostSource& { return source(chosen); },
+          .orders = cluster_ ? device_orders(*cluster_, std::min(devices, cluster_->size())) : std::vector{device_numbers(0, devices)}};
+}
+
 Plan Predictions::plan(const std::string& name, int devices) {
-  return is_planned(name) ? planned_plan(name, experiment_, model_, devices, sources()) : make_plan(name, experiment_, model_, source(devices));
+  return is_planned(name) ? planned_plan(name, experiment_, model_, choice(devices)) : make_plan(name, experiment_, model_, source(devices));
 }
 
 void Predictions::settle(const std::function<void()>& ask) {

@@ -24,17 +24,20 @@ struct CostSourceOptions {
   void add_profile(CLI::App& verb);
 };
 
-/// Sources by number of devices, made when first asked for. The experiment, the model and the data outlive it.
+/// Sources by devices, made when first asked for. The experiment, the model and the data outlive it.
 class Predictions {
  public:
   /// Errors (user): a cluster and a profile at once, files that are none or of another machine.
   Predictions(const Experiment& experiment, const Model& model, const TaskData& data, const CostSourceOptions& options);
 
-  /// Errors (user): more devices than the cluster has.
-  const CostSource& source(int devices);
-  SourceOfDevices sources() {
-    return [this](int devices) -> const CostSource& { return source(devices); };
-  }
+  /// Of the first devices. Errors (user): more than the cluster has.
+  const CostSource& source(int devices) { return source(device_numbers(0, devices)); }
+  /// By number, in this order. Errors (user): the cluster does not have them.
+  const CostSource& source(const std::vector<int>& devices);
+  /// Of the plan's; workers of this machine are alike. Errors (user): the cluster does not have them.
+  const CostSource& source(const Plan& plan);
+  /// Of a cluster file's devices, in any order that may matter (plan/device_orders.h); of this machine, the first ones.
+  DeviceChoice choice(int devices);
   /// The plan of a strategy's name, a planner's included, or of a file, on so many devices.
   Plan plan(const std::string& name, int devices);
   /// Calls `ask`, which asks for all that is wanted; where that had layers measured, they are measured once more (profile/measure_again.h),
@@ -59,7 +62,7 @@ class Predictions {
   std::optional<Cluster> cluster_;
   Profile profile_;
   double loading_ = 0;
-  std::map<int, CostSource> sources_;
+  std::map<std::vector<int>, CostSource> sources_;
 };
 
 }  // namespace trireme

@@ -31,7 +31,7 @@ RunResult simulated_row(const Job& job, const Experiment& experiment, const Mode
     const Plan plan = predictions.plan(job.strategy, job.devices);
     PredictionOptions options;
     options.epoch_samples = data.train->size();
-    RunResult row = predict(experiment, model, plan, predictions.source(plan.devices), options);
+    RunResult row = predict(experiment, model, plan, predictions.source(plan), options);
     name_row(job, row);
     return row;
   } catch (const Error& error) {

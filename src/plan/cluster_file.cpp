@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/config.h"
 #include "base/error.h"
@@ -257,14 +259,35 @@ class ClusterReader {
 
 Cluster read_cluster(const std::filesystem::path& path) { return ClusterReader(path).read(); }
 
+std::vector<int> device_numbers(int first, int count) {
+  std::vector<int> numbers(size_t(count), 0);
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
+Cluster chosen_devices(const Cluster& cluster, const std::vector<int>& devices) {
+  Cluster part = cluster;
+  part.devices.clear();
+  part.nodes.clear();
+  std::map<int, int> number;  // of a node, in the part
+  for (int index : devices) {
+    if (index < 0 || index >= cluster.size())
+      fail_user({.where = fmt::format("cluster {}", cluster.name), .what = fmt::format("device {}", index),
+                 .why = fmt::format("its devices are 0 to {}", cluster.size() - 1), .next = "choose among those, or describe more nodes"});
+    Device device = cluster.devices[size_t(index)];
+    const auto [node, fresh] = number.try_emplace(device.node, int(number.size()));
+    if (fresh && !cluster.nodes.empty()) part.nodes.push_back(cluster.nodes[size_t(device.node)]);
+    device.node = node->second;
+    part.devices.push_back(device);
+  }
+  return part;
+}
+
 Cluster first_devices(const Cluster& cluster, int count) {
   if (count < 1 || count > cluster.size())
     fail_user({.where = fmt::format("cluster {}", cluster.name), .what = fmt::format("{} devices", count),
                .why = fmt::format("it has {}", cluster.size()), .next = "ask for fewer, or describe more nodes"});
-  Cluster part = cluster;
-  part.devices.resize(size_t(count));
-  if (!part.nodes.empty()) part.nodes.resize(size_t(part.devices.back().node) + 1);
-  return part;
+  return chosen_devices(cluster, device_numbers(0, count));
 }
 
 }  // namespace trireme

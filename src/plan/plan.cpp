@@ -60,6 +60,18 @@ std::string describe_schedule(const Plan& plan) {
   return text;
 }
 
+/// "0-3, 5"
+std::string runs_in_words(const std::vector<int>& numbers) {
+  std::vector<std::string> runs;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    runs.push_back(end - i == 1 ? fmt::format("{}", numbers[i]) : fmt::format("{}-{}", numbers[i], numbers[end - 1]));
+    i = end;
+  }
+  return fmt::format("{}", fmt::join(runs, ", "));
+}
+
 std::string describe_extras(const Plan& plan) {
   std::string text;
   if (plan.optimizer_sharding != OptimizerSharding::none) text += fmt::format(", {}", name_of(plan.optimizer_sharding));
@@ -69,6 +81,7 @@ std::string describe_extras(const Plan& plan) {
   if (plan.compression.kind == Compression::Kind::bf16) text += ", bf16 gradients";
   if (plan.compression.kind == Compression::Kind::powersgd) text += fmt::format(", powersgd rank {}", plan.compression.rank);
   if (!plan.speeds.empty()) text += fmt::format(", speeds {:.3g}", fmt::join(plan.speeds, ":"));
+  if (!plan.cluster_devices.empty()) text += ", on devices " + runs_in_words(plan.cluster_devices);
   return text;
 }
 

@@ -51,6 +51,8 @@ struct Plan {
   bool recompute_last = true;            ///< false: "except_last", the last micro-batch keeps its activations
   OptimizerSharding optimizer_sharding = OptimizerSharding::none;
   Compression compression;
+  /// By world rank: which device of a cluster file, counted from 0 in the file's order. Empty: the first ones, in that order.
+  std::vector<int> cluster_devices;
   std::vector<double> speeds;            ///< by world rank, relative; data shards are sized in proportion. Empty: equal
   /// World ranks of each stage, ascending. Two stages have the same workers (chunks of an interleaved schedule) or none in
   /// common; together they cover 0..devices-1.
@@ -64,7 +66,7 @@ struct Plan {
   /// where stages need each other (branches).
   int positions() const;
   /// "data 2 x pipeline 2, 4 micro-batches", "one device", "data 4, then tensor 4 from fc1"; then what is not usual: schedule,
-  /// chunks, sharding, recompute, compression, speeds. Needs a validated plan.
+  /// chunks, sharding, recompute, compression, speeds, the cluster's devices. Needs a validated plan.
   std::string in_short(const Model& model) const;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
@@ -85,7 +87,7 @@ bool fills_all_shards(const Mesh& mesh, int64_t samples);
 /// Throws a user error naming `where` (file or strategy), the layer or stage, and what would be right:
 /// a plan for another model, a split that the layer does not have at that degree, degrees that do not multiply to the stage's
 /// workers, workers in no stage or in stages that differ, tied parameters placed differently, more micro-batches or data shards
-/// than samples, speeds that are no speeds. Schedules are checked when the plan is compiled.
+/// than samples, speeds that are no speeds, a cluster's device twice. Schedules are checked when the plan is compiled.
 void validate(const Plan& plan, const Model& model, int64_t batch, const std::string& where);
 
 /// What equals a new Plan's default is left out, but for what every plan has.

@@ -83,6 +83,14 @@ nlohmann::json write_compression(const Compression& compression) {
   return {{"kind", name_of(compression.kind)}, {"rank", compression.rank}};
 }
 
+std::vector<int> read_cluster_devices(const nlohmann::json& json, const std::string& where) {
+  std::vector<int> devices;
+  if (!json.is_array())
+    fail_user({where, fmt::format("cluster_devices = {}", json.dump()), "must be a list of numbers", "give one per worker: [4, 5, 6, 7]"});
+  for (const nlohmann::json& value : json) devices.push_back(whole_number(value, std::string_view("cluster_devices"), where));
+  return devices;
+}
+
 std::vector<double> read_speeds(const nlohmann::json& json, const std::string& where) {
   std::vector<double> speeds;
   const auto is_number = [](const nlohmann::json& value) { return value.is_number(); };
@@ -94,7 +102,7 @@ std::vector<double> read_speeds(const nlohmann::json& json, const std::string& w
 
 void read_head(const nlohmann::json& json, const std::string& where, Plan& plan) {
   require_known(json, {"trireme_plan", "name", "model", "model_fingerprint", "devices", "schedule", "vertical_sync", "micro_batches",
-                       "recompute_last", "optimizer_sharding", "compression", "speeds", "stages", "layers"}, where);
+                       "recompute_last", "optimizer_sharding", "compression", "cluster_devices", "speeds", "stages", "layers"}, where);
   if (int format = whole_number(json, "trireme_plan", where); format != kPlanFormat)
     fail_user({where, fmt::format("trireme_plan = {}", format), fmt::format("this version reads format {}", kPlanFormat),
                "make the plan again with this version"});
@@ -111,6 +119,7 @@ void read_head(const nlohmann::json& json, const std::string& where, Plan& plan)
     plan.optimizer_sharding =
         named_value(json.at("optimizer_sharding"), "optimizer_sharding", {none, zero1, zero2, zero3}, where);
   if (json.contains("compression")) plan.compression = read_compression(json.at("compression"), where);
+  if (json.contains("cluster_devices")) plan.cluster_devices = read_cluster_devices(json.at("cluster_devices"), where);
   if (json.contains("speeds")) plan.speeds = read_speeds(json.at("speeds"), where);
 }
 
@@ -153,6 +162,7 @@ nlohmann::json to_json(const Plan& plan, const Model& model) {
   if (plan.recompute_last != usual.recompute_last) json["recompute_last"] = plan.recompute_last;
   if (plan.optimizer_sharding != usual.optimizer_sharding) json["optimizer_sharding"] = name_of(plan.optimizer_sharding);
   if (plan.compression.kind != usual.compression.kind) json["compression"] = write_compression(plan.compression);
+  if (plan.cluster_devices != usual.cluster_devices) json["cluster_devices"] = plan.cluster_devices;
   if (plan.speeds != usual.speeds) json["speeds"] = plan.speeds;
   return json;
 }

@@ -117,12 +117,26 @@ void validate_shards(const Plan& plan, const Model& model, NodeId id, int64_t ba
                  "use a larger batch, fewer micro-batches or speeds that differ less"});
 }
 
+void validate_cluster_devices(const Plan& plan, const std::string& where) {
+  if (plan.cluster_devices.empty()) return;
+  if (plan.cluster_devices.size() != size_t(plan.devices))
+    fail_user({where, fmt::format("{} cluster_devices", plan.cluster_devices.size()), fmt::format("the plan is for {} devices", plan.devices),
+               "give one for each worker, or leave them out"});
+  std::set<int> seen;
+  for (int device : plan.cluster_devices) {
+    if (device < 0) fail_user({where, fmt::format("cluster_devices: {}", device), "devices of a cluster count from 0", "correct the number"});
+    if (!seen.insert(device).second)
+      fail_user({where, fmt::format("cluster_devices: {}", device), "is there twice", "a device of the cluster works for one worker"});
+  }
+}
+
 void validate_extras(const Plan& plan, const std::string& where) {
   if (plan.vertical_sync && plan.schedule != "pipedream")
     fail_user({where, fmt::format("vertical_sync = true with schedule {}", plan.schedule), "only pipedream knows it",
                "use schedule pipedream or leave it out"});
   if (plan.compression.kind == Compression::Kind::powersgd && plan.compression.rank < 1)
     fail_user({where, fmt::format("compression: rank = {}", plan.compression.rank), "must be at least 1", "4 is usual"});
+  validate_cluster_devices(plan, where);
   if (plan.speeds.empty()) return;
   if (plan.speeds.size() != size_t(plan.devices))
     fail_user({where, fmt::format("{} speeds", plan.speeds.size()), fmt::format("the plan is for {} devices", plan.devices),

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "plan/cluster_file.h"
 #include "plan/strategy.h"
 #include "planner/asa.h"
 #include "planner/exact/least_memory.h"
@@ -81,7 +83,8 @@ std::vector<Plan> variants_of(const Plan& plan) {
 /// Puts it on the simulator's clock.
 void simulate_finalist(const Experiment& experiment, const Model& model, const SourceOfDevices& source_of, Finalist& finalist) {
   const Plan& plan = finalist.rated.plan;
-  const RunResult row = predict(experiment, model, plan, source_of(plan.devices), {.timeline = false});
+  const RunResult row = predict(experiment, model, plan, source_of(plan.cluster_devices.empty() ? device_numbers(0, plan.devices) : plan.cluster_devices),
+                                {.timeline = false});
   finalist.simulated = row.step_seconds->median;
   finalist.fits_simulated = row.status != RunStatus::does_not_fit;
 }
@@ -145,6 +148,79 @@ PlanAnswer search(PlanRequest& request) {
   return answer;
 }
 
+/// Of the devices of `order`, some first ones. Says where it is not on the usual first devices.
+void note_devices(const std::vector<int>& order, Plan& plan) {
+  plan.cluster_devices.assign(order.begin(), order.begin() + plan.devices);
+  if (plan.cluster_devices == device_numbers(0, plan.devices)) plan.cluster_devices.clear();
+}
+
+BestPlan find_in_order(const Experiment& experiment, const Model& model, const std::vector<int>& order, const SourceOfDevices& source_of,
+                       const BestPlanOptions& options) {
+  const CostSource& source = source_of(order);
+  PlanRequest request = plan_request(experiment, model, source);
+  request.objective = options.objective;
+  request.time_limit = options.limit;
+  request.tolerance = options.tolerance;
+  request.known = usual_plans(experiment, model, source, request);
+  BestPlan result{.answer = search(request), .finalists = {}, .order = order};
+  if (!result.answer.best) return result;
+  result.finalists = finalists_of(result.answer, request);
+  const auto on_order = [&](std::vector<Finalist>& finalists) {
+    for (Finalist& finalist : finalists) note_devices(order, finalist.rated.plan);
+  };
+  on_order(result.finalists);
+  for (Finalist& finalist : result.finalists) simulate_finalist(experiment, model, source_of, finalist);
+  rank(result.finalists, options.objective);
+  if (options.objective == Objective::time) {
+    vary(experiment, model, request, source_of, result.finalists);
+    rank(result.finalists, options.objective);
+  }
+  if (result.finalists.front().fits_simulated || options.objective == Objective::memory) return result;
+  BestPlanOptions smaller = options;
+  smaller.objective = Objective::memory;
+  BestPlan least = find_in_order(experiment, model, order, source_of, smaller);
+  least.by_memory = true;
+  return least.finalists.empty() || !least.finalists.front().fits_simulated ? result : least;
+}
+
+/// Least is best: whether there is a plan for what was asked, that fits, then what it is judged by.
+std::tuple<int, double, double> rank_of(const BestPlan& found, Objective objective) {
+  if (found.finalists.empty()) return {3, 0, 0};
+  const Finalist& front = found.finalists.front();
+  return {!front.fits_simulated ? 2 : found.by_memory ? 1 : 0, objective == Objective::time ? front.simulated : front.rated.objective, front.simulated};
+}
+
+/// The nearest to fitting of those that found nothing; a search that ended early knows nothing.
+const Shortfall* nearest_of(const std::vector<BestPlan>& found) {
+  const Shortfall* nearest = nullptr;
+  for (const BestPlan& one : found) {
+    if (!one.answer.shortfall) return nullptr;
+    if (!nearest || one.answer.shortfall->missing < nearest->missing) nearest = &*one.answer.shortfall;
+  }
+  return nearest;
+}
+
+/// Of searches in several orders of the devices.
+BestPlan best_of(std::vector<BestPlan> found, size_t orders, Objective objective) {
+  const auto best = std::min_element(found.begin(), found.end(), [&](const BestPlan& a, const BestPlan& b) { return rank_of(a, objective) < rank_of(b, objective); });
+  BestPlan result = *best;
+  result.orders = orders;
+  if (orders == 1) return result;
+  if (result.finalists.empty()) {
+    const Shortfall* nearest = nearest_of(found);
+    result.answer.shortfall = nearest ? std::optional(*nearest) : std::nullopt;
+    return result;
+  }
+  for (auto other = found.begin(); other != found.end(); ++other) {
+    result.answer.lower_bound = std::min(result.answer.lower_bound, other->answer.lower_bound);
+    if (other != best && !other->finalists.empty() && other->by_memory == result.by_memory) result.finalists.push_back(other->finalists.front());
+  }
+  if (objective != Objective::time)
+    std::stable_sort(result.finalists.begin() + 1, result.finalists.end(), [](const Finalist& a, const Finalist& b) { return a.rated.objective < b.rated.objective; });
+  rank(result.finalists, objective);
+  return result;
+}
+
 }  // namespace
 
 PlanRequest plan_request(const Experiment& experiment, const Model& model, const CostSource& source) {
@@ -155,29 +231,22 @@ PlanRequest plan_request(const Experiment& experiment, const Model& model, const
   return request;
 }
 
-BestPlan find_best_plan(const Experiment& experiment, const Model& model, int devices, const SourceOfDevices& source_of,
-                        const BestPlanOptions& options) {
-  const CostSource& source = source_of(devices);
-  PlanRequest request = plan_request(experiment, model, source);
-  request.objective = options.objective;
-  request.time_limit = options.limit;
-  request.tolerance = options.tolerance;
-  request.known = usual_plans(experiment, model, source, request);
-  BestPlan result{search(request), {}};
-  if (!result.answer.best) return result;
-  result.finalists = finalists_of(result.answer, request);
-  for (Finalist& finalist : result.finalists) simulate_finalist(experiment, model, source_of, finalist);
-  rank(result.finalists, options.objective);
-  if (options.objective == Objective::time) {
-    vary(experiment, model, request, source_of, result.finalists);
-    rank(result.finalists, options.objective);
+BestPlan find_best_plan(const Experiment& experiment, const Model& model, const DeviceChoice& devices, const BestPlanOptions& options) {
+  const Deadline deadline(options.limit);
+  std::vector<BestPlan> found;
+  std::optional<Error> refused;
+  for (size_t i = 0; i < devices.orders.size(); ++i) {
+    BestPlanOptions part = options;
+    if (options.limit) part.limit = *deadline.seconds_left() / double(devices.orders.size() - i);
+    try {
+      found.push_back(find_in_order(experiment, model, devices.orders[i], devices.source_of, part));
+    } catch (const Error& error) {
+      if (error.blame() != Blame::user || devices.orders.size() == 1) throw;
+      if (!refused) refused = error;  // one sort of devices has no speed at this precision, or no price: another order may leave it out
+    }
   }
-  if (result.finalists.front().fits_simulated || options.objective == Objective::memory) return result;
-  BestPlanOptions smaller = options;
-  smaller.objective = Objective::memory;
-  BestPlan least = find_best_plan(experiment, model, devices, source_of, smaller);
-  least.by_memory = true;
-  return least.finalists.empty() || !least.finalists.front().fits_simulated ? result : least;
+  if (found.empty()) throw *refused;
+  return best_of(std::move(found), devices.orders.size(), options.objective);
 }
 
 void fail_nothing_fits(const std::string& where, const Shortfall& shortfall, const Model& model) {
@@ -205,21 +274,21 @@ void check_fits(const std::string& where, const BestPlan& best, const Model& mod
              "use more devices, a smaller batch or more memory"});
 }
 
-Plan planned_plan(const std::string& name, const Experiment& experiment, const Model& model, int devices, const SourceOfDevices& source_of) {
+Plan planned_plan(const std::string& name, const Experiment& experiment, const Model& model, const DeviceChoice& devices) {
   const std::string where = fmt::format("strategy {}", name);
   check_internal(is_planned(name), fmt::format("{} is no planner's plan", name));
   Plan plan;
   if (name == "exact") {
-    const BestPlan best = find_best_plan(experiment, model, devices, source_of);
+    const BestPlan best = find_best_plan(experiment, model, devices);
     if (!best.answer.best && best.answer.shortfall) fail_nothing_fits(where, *best.answer.shortfall, model);
     if (!best.answer.best) fail_user({where, "no plan", best.answer.proof, "use fewer devices"});
     check_fits(where, best, model);
     plan = best.finalists.front().rated.plan;
   } else {
-    const PlanRequest request = plan_request(experiment, model, source_of(devices));
+    const PlanRequest request = plan_request(experiment, model, devices.source_of(devices.orders.front()));
     const std::optional<RatedPlan> rated = name == "asa" ? plan_asa(request) : plan_hybrid_static(request);
     if (!rated)
-      fail_user({where, fmt::format("{} devices", devices),
+      fail_user({where, fmt::format("{} devices", devices.orders.front().size()),
                  fmt::format("with a batch of {} no mesh of all of them has a sample for everyone and fits into their memory", experiment.batch),
                  "use another number of devices or another batch"});
     plan = rated->plan;

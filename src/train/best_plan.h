@@ -11,8 +11,14 @@
 
 namespace trireme {
 
-/// Costs for the first `devices` devices; the reference stays valid.
-using SourceOfDevices = std::function<const CostSource&(int devices)>;
+/// Costs for these devices, by number, in this order; the reference stays valid.
+using SourceOfDevices = std::function<const CostSource&(const std::vector<int>& devices)>;
+
+/// The devices among which a plan is looked for.
+struct DeviceChoice {
+  SourceOfDevices source_of;
+  std::vector<std::vector<int>> orders;  ///< the first is the usual one; a plan has the first so many of one of them
+};
 
 /// What a planner is asked for an experiment. Model and source outlive the result.
 PlanRequest plan_request(const Experiment& experiment, const Model& model, const CostSource& source);
@@ -27,6 +33,8 @@ struct Finalist {
 struct BestPlan {
   PlanAnswer answer;                ///< of the planner
   std::vector<Finalist> finalists;  ///< best first, by the simulator's clock where time is asked for, those that fit before others; empty where nothing fits
+  std::vector<int> order;           ///< of the devices, in which the answer was found
+  size_t orders = 1;                ///< that were searched
   bool by_memory = false;           ///< something else was asked for, but all that was found for it is too full when simulated
 };
 
@@ -38,13 +46,14 @@ struct BestPlanOptions {
 
 /// The exact planner's answer, its runners-up, the usual plans (named, hybrid-static, asa) and variants of the best of them (zero-bubble,
 /// zero1) on the simulator's clock: the best never simulates slower than any of those that fits. It may use fewer devices than there are.
-/// Whether the front of the finalists fits is to be asked.
-BestPlan find_best_plan(const Experiment& experiment, const Model& model, int devices, const SourceOfDevices& source_of,
-                        const BestPlanOptions& options = {});
+/// Every order of the devices is a search of its own, with its part of the time; the answer and its finalists are of the best, with the best of the
+/// others among the finalists. Plans that are not on the first devices say on which they are (Plan::cluster_devices). Whether the front of the
+/// finalists fits is to be asked.
+BestPlan find_best_plan(const Experiment& experiment, const Model& model, const DeviceChoice& devices, const BestPlanOptions& options = {});
 
-/// The plan of one of planned_strategies() (plan/strategy.h) on at most so many devices. Errors (user): none fits their memory, or the batch has
-/// fewer samples than a plan needs.
-Plan planned_plan(const std::string& name, const Experiment& experiment, const Model& model, int devices, const SourceOfDevices& source_of);
+/// The plan of one of planned_strategies() (plan/strategy.h) on at most so many devices; all but "exact" take the first order. Errors (user): none
+/// fits their memory, or the batch has fewer samples than a plan needs.
+Plan planned_plan(const std::string& name, const Experiment& experiment, const Model& model, const DeviceChoice& devices);
 
 /// Errors (user): the best finalist is too full when simulated. `where` is said first.
 void check_fits(const std::string& where, const BestPlan& best, const Model& model);

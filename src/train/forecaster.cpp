@@ -131,13 +131,14 @@ void PlanForecaster::add_strategies(const std::vector<std::string>& strategies, 
 /// The exact planner's best within so many seconds, on any number of the first workers of `order`.
 void PlanForecaster::add_planned(const Conditions& now, const std::vector<int>& order, double seconds) {
   std::map<int, CostSource> sources;
-  const auto source_of = [&](int devices) -> const CostSource& {
+  const auto source_of = [&](const std::vector<int>& first) -> const CostSource& {
+    const int devices = int(first.size());
     const auto known = sources.find(devices);
     if (known != sources.end()) return known->second;
     return sources.emplace(devices, source_for(now, {order.begin(), order.begin() + devices})).first->second;
   };
   try {
-    const BestPlan best = find_best_plan(experiment_, model_, devices_, source_of, {.objective = Objective::time, .limit = seconds});
+    const BestPlan best = find_best_plan(experiment_, model_, {source_of, {device_numbers(0, devices_)}}, {.objective = Objective::time, .limit = seconds});
     const size_t most = now.memory > 0 ? best.finalists.size() : kPlanned;
     for (size_t i = 0; i < std::min(most, best.finalists.size()); ++i) {
       const Plan& plan = best.finalists[i].rated.plan;

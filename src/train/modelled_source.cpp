@@ -14,16 +14,6 @@
 namespace trireme {
 namespace {
 
-/// `count` devices from `first` on, with the nodes that they stand in.
-Cluster devices_of(const Cluster& cluster, int first, int count) {
-  Cluster part = cluster;
-  part.devices.assign(cluster.devices.begin() + first, cluster.devices.begin() + first + count);
-  const int first_node = part.devices.front().node;
-  part.nodes.assign(cluster.nodes.begin() + first_node, cluster.nodes.begin() + part.devices.back().node + 1);
-  for (Device& device : part.devices) device.node -= first_node;
-  return part;
-}
-
 /// Simulated steps by the devices that a replica has and by its samples, each kept.
 class PredictedSteps {
  public:
@@ -59,7 +49,7 @@ class PredictedSteps {
     one.batch = std::max<int64_t>(samples, 1);
     const ModelledClock& clock = *experiment_.replicas.clock;
     const int n = plan_.devices;
-    const CostSource source = clock.cluster ? described_source(one, model_, devices_of(cluster_, replica * n, n), n)
+    const CostSource source = clock.cluster ? described_source(one, model_, cluster_, device_numbers(replica * n, n))
                                             : measured_source(one, model_, *clock.profile, n, /*measures=*/false);
     return predict(one, model_, plan_, source, {.timeline = false}).step_seconds->median;
   }

@@ -144,9 +144,9 @@ CostSource measured_source(const Experiment& experiment, const Model& model, con
   return source;
 }
 
-CostSource described_source(const Experiment& experiment, const Model& model, const Cluster& cluster, int devices) {
+CostSource described_source(const Experiment& experiment, const Model& model, const Cluster& cluster, const std::vector<int>& devices) {
   CostSource source;
-  source.cluster = first_devices(cluster, devices);
+  source.cluster = chosen_devices(cluster, devices);
   source.layers = std::make_shared<DatasheetCosts>(model, source.cluster, experiment.precision, optimizer_state_count(experiment.optimizer));
   source.links = std::make_shared<ClusterLinks>(source.cluster);
   source.shares_memory = false;

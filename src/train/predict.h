@@ -31,8 +31,8 @@ CostSource measured_source(const Experiment& experiment, const Model& model, con
 /// Links of [cluster.link] in place of the source's: bytes/s (0: no limit), seconds.
 void emulate_links(double bandwidth, double latency, int cores, CostSource& source);
 
-/// A described cluster, of which the first `devices` devices are used. Errors (user): it has fewer.
-CostSource described_source(const Experiment& experiment, const Model& model, const Cluster& cluster, int devices);
+/// These devices of a described cluster, by number, in this order. Errors (user): it does not have them.
+CostSource described_source(const Experiment& experiment, const Model& model, const Cluster& cluster, const std::vector<int>& devices);
 
 /// As make_plan, with pipelines balanced by the source's seconds and devices as fast as its cluster's.
 Plan make_plan(const std::string& name, const Experiment& experiment, const Model& model, const CostSource& source);

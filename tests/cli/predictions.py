@@ -160,6 +160,36 @@ class Predictions(CliTest):
         self.refused(*plan, "free.toml", says=["--objective cost", "not known", "price_per_hour", "price.per_hour"])
         self.refused("plan", "e.toml", "--objective", "cost", says=["--objective cost", "no price", "--set price.per_hour", "--cluster"])
 
+    def test_devices_in_another_order_than_the_files(self):
+        node = re.search(r"\[\[node\]\].*?3\.6\n", CLUSTER, re.S)[0].replace("count = 2\n", "")
+        head, tail = CLUSTER.replace("MEMORY", "8 GiB").replace("count = 2\n", "").split(node)
+        slow = head[head.index("[device.toy]"):].replace("device.toy", "device.slow").replace("1 TFLOP/s", "0.05 TFLOP/s").replace("100 GB/s", "5 GB/s")
+        self.write("quick.toml", head + node + tail)
+        self.write("mixed.toml", head + slow + node.replace('"toy"', '"slow"') + node + tail)
+        flags = ("--objective", "time", "--devices", "2", "--explain")
+        quick, _ = self.trireme("plan", "e.toml", *flags, "--cluster", "quick.toml")
+        mixed, err = self.trireme("plan", "e.toml", *flags, "--cluster", "mixed.toml")
+        self.assertIn("in one of 2 orders", err)
+        plan = json.loads(mixed)
+        self.assertTrue(set(plan["cluster_devices"]) <= {2, 3}, plan["cluster_devices"])  # the quick ones stand last
+        self.assertEqual(plan["layers"], json.loads(quick)["layers"])
+        self.write("quick.json", quick)
+        self.write("mixed.json", mixed)
+        seconds = []
+        for name in ("quick", "mixed"):
+            self.trireme("simulate", "e.toml", "--cluster", f"{name}.toml", "--devices", "2", "--strategies", f"data,{name}.json,exact", "--json", "s.json")
+            rows = {row["name"]: row for row in self.json("s.json")["rows"]}
+            self.assertEqual(rows["exact"]["step_seconds"], rows[name]["step_seconds"])
+            seconds.append([rows[name]["step_seconds"]["median"], rows["data"]["step_seconds"]["median"]])
+        self.assertAlmostEqual(seconds[1][0] / seconds[0][0], 1, 9)
+        self.assertGreater(seconds[1][1], 2 * seconds[0][1])  # named plans take the first ones
+        self.refused("simulate", "e.toml", "--cluster", "quick.toml", "--strategies", "mixed.json", says=["device ", "its devices are 0 to 1"])
+        # half the price for the last node
+        self.write("cheap.toml", head + node + node.replace("3.6", "1.8") + tail)
+        out, _ = self.trireme("plan", "e.toml", "--objective", "cost", "--devices", "4", "--cluster", "cheap.toml")
+        self.assertTrue(set(json.loads(out)["cluster_devices"]) <= {2, 3}, out[:300])
+        self.trireme("train", "e.toml", "--plan", "mixed.json", "--out", "o")  # workers of one machine are alike
+
     def test_fewer_devices_than_there_are(self):
         self.write("slow.toml", CLUSTER.replace("MEMORY", "8 GiB").replace("10 GB/s", "1 MB/s").replace("10 Gbit/s", "1 Mbit/s"))
         out, err = self.trireme("plan", "e.toml", "--objective", "time", "--cluster", "slow.toml", "--devices", "4")

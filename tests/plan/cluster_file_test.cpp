@@ -184,6 +184,22 @@ TEST_F(ClusterFile, FirstDevicesKeepTheirNodes) {
   expect_error(Blame::user, {"0 devices"}, [&] { first_devices(cluster, 0); });
 }
 
+TEST_F(ClusterFile, ChosenDevicesKeepTheirNodes) {
+  Cluster cluster = read(kMixed);
+  cluster.nodes[1].price_per_hour = 7;
+  ASSERT_EQ(cluster.devices[3].node, 1);
+  const Cluster part = chosen_devices(cluster, {3, 1, 0});
+  ASSERT_EQ(part.size(), 3);
+  EXPECT_EQ(part.nodes.size(), 2u);
+  EXPECT_EQ(part.devices[0].kind, cluster.devices[3].kind);
+  EXPECT_EQ(part.devices[0].node, 0);
+  EXPECT_EQ(part.devices[1].node, 1);
+  EXPECT_EQ(part.devices[2].node, 1);
+  EXPECT_EQ(part.nodes[0].price_per_hour, 7);
+  EXPECT_EQ(chosen_devices(cluster, {1, 0}).nodes.size(), 1u);
+  expect_error(Blame::user, {"mixed", "device 99"}, [&] { chosen_devices(cluster, {0, 99}); });
+}
+
 TEST_F(ClusterFile, RefusesWhatIsWrongInDevices) {
   expect_refused(kTwoNodes, "name = \"two nodes\"", "", {"a.cluster.toml", "\"name\" is missing"});
   expect_refused(kTwoNodes, "15.7 TFLOP/s", "15.7 TFLOP", {"a.cluster.toml:5: device.V100.flops.fp32", "\"15.7 TFLOP\"", "TFLOP/s"});

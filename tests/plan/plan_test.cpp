@@ -80,6 +80,9 @@ TEST(Validate, StagesMayShareAllOfTheirWorkers) {
 TEST(Validate, Extras) {
   refuse({"vertical_sync = true with schedule gpipe", "only pipedream"}, [](Plan& p, const Model&) { p.vertical_sync = true; });
   refuse({"compression: rank = 0", "at least 1"}, [](Plan& p, const Model&) { p.compression = {Compression::Kind::powersgd, 0}; });
+  refuse({"7 cluster_devices", "the plan is for 8 devices"}, [](Plan& p, const Model&) { p.cluster_devices.assign(7, 1); });
+  refuse({"cluster_devices: 5", "there twice"}, [](Plan& p, const Model&) { p.cluster_devices = {1, 2, 3, 4, 5, 6, 7, 5}; });
+  refuse({"cluster_devices: -1", "count from 0"}, [](Plan& p, const Model&) { p.cluster_devices = {0, 1, 2, 3, 4, 5, 6, -1}; });
   refuse({"7 speeds", "the plan is for 8 devices"}, [](Plan& p, const Model&) { p.speeds.assign(7, 1); });
   for (double bad : {0.0, -1.0, double(INFINITY), double(NAN)})
     refuse({"speed", "must be a positive number"}, [&](Plan& p, const Model&) { p.speeds = {1, 1, 1, 1, 1, 1, 1, bad}; });
@@ -186,6 +189,7 @@ TEST(PlanJson, RoundTripOfEverything) {
       plan.optimizer_sharding = sharding;
       plan.compression = compression;
       plan.speeds = {1, 0.1, 3, 4, 5, 6, 7, 1.0 / 3};
+      plan.cluster_devices = {8, 9, 10, 11, 3, 2, 1, 0};
       fc1(plan, model).recompute = "a label";
       EXPECT_EQ(plan_from_json(nlohmann::json::parse(to_json(plan, model).dump()), model, "test").speeds, plan.speeds);
       Plan back = plan_from_json(nlohmann::json::parse(to_json(plan, model).dump()), model, "test");
@@ -243,6 +247,8 @@ TEST(PlanJson, RefusedExtras) {
   refuse_json({"rank with bf16", "only powersgd"}, [](auto& j) { j["compression"] = {{"kind", "bf16"}, {"rank", 1}}; });
   refuse_json({"rank = 1.5", "whole number"}, [](auto& j) { j["compression"] = {{"kind", "powersgd"}, {"rank", 1.5}}; });
   refuse_json({"not a plan", "kind"}, [](auto& j) { j["compression"] = {{"rank", 1}}; });
+  refuse_json({"cluster_devices = 3", "a list of numbers"}, [](auto& j) { j["cluster_devices"] = 3; });
+  refuse_json({"cluster_devices = 1.5", "whole number"}, [](auto& j) { j["cluster_devices"] = {1.5, 2}; });
   refuse_json({"speeds = \"fast\"", "a list of numbers"}, [](auto& j) { j["speeds"] = "fast"; });
   refuse_json({"speeds = [1,\"2\"]", "a list of numbers"}, [](auto& j) { j["speeds"] = {1, "2"}; });
 }
@@ -286,6 +292,9 @@ TEST(InShort, SaysWhatDiffers) {
   EXPECT_EQ(text("data,recompute=all,compression=bf16,speeds=2:1", 2), "data 2, recompute, bf16 gradients, speeds 2:1");
   EXPECT_EQ(text("data,recompute=except_last,compression=powersgd:2,speeds=1:0.5", 2),
             "data 2, recompute except last, powersgd rank 2, speeds 1:0.5");
+  Plan elsewhere = named_plan("data", model, Cluster::uniform(4), kBatch, {});
+  elsewhere.cluster_devices = {5, 6, 7, 2};
+  EXPECT_EQ(elsewhere.in_short(model), "data 4, on devices 5-7, 2");
   Plan edited = named_plan("data", model, Cluster::uniform(4), kBatch, {});
   for (NodeId id = model.find("fc2"); id < NodeId(model.nodes().size()); ++id) edited.layers[size_t(id)] = {0, 1, 4, "replicate"};
   EXPECT_EQ(edited.in_short(model), "data 4, then tensor 4 from fc2");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/error.h"
 #include "base/seconds.h"
@@ -128,11 +129,10 @@ double Prediction::fullest() const {
 
 double price_per_hour(const Cluster& cluster, int devices) {
   double price = 0;
-  int last = -1;
+  std::set<int> seen;
   for (int i = 0; i < devices; ++i) {
     const int node = cluster.devices[size_t(i)].node;
-    if (node != last && size_t(node) < cluster.nodes.size()) price += cluster.nodes[size_t(node)].price_per_hour;
-    last = node;
+    if (seen.insert(node).second && size_t(node) < cluster.nodes.size()) price += cluster.nodes[size_t(node)].price_per_hour;
   }
   return price;
 }
