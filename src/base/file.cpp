@@ -108,17 +108,21 @@ AtomicFile::AtomicFile(fs::path path)
   if (!file_.is_open()) fail_write(path_, errno);
 }
 
+void write_all(const FileDescriptor& file, const std::filesystem::path& path, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_write(path, errno);
+    bytes.remove_prefix(size_t(written));
+  }
+}
+
 AtomicFile::~AtomicFile() {
   if (!committed_) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_write(path_, errno);
-    bytes.remove_prefix(size_t(written));
-  }
+  write_all(file_, path_, bytes);
 }
 
 void AtomicFile::commit() {

@@ -23,6 +23,9 @@ class FileDescriptor {
   int descriptor_;
 };
 
+/// All of it, where the last write ended. Errors: as AtomicFile's.
+void write_all(const FileDescriptor& file, const std::filesystem::path& path, std::string_view bytes);
+
 /// A regular file, read at any offset. Threads may share it.
 class InputFile {
  public:

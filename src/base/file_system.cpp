@@ -21,14 +21,7 @@ class RealFile final : public WritableFile {
     if (!file_.is_open()) fail_write(path_, errno);
   }
 
-  void append(std::string_view bytes) override {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail_write(path_, errno);
-      bytes.remove_prefix(size_t(written));
-    }
-  }
+  void append(std::string_view bytes) override { write_all(file_, path_, bytes); }
 
   void sync() override {
     if (::fsync(file_.get()) != 0) fail_write(path_, errno);

@@ -126,11 +126,6 @@ std::string behind(const Finalist& first, const Finalist& other, Objective objec
   return objective == Objective::cost ? behind_in_money(first, other) : behind_in_seconds(first, other);
 }
 
-bool is_same(const Plan& a, const Plan& b) {
-  return a.layers == b.layers && a.schedule == b.schedule && a.micro_batches == b.micro_batches && a.stages == b.stages &&
-         a.optimizer_sharding == b.optimizer_sharding;
-}
-
 }  // namespace
 
 std::string amount_in_words(double value, Objective objective, const std::string& currency) {

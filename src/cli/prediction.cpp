@@ -83,7 +83,7 @@ const CostSource& Predictions::source(const Plan& plan) {
 
 DeviceChoice Predictions::choice(int devices) {
   return {.source_of = [this](const std::vector<int>& chosen) -> const CostSource& { return source(chosen); },
-          .orders = cluster_ ? device_orders(*cluster_, std::min(devices, cluster_->size())) : std::vector{device_numbers(0, devices)}};
+          .orders = cluster_ ? device_orders(*cluster_, std::min(devices, cluster_->size())) : std::vector<std::vector<int>>{device_numbers(0, devices)}};
 }
 
 Plan Predictions::plan(const std::string& name, int devices) {

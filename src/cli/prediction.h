@@ -10,6 +10,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "plan/cluster_file.h"
 #include "profile/profile.h"
 #include "train/best_plan.h"
 

@@ -37,17 +37,6 @@ std::vector<Plan> usual_plans(const Experiment& experiment, const Model& model, 
   return plans;
 }
 
-/// One micro-batch fills and drains alike under these two.
-bool is_same_schedule(const Plan& a, const Plan& b) {
-  const auto is_plain = [](const Plan& plan) { return plan.schedule == "gpipe" || plan.schedule == "1f1b"; };
-  return a.schedule == b.schedule || (a.micro_batches == 1 && is_plain(a) && is_plain(b));
-}
-
-bool is_same(const Plan& a, const Plan& b) {
-  return a.layers == b.layers && a.stages == b.stages && is_same_schedule(a, b) && a.micro_batches == b.micro_batches &&
-         a.optimizer_sharding == b.optimizer_sharding;
-}
-
 bool contains(const std::vector<Finalist>& finalists, const Plan& plan) {
   return std::any_of(finalists.begin(), finalists.end(), [&](const Finalist& f) { return is_same(f.rated.plan, plan); });
 }
@@ -222,6 +211,13 @@ BestPlan best_of(std::vector<BestPlan> found, size_t orders, Objective objective
 }
 
 }  // namespace
+
+bool is_same(const Plan& a, Plan b) {
+  const auto is_plain = [](const Plan& plan) { return plan.schedule == "gpipe" || plan.schedule == "1f1b"; };
+  if (a.micro_batches == 1 && is_plain(a) && is_plain(b)) b.schedule = a.schedule;  // one micro-batch fills and drains alike under both
+  b.name = a.name;
+  return a == b;
+}
 
 PlanRequest plan_request(const Experiment& experiment, const Model& model, const CostSource& source) {
   PlanRequest request{.model = model, .cluster = source.cluster, .costs = *source.layers};

@@ -23,6 +23,9 @@ struct DeviceChoice {
 /// What a planner is asked for an experiment. Model and source outlive the result.
 PlanRequest plan_request(const Experiment& experiment, const Model& model, const CostSource& source);
 
+/// Whether they do the same work on the same devices: names do not count, nor whether one micro-batch is under gpipe or 1f1b.
+bool is_same(const Plan& a, Plan b);
+
 /// A plan, what the planner's formulas say of it, and the simulator.
 struct Finalist {
   RatedPlan rated;

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/seconds.h"
 #include "cost/profiled_costs.h"
+#include "plan/cluster_file.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
 #include "profile/measure_links.h"
@@ -34,19 +34,7 @@ bool keeps_curve(const Plan& plan) {
   return find_schedule(plan.schedule, plan.name).flushes && plan.compression.kind == Compression::Kind::none;
 }
 
-/// But for their names.
-bool is_same(const Plan& a, Plan b) {
-  b.name = a.name;
-  return a == b;
-}
-
 double slowness_of(const Conditions& now, int worker) { return size_t(worker) < now.slowness.size() ? now.slowness[size_t(worker)] : 1; }
-
-std::vector<int> first_workers(int count) {
-  std::vector<int> workers(static_cast<size_t>(count));
-  std::iota(workers.begin(), workers.end(), 0);
-  return workers;
-}
 
 /// By rank of `to`, its rank under `from`; -1: it had none.
 std::vector<int> ranks_before(const std::vector<int>& from, const std::vector<int>& to) {
@@ -75,8 +63,8 @@ PlanForecaster::PlanForecaster(const Experiment& experiment, const Model& model,
   }
   source_ = measured_source(experiment, model, profile, devices_);
   const Conditions first = at_first();
-  add(initial.name, initial, first_workers(initial.devices), true);
-  add_strategies(experiment.strategies, source_for(first, first_workers(devices_)), first_workers(devices_), true);
+  add(initial.name, initial, device_numbers(0, initial.devices), true);
+  add_strategies(experiment.strategies, source_for(first, device_numbers(0, devices_)), device_numbers(0, devices_), true);
   find_candidates(first, initial.name, kFirstSeconds);
   for (const Candidate& candidate : candidates_) forecast(candidate, first, find(initial.name));
   const auto& measured = dynamic_cast<const ProfiledCosts&>(*source_.layers);
@@ -183,7 +171,7 @@ Forecast PlanForecaster::forecast(const Candidate& candidate, const Conditions& 
 
 void PlanForecaster::find_candidates(const Conditions& now, const std::string& current, double seconds) {
   std::erase_if(candidates_, [&](const Candidate& c) { return !c.is_constant && c.name != current; });
-  std::vector<int> order = first_workers(devices_);
+  std::vector<int> order = device_numbers(0, devices_);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return slowness_of(now, a) < slowness_of(now, b); });
   for (int count = 1; count <= devices_; ++count) {  // all, and all that are faster than one of the others
     const bool leaves_out = count < devices_;

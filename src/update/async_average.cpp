@@ -19,7 +19,7 @@ class MergingServer final : public CentralServer {
   explicit MergingServer(Share share) : CentralServer(1), share_(share) {}
 
  protected:
-  std::optional<Reply> apply(CentralShard& shard, int, int, const CentralRequest& request, double) override {
+  std::optional<Reply> apply(CentralShard& shard, int, int, CentralRequest& request, double) override {
     check_brings_all(shard, request);
     const double samples = request.number(0), others = samples_ - request.number(1);
     const double share = share_ == Share::half ? 0.5 : samples / (samples + others);

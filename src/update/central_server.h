@@ -30,7 +30,7 @@ struct CentralRequest {
   std::vector<RunningStatistics> statistics;  ///< as many as the shard's, or none
   int64_t version_read = 0;                   ///< of the shard's weights when the replica last read them
   std::span<const double> numbers;            ///< the policy's
-  mutable bool is_used = true;                ///< apply says no where what the request brought is not in the weights, and never will be
+  bool is_used = true;                        ///< apply says no where what the request brought is not in the weights, and never will be
 
   /// Errors (run): there are fewer; it is not finite.
   double number(size_t index) const;
@@ -51,7 +51,7 @@ class CentralServer : public ShardServer {
   static constexpr int kFirstOperation = 3;  ///< of subclasses
 
   /// As ShardServer::serve. Where weights change, version does by 1. What it returns as tensors is the replica's own memory.
-  virtual std::optional<Reply> apply(CentralShard& shard, int index, int replica, const CentralRequest& request, double now) = 0;
+  virtual std::optional<Reply> apply(CentralShard& shard, int index, int replica, CentralRequest& request, double now) = 0;
 
   static std::vector<at::Tensor> copies_of_weights(const CentralShard& shard);
   /// Errors (run): the request does not bring a value for every weight and statistic of the shard.

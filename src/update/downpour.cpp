@@ -17,7 +17,7 @@ class GradientServer final : public CentralServer {
       : CentralServer(options.shards), options_(options), replicas_(replicas), squares_(size_t(options.shards)) {}
 
  protected:
-  std::optional<Reply> apply(CentralShard& shard, int index, int, const CentralRequest& request, double) override {
+  std::optional<Reply> apply(CentralShard& shard, int index, int, CentralRequest& request, double) override {
     check_brings_all(shard, request);
     for (size_t p = 0; p < request.parts.size(); ++p) {
       const at::Tensor& push = request.parts[p];

@@ -19,7 +19,7 @@ class ElasticServer final : public CentralServer {
   ElasticServer(double alpha, int shards) : CentralServer(shards), alpha_(alpha) {}
 
  protected:
-  std::optional<Reply> apply(CentralShard& shard, int, int, const CentralRequest& request, double) override {
+  std::optional<Reply> apply(CentralShard& shard, int, int, CentralRequest& request, double) override {
     check_brings_all(shard, request);
     Reply reply;
     for (size_t p = 0; p < request.parts.size(); ++p) {

@@ -56,7 +56,7 @@ class FederatedServer final : public CentralServer {
   }
 
  protected:
-  std::optional<Reply> apply(CentralShard& shard, int, int client, const CentralRequest& request, double now) override {
+  std::optional<Reply> apply(CentralShard& shard, int, int client, CentralRequest& request, double now) override {
     while (rounds_.is_complete(now)) end_round(shard, now);
     if (request.operation == kJoin) return join(shard, client);
     if (request.operation == kLeave) rounds_.leave(client);

@@ -24,7 +24,7 @@ class RoundServer final : public CentralServer {
   void lose(int replica, double) override { leave(replica); }
 
  protected:
-  std::optional<Reply> apply(CentralShard& shard, int, int replica, const CentralRequest& request, double) override {
+  std::optional<Reply> apply(CentralShard& shard, int, int replica, CentralRequest& request, double) override {
     if (is_complete()) close(shard);  // somebody has been lost
     if (request.operation == kWait) {
       if (round_ <= request.whole_number(0)) return std::nullopt;

@@ -19,7 +19,7 @@ class ScaledElasticServer final : public CentralServer {
   ScaledElasticServer(const ShatOptions& options, int replicas) : CentralServer(options.shards), options_(options), replicas_(replicas) {}
 
  protected:
-  std::optional<Reply> apply(CentralShard& shard, int, int, const CentralRequest& request, double) override {
+  std::optional<Reply> apply(CentralShard& shard, int, int, CentralRequest& request, double) override {
     check_brings_all(shard, request);
     // a replica's first exchange has none before it to count from
     const double others = request.number(0) > 0 ? replicas_ - 1.0 : double(shard.version - request.version_read);

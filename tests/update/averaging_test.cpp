@@ -96,6 +96,20 @@ TEST(LocalSgd, EveryStepOfPlainSgdIsMiniBatchSgd) {
   for (const ToyResult& result : results) EXPECT_LT(largest_difference(result.weights, w), 1e-13);
 }
 
+TEST(LocalSgd, OneAverageAtTheEndIsOneShotAveraging) {
+  const ToyProblem problem{.seed = 7};
+  auto policy = local_sgd({.every = steps(15)});
+  const auto results = train_virtually(*policy, problem, {.steps = {15}, .learning_rate = kRate, .momentum = 0.9}, 3);
+  Vector mean(problem.initial().size());
+  for (int r = 0; r < 3; ++r) {
+    const Vector alone = serial_sgd(problem, r, 15, kRate, 0.9);
+    for (size_t d = 0; d < mean.size(); ++d) mean[d] += alone[d] / 3;
+  }
+  for (const ToyResult& result : results) EXPECT_LT(largest_difference(result.weights, mean), 1e-13);
+  auto twice = local_sgd({.every = steps(8)});
+  EXPECT_GT(largest_difference(train_virtually(*twice, problem, {.steps = {15}, .learning_rate = kRate, .momentum = 0.9}, 3)[0].weights, mean), 1e-4);
+}
+
 TEST(LocalSgd, MomentsAreKeptAveragedOrReset) {
   const ToyProblem problem{.seed = 4};
   Vector last;
