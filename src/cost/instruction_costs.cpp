@@ -156,7 +156,9 @@ Demand InstructionCosts::computing(int rank, double seconds, double crowding) co
   if (seconds <= 0) return {};
   const int cores = links_.cores_of(rank);
   const double slowness = options_.slowness.empty() ? 1 : options_.slowness[size_t(rank)];
-  if (cores < 0) return {seconds * slowness / cluster_.devices[size_t(rank)].speed, {}};
+  const Device& device = cluster_.devices[size_t(rank)];
+  const double speed = device.kind < 0 ? device.speed : 1;  // what a described device costs is its kind's already
+  if (cores < 0) return {seconds * slowness / speed, {}};
   return {(slowness - 1) * seconds, {{cores, seconds, crowding}}};
 }
 

@@ -172,7 +172,6 @@ class Predictions(CliTest):
         self.assertIn("in one of 2 orders", err)
         plan = json.loads(mixed)
         self.assertTrue(set(plan["cluster_devices"]) <= {2, 3}, plan["cluster_devices"])  # the quick ones stand last
-        self.assertEqual(plan["layers"], json.loads(quick)["layers"])
         self.write("quick.json", quick)
         self.write("mixed.json", mixed)
         seconds = []
