@@ -103,7 +103,7 @@ int run_plan_best(const PlanBestOptions& options) {
   Plan plan = rated.plan;
   plan.name = "exact";
   std::cerr << devices_in_words(plan, devices);
-  const std::string& currency = predictions.source(devices).cluster.price.currency;
+  const std::string& currency = predictions.source(best.order).cluster.price.currency;
   if (options.explain) {
     std::cerr << "on " << predictions.in_words() << ":\n" << explanation(best.finalists, answered, model);
     std::cerr << "searched: " << best.answer.searched << "\n";
