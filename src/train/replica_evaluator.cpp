@@ -1,5 +1,6 @@
 #include "train/replica_evaluator.h"
 
+#include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
@@ -13,6 +14,18 @@
 #include "train/trainer.h"
 
 namespace trireme {
+
+namespace {
+
+/// Bit for bit: the last round of a federated run is also what the run has come to.
+bool are_equal(const ReplicaSnapshot& a, const ReplicaSnapshot& b) {
+  const auto equal = [](const at::Tensor& x, const at::Tensor& y) { return x.sizes() == y.sizes() && x.equal(y); };
+  return a.samples == b.samples && std::ranges::equal(a.values.weights, b.values.weights, equal) &&
+         std::ranges::equal(a.values.statistics, b.values.statistics,
+                            [&](const auto& x, const auto& y) { return equal(x.mean, y.mean) && equal(x.variance, y.variance); });
+}
+
+}  // namespace
 
 /// The plan's workers.
 struct ReplicaEvaluator::Crew {
@@ -112,10 +125,11 @@ void ReplicaEvaluator::work_as(int rank, Crew& crew) {
     if (rank == 0) {
       bool is_last = false;
       crew.goes_on = next(crew.snapshot, is_last);
+      const bool is_known = crew.is_evaluated && newest_ && crew.goes_on && are_equal(crew.snapshot, *newest_);
       if (crew.goes_on && (!newest_ || crew.snapshot.samples >= newest_->samples)) newest_ = crew.snapshot;
       if (newest_) write_values(crew.goes_on ? crew.snapshot.values : newest_->values, crew.state);
       crew.view.renew();
-      crew.is_evaluated = crew.goes_on && (is_last || !stop_());
+      crew.is_evaluated = crew.goes_on && !is_known && (is_last || !stop_());
     }
     worker.barrier();
     if (!crew.goes_on) break;

@@ -69,6 +69,16 @@ TEST_F(FederatedRun, WithoutRoundsTheLengthEndsIt) {
   EXPECT_EQ(run("fedavg,rounds=5", 3).row.replicas->rounds.size(), 5u);
 }
 
+TEST_F(FederatedRun, TheLastRoundIsEvaluatedOnce) {
+  modelled(0.01);
+  const Outcome outcome = run("fedavg,rounds=4", 3);
+  ASSERT_FALSE(outcome.row.evaluations.empty());
+  std::vector<int64_t> samples;
+  for (const EvaluationPoint& point : outcome.row.evaluations) samples.push_back(point.samples);
+  for (size_t i = 1; i < samples.size(); ++i) EXPECT_LT(samples[i - 1], samples[i]);
+  EXPECT_EQ(samples.back(), outcome.row.curve.back().samples);
+}
+
 TEST_F(FederatedRun, EveryAnswerThatIsUsedHasItsStaleness) {
   modelled(0.01);
   EXPECT_THAT(run("fedavg,rounds=4", 3).row.replicas->staleness, ElementsAre(12));
