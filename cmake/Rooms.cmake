@@ -26,12 +26,9 @@ function(trireme_room name)
   trireme_precompiled(trireme_${name} pch)
 endfunction()
 
-# trireme_test(name LABEL unit SOURCES file... ROOMS room...): one GoogleTest executable registered with CTest.
-function(trireme_test name)
-  cmake_parse_arguments(T "" "LABEL;TIMEOUT" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
-  if(NOT T_TIMEOUT)
-    set(T_TIMEOUT 300)
-  endif()
+# trireme_program(name SOURCES file... ROOMS room... [LIBRARIES target...]): one GoogleTest executable; it may bring its own main.
+function(trireme_program name)
+  cmake_parse_arguments(T "" "" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
   add_executable(${name} ${T_SOURCES})
   # a test's own code runs for milliseconds; at -O3 compiling it took a third more of CI's time
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
@@ -42,6 +39,15 @@ function(trireme_test name)
   target_link_libraries(${name} PRIVATE trireme_torch fmt::fmt nlohmann_json::nlohmann_json)
   trireme_precompiled(${name} test_pch)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+endfunction()
+
+# trireme_test(name LABEL unit [TIMEOUT seconds] ...): such a program registered with CTest as one test.
+function(trireme_test name)
+  cmake_parse_arguments(T "" "LABEL;TIMEOUT" "" ${ARGN})
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 300)
+  endif()
+  trireme_program(${name} ${T_UNPARSED_ARGUMENTS})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${T_LABEL}" TIMEOUT ${T_TIMEOUT})
 endfunction()

@@ -1,4 +1,4 @@
-// What workers say to each other. One interface for every backend (threads of one process; processes over gloo).
+// What workers say to each other. One interface for every backend (threads of one process; processes over gloo or MPI).
 //
 // A Communicator belongs to one rank and is used by that rank's thread only. A group of one is valid: every operation is
 // then a no-op. Every operation throws a run error when another rank has failed or the world was aborted; none returns
@@ -20,10 +20,11 @@ namespace trireme {
 enum class ReduceOp { sum, max };
 
 /// What one rank has done so far through a communicator and the groups made from it. Bytes are those that left this rank by
-/// the algorithm's formula in comm/formulas.h (ring all-reduce of S bytes over n ranks: 2(n-1)/n S), whether or not the
-/// backend shares memory.
+/// the algorithm's formula in comm/formulas.h (ring all-reduce of S bytes over n ranks: 2(n-1)/n S), steps its rounds of messages,
+/// whether or not the backend shares memory.
 struct CommunicationCount {
   int64_t bytes_sent = 0;
+  int64_t steps = 0;
   int64_t operations = 0;
   double wait_seconds = 0;  ///< blocked until another rank was ready
 };

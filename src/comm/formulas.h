@@ -12,7 +12,7 @@
 // | send           | one message                                | 1      | S; 0 to itself                | S            |
 // | barrier        |                                            | 1      | 0                             | 0            |
 //
-// Indices are modulo n. A group of one sends nothing. The ring algorithms follow Patarasuk and Yuan, "Bandwidth optimal
+// Indices are modulo n. A group of one sends nothing and takes no steps. The ring algorithms follow Patarasuk and Yuan, "Bandwidth optimal
 // all-reduce algorithms for clusters of workstations", 2009.
 #pragma once
 
@@ -20,6 +20,12 @@
 #include <span>
 
 namespace trireme {
+
+/// Steps of all_gather, reduce_scatter, all_to_all and broadcast; all_reduce takes twice as many.
+inline int64_t ring_steps(int ranks) { return ranks - 1; }
+
+/// Steps of send and barrier.
+inline int64_t one_step(int ranks) { return ranks > 1 ? 1 : 0; }
 
 /// Elements of chunk `index` when `elements` are cut into `parts`.
 int64_t chunk_elements(int64_t elements, int parts, int index);

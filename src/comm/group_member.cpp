@@ -12,8 +12,24 @@
 
 namespace trireme {
 
+void Tally::add(const CommunicationCount& more) {
+  {
+    const std::lock_guard lock(mutex_);
+    count_.bytes_sent += more.bytes_sent;
+    count_.steps += more.steps;
+    count_.operations += more.operations;
+    count_.wait_seconds += more.wait_seconds;
+  }
+  if (parent_) parent_->add(more);
+}
+
+CommunicationCount Tally::count() const {
+  const std::lock_guard lock(mutex_);
+  return count_;
+}
+
 GroupMember::GroupMember(int rank, std::shared_ptr<Tally> parent)
-    : rank_(rank), tally_(std::make_shared<Tally>(Tally{{}, std::move(parent)})) {}
+    : rank_(rank), tally_(std::make_shared<Tally>(std::move(parent))) {}
 
 void GroupMember::require(bool condition, const std::string& operation, const std::string& promise) {
   if (condition) return;
@@ -26,12 +42,8 @@ void GroupMember::require_rank(int rank, const std::string& operation) {
   require(rank >= 0 && rank < size(), operation, fmt::format("there is no rank {} in a group of {}", rank, size()));
 }
 
-void GroupMember::record(int64_t bytes, double waited) {
-  for (Tally* tally = tally_.get(); tally; tally = tally->parent.get()) {
-    tally->count.bytes_sent += bytes;
-    tally->count.operations += 1;
-    tally->count.wait_seconds += waited;
-  }
+void GroupMember::record(int64_t bytes, int64_t steps, double waited) {
+  tally_->add({.bytes_sent = bytes, .steps = steps, .operations = 1, .wait_seconds = waited});
 }
 
 int GroupMember::rank_in(std::span<const int> ranks) {

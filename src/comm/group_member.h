@@ -3,24 +3,33 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
 
 namespace trireme {
 
-/// Counts, together with those of the communicator that this one was made from.
-struct Tally {
-  CommunicationCount count;
-  std::shared_ptr<Tally> parent;
+/// Counts, together with those of the communicator that this one was made from. Thread-safe: groups of one rank may be used by several.
+class Tally {
+ public:
+  explicit Tally(std::shared_ptr<Tally> parent) : parent_(std::move(parent)) {}
+  void add(const CommunicationCount& more);
+  CommunicationCount count() const;
+
+ private:
+  const std::shared_ptr<Tally> parent_;
+  mutable std::mutex mutex_;
+  CommunicationCount count_;  // guarded by mutex_
 };
 
 class GroupMember : public Communicator {
  public:
   int rank() const final { return rank_; }
-  CommunicationCount count() const final { return tally_->count; }
+  CommunicationCount count() const final { return tally_->count(); }
 
  protected:
   GroupMember(int rank, std::shared_ptr<Tally> parent);
@@ -28,7 +37,8 @@ class GroupMember : public Communicator {
   /// A broken promise stops all: the others would wait for this rank for ever.
   void require(bool condition, const std::string& operation, const std::string& promise);
   void require_rank(int rank, const std::string& operation);
-  void record(int64_t bytes, double waited);
+  /// Counts an operation: bytes and steps by comm/formulas.h.
+  void record(int64_t bytes, int64_t steps, double waited);
   const std::shared_ptr<Tally>& tally() const { return tally_; }
 
   /// This rank's number in a group of `ranks` to be made, which must be ascending and hold it.

@@ -86,7 +86,7 @@ Variables environment() {
   };
 }
 
-std::optional<ProcessPlace> process_place(const Variables& variables) {
+std::optional<ProcessPlace> process_place(const Variables& variables, bool needs_address) {
   for (const Launcher& launcher : kLaunchers) {
     if (!variables(launcher.rank) || !variables(launcher.size)) continue;
     ProcessPlace place;
@@ -94,11 +94,12 @@ std::optional<ProcessPlace> process_place(const Variables& variables) {
     place.rank = number_of(variables, launcher.rank, 0, place.size - 1);
     if (place.size == 1) return std::nullopt;
     if (variables(launcher.local_rank)) place.local_rank = number_of(variables, launcher.local_rank, 0, place.size - 1);
+    place.said_by = launcher.name;
+    if (!needs_address) return place;
     place.address = address_of(launcher, variables, place.size);
     place.port = port_of(launcher, variables);
     place.store_is_kept = variables("TORCHELASTIC_USE_AGENT_STORE") == "True";
     if (place.store_is_kept) place.store_prefix = fmt::format("trireme/{}", variables("TORCHELASTIC_RESTART_COUNT").value_or("0"));
-    place.said_by = launcher.name;
     return place;
   }
   return std::nullopt;

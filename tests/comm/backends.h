@@ -1,26 +1,54 @@
-// One contract, every backend: runs a function per rank, each on a thread of its own, over a chosen backend.
+// One contract, every backend: runs a function per rank over a chosen backend. Ranks are threads of this process; over mpi, whose ranks must
+// be processes, mpirun starts the whole test program several times and each process plays one rank.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <numeric>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "comm/gloo/gloo.h"
+#include "comm/mpi/mpi.h"
+#include "comm/nccl/nccl.h"
+#include "comm/process_place.h"
+#include "comm/through_gpu.h"
 #include "support/ranks.h"
 
 namespace trireme::testing {
 
-enum class Backend { local, gloo };
+enum class Backend { local, gloo, mpi, nccl };
 
-inline std::string name_of(Backend backend) { return backend == Backend::local ? "local" : "gloo"; }
+inline std::string name_of(Backend backend) {
+  constexpr const char* kNames[] = {"local", "gloo", "mpi", "nccl"};
+  return kNames[static_cast<int>(backend)];
+}
+
+/// This process among those that mpirun started; nullopt: it did not.
+inline std::optional<ProcessPlace> place_in_mpi() {
+  return std::getenv("OMPI_COMM_WORLD_RANK") ? process_place(environment(), /*needs_address=*/false) : std::nullopt;
+}
+
+/// Why a backend cannot run so many ranks here; empty: it can.
+inline std::string obstacle_to(Backend backend, int ranks) {
+  if (backend == Backend::gloo && !gloo_available()) return "this build has no gloo";
+  if (backend == Backend::nccl && !nccl_available()) return "this build has no NCCL";
+  if (backend == Backend::nccl && nccl_gpus() < ranks) return "there are fewer GPUs";
+  if (backend != Backend::mpi) return "";
+  if (!mpi_available()) return "this build has no MPI";
+  const std::optional<ProcessPlace> place = place_in_mpi();
+  if (!place) return "started without mpirun";
+  return place->size < ranks ? "mpirun started fewer processes" : "";
+}
 
 /// Where the ranks of one gloo world meet; removed with the object.
 class MeetingFile {
@@ -31,7 +59,10 @@ class MeetingFile {
             ("trireme_meeting_" + std::to_string(getpid()) + "_" + std::to_string(count++));
     std::filesystem::remove(path_);
   }
-  ~MeetingFile() { std::filesystem::remove(path_); }
+  ~MeetingFile() {
+    std::filesystem::remove(path_);
+    std::filesystem::remove(path_.string() + ".nccl");
+  }
   MeetingFile(const MeetingFile&) = delete;
   MeetingFile& operator=(const MeetingFile&) = delete;
   std::string path() const { return path_.string(); }
@@ -40,9 +71,11 @@ class MeetingFile {
   std::filesystem::path path_;
 };
 
-/// As run_ranks(n, body): a rank that throws aborts the world; the exception that came first is thrown again.
+/// As run_ranks(n, body): a rank that throws aborts the world; the exception that came first is thrown again. `connect` makes a rank's
+/// communicator.
 template <class Body>
-void run_gloo_ranks(int n, Body body, double timeout_seconds = 30) {
+void run_gloo_ranks(int n, Body body, double timeout_seconds = 30,
+                    std::unique_ptr<Communicator> (*connect)(const GlooOptions&) = &gloo_communicator) {
   const MeetingFile meeting;
   std::mutex mutex;
   std::exception_ptr first;
@@ -51,7 +84,7 @@ void run_gloo_ranks(int n, Body body, double timeout_seconds = 30) {
     threads.emplace_back([&, rank] {
       std::unique_ptr<Communicator> communicator;
       try {
-        communicator = gloo_communicator(
+        communicator = connect(
             {.rank = rank, .size = n, .store_file = meeting.path(), .timeout_seconds = timeout_seconds});
         body(*communicator);
       } catch (const std::exception& error) {
@@ -67,15 +100,35 @@ void run_gloo_ranks(int n, Body body, double timeout_seconds = 30) {
   if (first) std::rethrow_exception(first);
 }
 
+/// Rank r on GPU r.
+inline std::unique_ptr<Communicator> connect_over_nccl(const GlooOptions& options) {
+  return std::make_unique<ThroughGpu>(nccl_communicator({.control = options, .gpu = options.rank}), options.rank);
+}
+
+/// This process' part: a world of all processes for each call; those that are no ranks of it look on.
+template <class Body>
+void run_mpi_ranks(int n, Body body) {
+  const ProcessPlace place = place_in_mpi().value();
+  const auto world = mpi_communicator({.rank = place.rank, .size = place.size, .meeting_seconds = 60, .timeout_seconds = 30});
+  if (place.rank >= n) return;
+  try {
+    if (n == place.size) return body(*world);
+    std::vector<int> ranks(static_cast<size_t>(n));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    body(*world->group(ranks));
+  } catch (const std::exception& error) {
+    world->abort(error.what());
+    throw;
+  }
+}
+
+/// Skips the test where there is an obstacle: to be its last statement but for those that hold anyway.
 template <class Body>
 void run_ranks(Backend backend, int n, Body body) {
-  if (backend == Backend::local) {
-    run_ranks(n, body);
-  } else if (gloo_available()) {
-    run_gloo_ranks(n, body);
-  } else {
-    GTEST_SKIP() << "this build has no gloo";
-  }
+  if (const std::string obstacle = obstacle_to(backend, n); !obstacle.empty()) GTEST_SKIP() << obstacle;
+  if (backend == Backend::local) return run_ranks(n, body);
+  if (backend == Backend::mpi) return run_mpi_ranks(n, body);
+  run_gloo_ranks(n, body, 30, backend == Backend::nccl ? &connect_over_nccl : &gloo_communicator);
 }
 
 }  // namespace trireme::testing

@@ -1,10 +1,9 @@
-// What the gloo backend does beyond the contract in collectives_test.cpp: large messages both ways, mismatches, aborts and ranks
-// that go away. Ranks are threads here; tests/process has them as processes.
+// What the gloo backend does beyond the contract in contract_test.cpp: waiting, mismatches and ranks that go away. Ranks are threads
+// here; tests/process has them as processes.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -36,29 +35,6 @@ std::string error_of(Body body) {
   return "no error";
 }
 
-TEST_F(Gloo, LargeMessagesBothWaysBeforeEitherIsReceived) {
-  constexpr int64_t kElements = 3'000'000;  // more than sockets hold
-  run_gloo_ranks(2, [&](Communicator& c) {
-    const int other = 1 - c.rank();
-    for (int i = 0; i < 3; ++i) c.send(at::full({kElements}, c.rank() * 10 + i, at::kFloat), other, i);
-    for (int i = 2; i >= 0; --i)
-      EXPECT_TRUE(c.receive(other, i).equal(at::full({kElements}, other * 10 + i, at::kFloat)));
-  });
-}
-
-TEST_F(Gloo, ASenderMayEndBeforeTheReceiverAsks) {
-  run_gloo_ranks(2, [&](Communicator& c) {
-    if (c.rank() == 0) {
-      c.send(at::arange(2'000'000, at::kFloat), 1, 1);
-      c.send(at::arange(10, at::kLong), 1, 1);
-      return;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    EXPECT_TRUE(c.receive(0, 1).equal(at::arange(2'000'000, at::kFloat)));
-    EXPECT_TRUE(c.receive(0, 1).equal(at::arange(10, at::kLong)));
-  });
-}
-
 TEST_F(Gloo, WaitingIsCountedAndScalarsKeepTheirShape) {
   run_gloo_ranks(2, [&](Communicator& c) {
     if (c.rank() == 0) {
@@ -73,33 +49,6 @@ TEST_F(Gloo, WaitingIsCountedAndScalarsKeepTheirShape) {
     }
     EXPECT_EQ(c.count().operations, 1);
   });
-}
-
-TEST_F(Gloo, AnAbortReachesEveryWaitWithItsReason) {
-  for (const int operation : {0, 1, 2, 3}) {
-    std::atomic<int> ended = 0;
-    const auto start = std::chrono::steady_clock::now();
-    run_gloo_ranks(4, [&](Communicator& c) {
-      at::Tensor tensor = at::ones({operation == 1 ? 500'000 : 10});
-      if (c.rank() == 3) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(300));
-        EXPECT_EQ(ended, 0);
-        c.abort("the disk is full");
-        return;
-      }
-      const std::string message = error_of([&] {
-        if (operation <= 1) c.all_reduce(tensor);
-        if (operation == 2) c.receive(3, 7);
-        if (operation == 3) c.barrier();
-      });
-      EXPECT_THAT(message, HasSubstr("the disk is full"));
-      EXPECT_EQ(c.abort_reason(), "the disk is full");
-      EXPECT_THAT(error_of([&] { c.send(tensor, 0, 0); }), HasSubstr("the disk is full"));
-      ++ended;
-    });
-    EXPECT_EQ(ended, 3);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
-  }
 }
 
 TEST_F(Gloo, ARankThatLeftIsNamed) {

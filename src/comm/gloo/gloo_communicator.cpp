@@ -100,10 +100,10 @@ void GlooCommunicator::receive_parts(Call& call) {
   call.parts.clear();
 }
 
-void GlooCommunicator::end(Call& call, int64_t bytes) {
+void GlooCommunicator::end(Call& call, int64_t bytes, int64_t steps) {
   for (Call::Pending& sent : call.sends) world_->finish(std::move(sent.transfer), sent.peer, call.text);
   world_->throw_if_aborted();
-  record(bytes, call.waited);
+  record(bytes, steps, call.waited);
 }
 
 /// `output` = what the others have for this rank and `own`, added in rank order. All contiguous; output may be own.
@@ -142,7 +142,7 @@ void GlooCommunicator::all_reduce_into(const at::Tensor& input, at::Tensor& outp
   Call call = begin(fmt::format("all_reduce({})", name_of(op)), input);
   if (size() == 1) {
     if (!output.is_same(input)) output.copy_(input);
-    return end(call, 0);
+    return end(call, 0, 0);
   }
   const bool in_place = output.is_contiguous();
   const at::Tensor source = input.detach().contiguous();
@@ -173,7 +173,7 @@ void GlooCommunicator::all_reduce_into(const at::Tensor& input, at::Tensor& outp
     receive_parts(call);
   }
   if (!in_place) output.copy_(result);
-  end(call, all_reduce_bytes(input.numel(), input.element_size(), size(), rank()));
+  end(call, all_reduce_bytes(input.numel(), input.element_size(), size(), rank()), 2 * ring_steps(size()));
 }
 
 void GlooCommunicator::all_gather(const at::Tensor& input, std::span<at::Tensor> outputs) {
@@ -186,7 +186,7 @@ void GlooCommunicator::all_gather(const at::Tensor& input, std::span<at::Tensor>
     if (q != rank()) want(call, q, outputs[q]);
   if (!says_nothing(input) && !outputs[rank()].is_same(input)) outputs[rank()].copy_(input);
   receive_parts(call);
-  end(call, all_gather_bytes(bytes_of_each(outputs), rank()));
+  end(call, all_gather_bytes(bytes_of_each(outputs), rank()), ring_steps(size()));
 }
 
 void GlooCommunicator::reduce_scatter(std::span<const at::Tensor> inputs, at::Tensor& output) {
@@ -204,7 +204,7 @@ void GlooCommunicator::reduce_scatter(std::span<const at::Tensor> inputs, at::Te
   const at::Tensor result = in_place ? output.detach() : at::empty(output.sizes(), output.options());
   reduce_parts(call, ReduceOp::sum, mine.detach().contiguous(), result);
   if (!in_place) output.copy_(result);
-  end(call, reduce_scatter_bytes(bytes_of_each(inputs), rank()));
+  end(call, reduce_scatter_bytes(bytes_of_each(inputs), rank()), ring_steps(size()));
 }
 
 void GlooCommunicator::all_to_all(std::span<const at::Tensor> inputs, std::span<at::Tensor> outputs) {
@@ -218,7 +218,7 @@ void GlooCommunicator::all_to_all(std::span<const at::Tensor> inputs, std::span<
     if (q != rank()) want(call, q, outputs[q]);
   if (!says_nothing(inputs[rank()])) outputs[rank()].copy_(inputs[rank()]);
   receive_parts(call);
-  end(call, all_to_all_bytes(bytes_of_each(inputs), rank()));
+  end(call, all_to_all_bytes(bytes_of_each(inputs), rank()), ring_steps(size()));
 }
 
 void GlooCommunicator::broadcast(at::Tensor& tensor, int root) {
@@ -244,7 +244,7 @@ void GlooCommunicator::broadcast(at::Tensor& tensor, int root) {
     at += segment;
   } while (at < flat.numel());
   if (!is_root && !in_place) tensor.copy_(values);
-  end(call, broadcast_bytes(bytes_of(tensor), size(), rank(), root));
+  end(call, broadcast_bytes(bytes_of(tensor), size(), rank(), root), ring_steps(size()));
 }
 
 void GlooCommunicator::barrier() {
@@ -254,7 +254,7 @@ void GlooCommunicator::barrier() {
     give(call, (rank() + distance) % size(), {});
     want(call, (rank() + size() - distance) % size(), {});
   }
-  end(call, 0);
+  end(call, 0, one_step(size()));
 }
 
 // ---- messages and groups ----
@@ -270,7 +270,7 @@ void GlooCommunicator::send(const at::Tensor& tensor, int to, int64_t tag) {
   const at::Tensor data = dense(tensor);
   header.describe(data);
   world_->post_and_forget(header, data, world_ranks_[to], fmt::format("send to rank {}, tag {}", to, tag));
-  record(to == rank() ? 0 : bytes_of(tensor), 0);
+  record(to == rank() ? 0 : bytes_of(tensor), one_step(size()), 0);
 }
 
 at::Tensor GlooCommunicator::receive(int from, int64_t tag) {
@@ -290,7 +290,7 @@ at::Tensor GlooCommunicator::receive(int from, int64_t tag) {
                                 static_cast<at::ScalarType>(h.dtype));
     world_->finish(world_->fetch(arrival, flat_view(message), peer, doing), peer, doing);
   }
-  record(0, waited);
+  record(0, 0, waited);
   return message;
 }
 

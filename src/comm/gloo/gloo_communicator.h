@@ -58,7 +58,7 @@ class GlooCommunicator final : public GroupMember {
   /// Waits until `from` has begun to send, checks that it is the same call, and starts to receive into `target`.
   void want(Call& call, int from, const at::Tensor& target);
   void receive_parts(Call& call);
-  void end(Call& call, int64_t bytes);
+  void end(Call& call, int64_t bytes, int64_t steps);
 
   void reduce_parts(Call& call, ReduceOp op, const at::Tensor& own, const at::Tensor& output);
   void check_call(const Call& call, int from, const FrameHeader& header, const at::Tensor& target);

@@ -35,8 +35,9 @@ double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::
 
 }  // namespace
 
-GlooWorld::GlooWorld(const GlooOptions& options) : options_(options), peers_(options.size) {
-  Connections connections = connect_ranks(options_);
+GlooWorld::GlooWorld(const GlooOptions& options) : GlooWorld(options, connect_ranks(options)) {}
+
+GlooWorld::GlooWorld(const GlooOptions& options, Connections connections) : options_(options), peers_(options.size) {
   transport_ = std::move(connections.transport);
   keeper_ = std::make_unique<AbortKeeper>(
       std::move(connections.keys),

@@ -31,6 +31,8 @@ namespace trireme {
 class GlooWorld {
  public:
   explicit GlooWorld(const GlooOptions& options);
+  /// Over other connections than gloo's.
+  GlooWorld(const GlooOptions& options, Connections connections);
   ~GlooWorld();
   GlooWorld(const GlooWorld&) = delete;
   GlooWorld& operator=(const GlooWorld&) = delete;

@@ -27,7 +27,7 @@ LocalCommunicator::LocalCommunicator(std::shared_ptr<LocalState> world, std::sha
                                      std::shared_ptr<Tally> parent)
     : GroupMember(rank, std::move(parent)), world_(std::move(world)), group_(std::move(group)) {}
 
-void LocalCommunicator::meet(const std::function<void(LocalCall&)>& publish, int64_t bytes) {
+void LocalCommunicator::meet(const std::function<void(LocalCall&)>& publish, int64_t bytes, int64_t steps) {
   world_->throw_if_aborted();
   LocalCall& call = group_->calls[rank()];
   call.op = ReduceOp::sum;
@@ -35,7 +35,7 @@ void LocalCommunicator::meet(const std::function<void(LocalCall&)>& publish, int
   call.bytes = bytes;
   publish(call);
   try {
-    record(bytes, run_call());
+    record(bytes, steps, run_call());
     if (world_->links()) world_->sleep_until(group_->over);
   } catch (const std::exception& error) {
     world_->abort(first_line(error));
@@ -88,7 +88,7 @@ void LocalCommunicator::all_reduce_into(const at::Tensor& input, at::Tensor& out
         call.inputs.assign(1, input);
         call.outputs.assign(1, output);
       },
-      all_reduce_bytes(input.numel(), input.element_size(), size(), rank()));
+      all_reduce_bytes(input.numel(), input.element_size(), size(), rank()), 2 * ring_steps(size()));
 }
 
 void LocalCommunicator::all_gather(const at::Tensor& input, std::span<at::Tensor> outputs) {
@@ -99,7 +99,7 @@ void LocalCommunicator::all_gather(const at::Tensor& input, std::span<at::Tensor
         call.inputs.assign(1, input);
         call.outputs.assign(outputs.begin(), outputs.end());
       },
-      all_gather_bytes(bytes_of_each(outputs), rank()));
+      all_gather_bytes(bytes_of_each(outputs), rank()), ring_steps(size()));
 }
 
 void LocalCommunicator::reduce_scatter(std::span<const at::Tensor> inputs, at::Tensor& output) {
@@ -112,7 +112,7 @@ void LocalCommunicator::reduce_scatter(std::span<const at::Tensor> inputs, at::T
         call.inputs.assign(inputs.begin(), inputs.end());
         call.outputs.assign(1, output);
       },
-      reduce_scatter_bytes(bytes_of_each(inputs), rank()));
+      reduce_scatter_bytes(bytes_of_each(inputs), rank()), ring_steps(size()));
 }
 
 void LocalCommunicator::all_to_all(std::span<const at::Tensor> inputs, std::span<at::Tensor> outputs) {
@@ -124,7 +124,7 @@ void LocalCommunicator::all_to_all(std::span<const at::Tensor> inputs, std::span
         call.inputs.assign(inputs.begin(), inputs.end());
         call.outputs.assign(outputs.begin(), outputs.end());
       },
-      all_to_all_bytes(bytes_of_each(inputs), rank()));
+      all_to_all_bytes(bytes_of_each(inputs), rank()), ring_steps(size()));
 }
 
 void LocalCommunicator::broadcast(at::Tensor& tensor, int root) {
@@ -137,11 +137,11 @@ void LocalCommunicator::broadcast(at::Tensor& tensor, int root) {
         call.inputs.assign(1, tensor);
         call.outputs.assign(1, tensor);
       },
-      broadcast_bytes(bytes_of(tensor), size(), rank(), root));
+      broadcast_bytes(bytes_of(tensor), size(), rank(), root), ring_steps(size()));
 }
 
 void LocalCommunicator::barrier() {
-  meet([](LocalCall& call) { call.collective = Collective::barrier; }, 0);
+  meet([](LocalCall& call) { call.collective = Collective::barrier; }, 0, one_step(size()));
 }
 
 void LocalCommunicator::send(const at::Tensor& tensor, int to, int64_t tag) {
@@ -151,14 +151,14 @@ void LocalCommunicator::send(const at::Tensor& tensor, int to, int64_t tag) {
   EmulatedLinks* const links = world_->links();
   const auto there = links ? links->message(group_->world_ranks[rank()], group_->world_ranks[to], bytes_of(tensor)) : LocalState::Time{};
   world_->post(group_->world_ranks[to], {group_->id, rank(), tag}, tensor, there);
-  record(to == rank() ? 0 : bytes_of(tensor), 0);
+  record(to == rank() ? 0 : bytes_of(tensor), one_step(size()), 0);
 }
 
 at::Tensor LocalCommunicator::receive_shared(int from, int64_t tag) {
   require_rank(from, "receive");
   double waited = 0;
   at::Tensor message = world_->take(group_->world_ranks[rank()], {group_->id, from, tag}, waited);
-  record(0, waited);
+  record(0, 0, waited);
   return message;
 }
 

@@ -35,7 +35,7 @@ class LocalCommunicator final : public GroupMember {
 
  private:
   /// Fills in this rank's call with `publish`, meets the others and does the work. A rank that cannot go on stops all.
-  void meet(const std::function<void(LocalCall&)>& publish, int64_t bytes);
+  void meet(const std::function<void(LocalCall&)>& publish, int64_t bytes, int64_t steps);
   double run_call();
 
   const std::shared_ptr<LocalState> world_;

@@ -1,10 +1,17 @@
-// What every Communicator promises, checked against sums and copies computed the plain way from all ranks' inputs.
+// What every Communicator promises, checked against sums and copies computed the plain way from all ranks' inputs. One suite for all
+// backends; `mpirun -n 4 contract_test --gtest_filter='Mpi/*'` runs it over MPI.
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <functional>
+#include <future>
 #include <numeric>
+#include <thread>
 
 #include "base/error.h"
+#include "comm/collective_queue.h"
 #include "comm/formulas.h"
 #include "comm/single.h"
 #include "comm/backends.h"
@@ -12,6 +19,7 @@
 namespace trireme {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::Backend;
 using testing::run_ranks;
 
@@ -41,14 +49,22 @@ INSTANTIATE_TEST_SUITE_P(Local, Collectives,
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Gloo, Collectives,
                          ::testing::Combine(::testing::Values(Backend::gloo), ::testing::Values(1, 2, 3, 5)), case_name);
+INSTANTIATE_TEST_SUITE_P(Mpi, Collectives,
+                         ::testing::Combine(::testing::Values(Backend::mpi), ::testing::Values(1, 2, 3, 4)), case_name);
+
+INSTANTIATE_TEST_SUITE_P(Nccl, Collectives,
+                         ::testing::Combine(::testing::Values(Backend::nccl), ::testing::Values(1, 2, 4)), case_name);
 
 /// For tests that need a number of ranks of their own.
 class Contract : public ::testing::TestWithParam<Backend> {
  protected:
   const Backend backend = GetParam();
 };
-INSTANTIATE_TEST_SUITE_P(Backends, Contract, ::testing::Values(Backend::local, Backend::gloo),
-                         [](const auto& info) { return testing::name_of(info.param); });
+const auto contract_name = [](const auto& info) { return testing::name_of(info.param); };
+INSTANTIATE_TEST_SUITE_P(Local, Contract, ::testing::Values(Backend::local), contract_name);
+INSTANTIATE_TEST_SUITE_P(Gloo, Contract, ::testing::Values(Backend::gloo), contract_name);
+INSTANTIATE_TEST_SUITE_P(Nccl, Contract, ::testing::Values(Backend::nccl), contract_name);
+INSTANTIATE_TEST_SUITE_P(Mpi, Contract, ::testing::Values(Backend::mpi), contract_name);
 
 const int64_t kLengths[] = {0, 1, 3, 5, 64, 1001, 40'013};
 const at::ScalarType kTypes[] = {at::kFloat, at::kDouble, at::kBFloat16, at::kLong, at::kInt};
@@ -110,6 +126,7 @@ TEST_P(Collectives, AllReduceTakesAnyMemoryFormat) {
 
 TEST_P(Collectives, ReductionsGiveAllRanksTheBitsOfRankOrder) {
   const int64_t length = 30'011;
+  at::manual_seed(7);  // processes draw the same
   std::vector<at::Tensor> inputs;
   for (int r = 0; r < n; ++r) inputs.push_back(at::randn({length}).mul(std::pow(10.0, r)));
   at::Tensor expected = inputs[0].clone();
@@ -246,15 +263,16 @@ TEST_P(Contract, MessagesAreTheReceiversOwnMemoryAndKeepTheFormat) {
 }
 
 TEST_P(Contract, GroupsWorkSideBySideAndNested) {
-  run_ranks(backend, 8, [&](Communicator& c) {
+  const int all = backend == Backend::mpi ? 4 : 8;
+  run_ranks(backend, all, [&](Communicator& c) {
     std::vector<int> half;
-    for (int r = c.rank() % 2; r < 8; r += 2) half.push_back(r);
+    for (int r = c.rank() % 2; r < all; r += 2) half.push_back(r);
     const auto group = c.group(half);
-    ASSERT_EQ(group->size(), 4);
+    ASSERT_EQ(group->size(), all / 2);
     ASSERT_EQ(group->rank(), c.rank() / 2);
     at::Tensor sum = at::full({10'000}, c.rank(), at::kLong);
     group->all_reduce(sum);
-    EXPECT_TRUE(sum.equal(at::full({10'000}, c.rank() % 2 ? 16 : 12, at::kLong)));
+    EXPECT_TRUE(sum.equal(at::full({10'000}, std::accumulate(half.begin(), half.end(), 0), at::kLong)));
     const std::vector<int> pair = group->rank() < 2 ? std::vector<int>{0, 1} : std::vector<int>{2, 3};
     const auto nested = group->group(pair);
     at::Tensor pair_sum = at::full({3}, c.rank(), at::kLong);
@@ -267,7 +285,7 @@ TEST_P(Contract, GroupsWorkSideBySideAndNested) {
     EXPECT_EQ(single->size(), 1);
     EXPECT_EQ(single->count().bytes_sent, 0);
     EXPECT_EQ(c.count().bytes_sent,
-              all_reduce_bytes(10'000, 8, 4, group->rank()) + all_reduce_bytes(3, 8, 2, nested->rank()));
+              all_reduce_bytes(10'000, 8, all / 2, group->rank()) + all_reduce_bytes(3, 8, 2, nested->rank()));
     EXPECT_EQ(c.count().operations, 3);
   });
 }
@@ -281,6 +299,203 @@ TEST_P(Contract, GroupsOfTheSameRanksAreApart) {
     second->send(at::full({1}, 2.0F), other, 0);
     EXPECT_EQ(second->receive(other, 0).item<float>(), 2);
     EXPECT_EQ(first->receive(other, 0).item<float>(), 1);
+  });
+}
+
+TEST_P(Contract, SendsDoNotWaitForTheReceiver) {
+  constexpr int64_t kElements = 3'000'000;  // more than sockets hold
+  run_ranks(backend, 2, [&](Communicator& c) {
+    const int other = 1 - c.rank();
+    for (int i = 0; i < 3; ++i) c.send(at::full({kElements}, c.rank() * 10 + i, at::kFloat), other, i);
+    for (int i = 2; i >= 0; --i) EXPECT_TRUE(c.receive(other, i).equal(at::full({kElements}, other * 10 + i, at::kFloat)));
+  });
+}
+
+TEST_P(Contract, ASenderMayLeaveBeforeTheReceiverAsks) {
+  run_ranks(backend, 2, [&](Communicator& c) {
+    if (c.rank() == 0) {
+      c.send(at::arange(2'000'000, at::kFloat), 1, 1);
+      return c.send(at::arange(10, at::kLong), 1, 1);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_TRUE(c.receive(0, 1).equal(at::arange(2'000'000, at::kFloat)));
+    EXPECT_TRUE(c.receive(0, 1).equal(at::arange(10, at::kLong)));
+  });
+}
+
+TEST_P(Collectives, StepsAreThoseOfTheAlgorithms) {
+  run_ranks(backend, n, [&](Communicator& c) {
+    const auto steps_of = [&](const std::function<void()>& operation) {
+      const CommunicationCount before = c.count();
+      operation();
+      EXPECT_EQ(c.count().operations - before.operations, 1);
+      return c.count().steps - before.steps;
+    };
+    at::Tensor tensor = at::ones({40});
+    const std::vector<at::Tensor> inputs(n, tensor);
+    std::vector<at::Tensor> outputs;
+    for (int r = 0; r < n; ++r) outputs.push_back(at::empty({40}));
+    EXPECT_EQ(steps_of([&] { c.all_reduce(tensor); }), 2 * (n - 1));
+    EXPECT_EQ(steps_of([&] { c.all_gather(tensor, outputs); }), n - 1);
+    EXPECT_EQ(steps_of([&] { c.reduce_scatter(inputs, outputs[0]); }), n - 1);
+    EXPECT_EQ(steps_of([&] { c.all_to_all(inputs, outputs); }), n - 1);
+    EXPECT_EQ(steps_of([&] { c.broadcast(tensor, 0); }), n - 1);
+    EXPECT_EQ(steps_of([&] { c.barrier(); }), n == 1 ? 0 : 1);
+    EXPECT_EQ(steps_of([&] { c.send(tensor, (c.rank() + 1) % n, 0); }), n == 1 ? 0 : 1);
+    EXPECT_EQ(steps_of([&] { c.receive((c.rank() + n - 1) % n, 0); }), 0);
+  });
+}
+
+TEST_P(Collectives, BroadcastBytesLeaveAllButTheEndOfTheChain) {
+  run_ranks(backend, n, [&](Communicator& c) {
+    for (int root = 0; root < n; ++root) {
+      const int64_t before = c.count().bytes_sent;
+      at::Tensor tensor = at::ones({1001});
+      c.broadcast(tensor, root);
+      EXPECT_EQ(c.count().bytes_sent - before, (c.rank() + 1) % n == root ? 0 : 4004);
+    }
+  });
+}
+
+TEST_P(Collectives, StartedCollectivesGoOnBesideOthers) {
+  run_ranks(backend, n, [&](Communicator& c) {
+    std::vector<int> everyone(n);
+    std::iota(everyone.begin(), everyone.end(), 0);
+    CollectiveQueue queue(c.group(everyone));
+    std::vector<at::Tensor> tensors;
+    std::vector<std::future<void>> handles;
+    for (const int64_t length : kLengths) {
+      tensors.push_back(values(c.rank(), {length}, at::kFloat));
+      handles.push_back(queue.start_all_reduce(tensors.back()));
+    }
+    handles.push_back(queue.start([](Communicator& group) { group.barrier(); }));
+    at::Tensor beside = values(c.rank(), {1001}, at::kLong);
+    c.all_reduce(beside);
+    EXPECT_TRUE(beside.equal(sum_of_values(n, {1001}, at::kLong)));
+    for (std::future<void>& handle : handles) handle.get();
+    for (const at::Tensor& tensor : tensors) EXPECT_TRUE(tensor.equal(sum_of_values(n, tensor.sizes(), at::kFloat)));
+    EXPECT_EQ(c.count().operations, int64_t(std::size(kLengths)) + 2);
+  });
+}
+
+TEST_P(Contract, AStartedCollectiveDoesNotHoldItsCaller) {
+  run_ranks(backend, 2, [&](Communicator& c) {
+    CollectiveQueue queue(c.group(std::vector<int>{0, 1}));
+    at::Tensor tensor = at::ones({1000});
+    std::future<void> handle;
+    if (c.rank() == 0) {
+      handle = queue.start_all_reduce(tensor);
+      EXPECT_EQ(handle.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout) << "rank 1 has not begun";
+      c.send(at::ones({1}), 1, 0);
+    } else {
+      c.receive(0, 0);
+      handle = queue.start_all_reduce(tensor);
+    }
+    handle.get();
+    EXPECT_EQ(tensor.sum().item<float>(), 2000);
+  });
+}
+
+template <class Body>
+std::string error_of(Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.blame(), Blame::run);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_P(Contract, AnAbortReachesEveryWaitWithItsReason) {
+  for (const int operation : {0, 1, 2, 3}) {
+    const auto start = std::chrono::steady_clock::now();
+    run_ranks(backend, 3, [&](Communicator& c) {
+      at::Tensor tensor = at::ones({operation == 1 ? 500'000 : 10});
+      if (c.rank() == 2) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        return c.abort("the disk is full");
+      }
+      const std::string message = error_of([&] {
+        if (operation <= 1) c.all_reduce(tensor);
+        if (operation == 2) c.receive(2, 7);
+        if (operation == 3) c.barrier();
+      });
+      EXPECT_THAT(message, HasSubstr("the disk is full"));
+      EXPECT_EQ(c.abort_reason(), "the disk is full");
+      EXPECT_THAT(error_of([&] { c.send(tensor, 0, 0); }), HasSubstr("the disk is full"));
+    });
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  }
+}
+
+TEST_P(Contract, AnAbortReachesWhatWasStarted) {
+  run_ranks(backend, 2, [&](Communicator& c) {
+    CollectiveQueue queue(c.group(std::vector<int>{0, 1}));
+    at::Tensor tensor = at::ones({1000}), next = at::ones({1000});
+    if (c.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      return c.abort("the disk is full");
+    }
+    std::future<void> handle = queue.start_all_reduce(tensor), never = queue.start_all_reduce(next);
+    EXPECT_THAT(error_of([&] { handle.get(); }), HasSubstr("the disk is full"));
+    EXPECT_THAT(error_of([&] { never.get(); }), HasSubstr("the disk is full"));
+  });
+}
+
+struct Mismatch {
+  int ranks;
+  std::string a, b;  // both are in every rank's error
+  std::function<void(Communicator&)> body;
+};
+
+TEST_P(Contract, CallsThatDoNotMatchAreAnErrorThatNamesBoth) {
+  if (backend == Backend::nccl) GTEST_SKIP() << "NCCL does not compare calls";
+  const Mismatch mismatches[] = {
+      {3, "all_reduce(sum) of Float [4]", "broadcast(root 1) of Float [4]",
+       [](Communicator& c) {
+         at::Tensor tensor = at::ones({4});
+         c.rank() == 2 ? c.broadcast(tensor, 1) : c.all_reduce(tensor);
+       }},
+      {2, "Double [200000]", "Float [200000]",
+       [](Communicator& c) {
+         at::Tensor tensor = at::ones({200'000}, c.rank() ? at::kFloat : at::kDouble);
+         c.all_reduce(tensor);
+       }},
+      {2, "all_reduce(sum)", "all_reduce(max)",
+       [](Communicator& c) {
+         at::Tensor tensor = at::ones({4});
+         c.all_reduce(tensor, c.rank() ? ReduceOp::max : ReduceOp::sum);
+       }},
+      {2, "all_gather with Float [3]", "room for Float [2]",
+       [](Communicator& c) {
+         std::vector<at::Tensor> outputs{at::empty({3}), at::empty({c.rank() == 0 ? 2 : 3})};
+         c.all_gather(at::ones({3}), outputs);
+       }},
+      {2, "all_to_all with Float [3]", "room for nothing",
+       [](Communicator& c) {
+         std::vector<at::Tensor> inputs{at::ones({3}), at::ones({3})}, outputs{at::empty({3}), at::empty({3})};
+         if (c.rank() == 1) outputs[0] = at::Tensor();
+         c.all_to_all(inputs, outputs);
+       }},
+  };
+  for (const Mismatch& mismatch : mismatches) {
+    run_ranks(backend, mismatch.ranks, [&](Communicator& c) {
+      // a rank whose part was complete may return, and learns of it at its next operation
+      const std::string message = error_of([&] {
+        mismatch.body(c);
+        c.barrier();
+      });
+      EXPECT_THAT(message, HasSubstr(mismatch.a));
+      EXPECT_THAT(message, HasSubstr(mismatch.b));
+    });
+  }
+}
+
+TEST_P(Contract, WhatCannotBeReducedIsAnErrorForAll) {
+  run_ranks(backend, 2, [&](Communicator& c) {
+    at::Tensor tensor = at::ones({4}, at::kHalf);
+    EXPECT_THAT(error_of([&] { c.all_reduce(tensor); }), HasSubstr("Half"));
   });
 }
 

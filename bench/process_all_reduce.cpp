@@ -1,0 +1,53 @@
+// All-reduce between processes over a backend, as a communicator does it: mpirun -n 2 process_all_reduce gloo|mpi. Rank 0 prints lines
+// "trireme-BACKEND bytes seconds_min seconds_median".
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "comm/gloo/gloo.h"
+#include "comm/mpi/mpi.h"
+#include "comm/process_place.h"
+
+namespace {
+
+constexpr int64_t kBytes[] = {4'000, 1'000'000, 25'000'000, 100'000'000};
+constexpr int kRepetitions = 30;
+
+std::unique_ptr<trireme::Communicator> connect(const std::string& backend) {
+  const auto place = trireme::process_place();
+  if (!place) trireme::fail_user({"process_all_reduce", "there is one process", "an all-reduce takes several", "start it with mpirun -n 2"});
+  if (backend == "mpi") return trireme::mpi_communicator({.rank = place->rank, .size = place->size});
+  return trireme::gloo_communicator({.rank = place->rank, .size = place->size, .address = place->address, .port = place->port});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string backend = argc > 1 ? argv[1] : "gloo";
+  try {
+    const auto world = connect(backend);
+    at::set_num_threads(1);
+    for (const int64_t bytes : kBytes) {
+      at::Tensor tensor = at::zeros({bytes / 4});
+      std::vector<double> seconds;
+      for (int i = 0; i <= kRepetitions; ++i) {
+        world->barrier();
+        const auto start = std::chrono::steady_clock::now();
+        world->all_reduce(tensor);
+        if (i > 0) seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      }
+      std::sort(seconds.begin(), seconds.end());
+      if (world->rank() == 0) fmt::print("trireme-{} {} {:.9f} {:.9f}\n", backend, bytes, seconds.front(), seconds[seconds.size() / 2]);
+    }
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "process_all_reduce: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,42 @@
+// Backend `mpi`: workers are processes that mpirun or srun started, connected by the site's own MPI. It brings networks that gloo's TCP
+// does not know (InfiniBand, shared memory).
+#pragma once
+
+#include <memory>
+
+#include "base/memory.h"
+#include "comm/communicator.h"
+
+namespace trireme {
+
+struct MpiOptions {
+  /// As the launcher says; MPI must say the same.
+  int rank = 0;
+  int size = 1;
+
+  /// How long a rank waits for all others to come once MPI runs. (MPI's own start waits for all of them, as long as its launcher does.)
+  double meeting_seconds = 300;
+
+  /// How long a rank waits later for a rank that is alive but does not answer.
+  double timeout_seconds = 300;
+
+  /// The device whose memory messages that have arrived and were not asked for yet count as (base/memory.h).
+  int device = kNoDevice;
+};
+
+/// Whether this build has the backend.
+bool mpi_available();
+
+/// Connects to the other ranks. All of them must make their communicators in the same order; a process may make several. Only messages
+/// between two ranks are MPI's: collectives, their checks and counts are those of the gloo backend, so that results have the same bits.
+/// MPI is started by the first call and ended when the process ends; all calls to it are made by one thread of its own
+/// (MPI_THREAD_FUNNELED suffices).
+///
+/// Errors (user): a process that no MPI launcher started, or that MPI counts otherwise. Run errors: ranks that did not come in time, a
+/// backend that is missing from this build. abort() reaches all ranks; of two ranks that abort at once each may keep its own reason.
+/// A rank that dies is for MPI to notice: its launcher ends all others.
+///
+/// Destruction as of gloo_communicator.
+std::unique_ptr<Communicator> mpi_communicator(const MpiOptions& options);
+
+}  // namespace trireme

@@ -1,0 +1,122 @@
+#include "comm/mpi/mpi_transport.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/error.h"
+#include "comm/mpi/mpi_engine.h"
+
+namespace trireme {
+namespace {
+
+using std::chrono::milliseconds;
+
+// By which an MPI finds its launcher: Open MPI 4 and 5 (PMIx, also under srun --mpi=pmix), MPICH, Intel MPI and srun --mpi=pmi2.
+constexpr const char* kLauncherVariables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+
+class MpiTransfer final : public Transfer {
+ public:
+  explicit MpiTransfer(std::shared_ptr<MpiOperation> operation) : operation_(std::move(operation)) {
+    MpiEngine::instance().start(operation_);
+  }
+  ~MpiTransfer() override { MpiEngine::instance().let_go(operation_); }
+  bool wait(milliseconds limit) override { return MpiEngine::instance().wait(*operation_, limit); }
+  void cancel() override { MpiEngine::instance().cancel(*operation_); }
+
+ private:
+  const std::shared_ptr<MpiOperation> operation_;
+};
+
+class MpiTransport final : public Transport {
+ public:
+  explicit MpiTransport(MPI_Comm world) : world_(world) {}
+
+  std::unique_ptr<Transfer> send(const at::Tensor& contiguous, int to, int tag) override {
+    return transfer(MpiOperation::Kind::send, contiguous, to, tag);
+  }
+  std::unique_ptr<Transfer> receive(const at::Tensor& contiguous, int from, int tag) override {
+    return transfer(MpiOperation::Kind::receive, contiguous, from, tag);
+  }
+
+ private:
+  std::unique_ptr<Transfer> transfer(MpiOperation::Kind kind, const at::Tensor& data, int peer, int tag) const {
+    auto operation = std::make_shared<MpiOperation>();
+    operation->kind = kind;
+    operation->world = world_;
+    operation->data = data;
+    operation->peer = peer;
+    // Tag 0 is of frames. Payloads count upwards: two of one pair with one tag would have to be thousands of messages apart.
+    operation->tag = tag == 0 ? 0 : 1 + (tag - 1) % MpiEngine::instance().greatest_tag();
+    return std::make_unique<MpiTransfer>(std::move(operation));
+  }
+
+  const MPI_Comm world_;  // stays until MPI ends: freeing it is a collective of its own, for which a failed rank would not come
+};
+
+/// Of this process alone.
+class OwnKeys final : public KeyStore {
+ public:
+  void publish(const std::string& key, const std::string& value) override {
+    expect_no_end_of_mpi();  // nothing is published but an abort
+    const std::lock_guard lock(mutex_);
+    values_.try_emplace(key, value);
+  }
+  std::optional<std::string> look_up(const std::string& key) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = values_.find(key);
+    return found == values_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::string> values_;  // guarded by mutex_
+};
+
+/// Without a launcher MPI would start as a world of one, or end this process.
+void check_launcher() {
+  const bool known = std::any_of(std::begin(kLauncherVariables), std::end(kLauncherVariables), [](const char* name) { return std::getenv(name); });
+  if (!known)
+    fail_user({"backend mpi", "this process was not started by MPI", "there is neither OMPI_COMM_WORLD_RANK nor PMIX_RANK nor PMI_RANK",
+               "start the workers with mpirun, or with srun --mpi=pmix"});
+}
+
+/// A communicator of all ranks' next world.
+MPI_Comm meet(const MpiOptions& options) {
+  auto meeting = std::make_shared<MpiOperation>();
+  meeting->kind = MpiOperation::Kind::meet;
+  MpiEngine::instance().start(meeting);
+  try {
+    MpiEngine::instance().wait(*meeting, milliseconds(std::max<int64_t>(1, int64_t(options.meeting_seconds * 1000))));
+  } catch (const std::exception& error) {
+    fail_run({.where = fmt::format("rank {} of {}, meeting over MPI", options.rank, options.size),
+              .what = "not all ranks came",
+              .why = first_line(error),
+              .next = "look at the end of their output"});
+  }
+  return meeting->world;
+}
+
+}  // namespace
+
+bool mpi_available() { return true; }
+
+void expect_no_end_of_mpi() { MpiEngine::instance().expect_no_end(); }
+
+Connections connect_over_mpi(const MpiOptions& options) {
+  check_launcher();
+  const MpiEngine& engine = MpiEngine::instance();
+  if (engine.rank() != options.rank || engine.size() != options.size)
+    fail_user({"backend mpi", fmt::format("MPI says rank {} of {}", engine.rank(), engine.size()),
+               fmt::format("the launcher's variables say rank {} of {}", options.rank, options.size),
+               "start all workers with one mpirun of the MPI that trireme was built with, and unset RANK and WORLD_SIZE"});
+  return {std::make_shared<OwnKeys>(), std::make_unique<MpiTransport>(meet(options))};
+}
+
+}  // namespace trireme

@@ -1,0 +1,18 @@
+// Takes the place of mpi_engine.cpp and mpi_transport.cpp where there is no MPI.
+#include "base/error.h"
+#include "comm/mpi/mpi_transport.h"
+
+namespace trireme {
+
+bool mpi_available() { return false; }
+
+Connections connect_over_mpi(const MpiOptions&) {
+  fail_run({.where = "backend mpi",
+            .what = "this build of trireme has no MPI",
+            .why = "none was found when it was configured",
+            .next = "install libopenmpi-dev (or your site's MPI) and build again, or use the backend gloo"});
+}
+
+void expect_no_end_of_mpi() {}
+
+}  // namespace trireme

@@ -1,0 +1,36 @@
+// Under mpirun every process runs all tests, in lockstep. Rank 0 reports as usual, the others their failures only.
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <sstream>
+
+#include "comm/backends.h"
+
+namespace {
+
+class FailurePrinter final : public ::testing::EmptyTestEventListener {
+ public:
+  explicit FailurePrinter(int rank) : rank_(rank) {}
+  void OnTestPartResult(const ::testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    std::ostringstream line;  // written at once: other processes write too
+    line << "rank " << rank_ << ": " << (result.file_name() ? result.file_name() : "") << ":" << result.line_number() << ": " << result.message() << "\n";
+    std::cerr << line.str();
+  }
+
+ private:
+  const int rank_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  const auto place = trireme::testing::place_in_mpi();
+  if (place && place->rank != 0) {
+    auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new FailurePrinter(place->rank));
+  }
+  return RUN_ALL_TESTS();
+}
