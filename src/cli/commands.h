@@ -23,6 +23,7 @@ struct TrainOptions {
   std::string plan = "data";
   std::filesystem::path resume;  ///< a run's folder or a checkpoint to go on from; empty: begin anew
   std::string json;       ///< where to write run.json's content too; empty: nowhere
+  std::string backend;    ///< of workers that are processes: "gloo" or "mpi"; empty: gloo
   bool messages = false;  ///< write JSON lines for a parent process instead of a progress bar
   bool own_data = false;  ///< replicas, which are in other processes, bring their data
 };

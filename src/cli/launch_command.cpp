@@ -183,10 +183,14 @@ int run_launch(const LaunchOptions& options) {
   ranks.all = 0;
   for (const LaunchHost& host : hosts) ranks.all += host.processes;
   check_options(options, ranks.all);
+  const bool over_mpi = options.train.backend == kMpiBackend;
+  if (over_mpi && !options.interface.empty())
+    fail_user({"--interface", options.interface, "MPI chooses its networks itself", "with Open MPI: mpirun --mca btl_tcp_if_include " + options.interface});
   if (!options.print.empty()) {
-    std::cout << launch_script(options.print, {hosts, options.interface, options.words});
+    std::cout << launch_script(options.print, {hosts, options.interface, over_mpi, options.words});
     return 0;
   }
+  if (over_mpi) fail_user({"--backend", "mpi", "MPI finds the processes of its own launchers only", "start them with mpirun, or print a script: --print mpi"});
   ranks.address = address_for(options, hosts);
   ranks.port = port_for(options, hosts.front());
   for (const LaunchHost& host : hosts) {

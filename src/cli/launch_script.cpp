@@ -55,7 +55,8 @@ std::string slurm(const ScriptRequest& request) {
     text += fmt::format("#SBATCH --nodelist={}\n", join(names_of(request), ","));
   }
   text += "# cores of each process\n#SBATCH --cpus-per-task=1\n";
-  return text + interface_line(request) + "srun " + program_line(request) + "\n";
+  // without PMIx each process would take itself for the only one of its MPI
+  return text + interface_line(request) + (request.over_mpi ? "srun --mpi=pmix " : "srun ") + program_line(request) + "\n";
 }
 
 std::string mpi(const ScriptRequest& request) {
@@ -68,6 +69,11 @@ std::string mpi(const ScriptRequest& request) {
   }
   if (!request.interface.empty()) line += fmt::format(" -x {}", kInterfaceVariable);
   return "#!/bin/sh\n" + interface_line(request) + line + " " + program_line(request) + "\n";
+}
+
+void refuse_mpi(const ScriptRequest& request, const std::string& kind) {
+  if (request.over_mpi)
+    fail_user({"--backend", "mpi", fmt::format("processes that {} starts do not find each other by MPI", kind), "print mpi or slurm, or use gloo"});
 }
 
 std::string torchrun(const ScriptRequest& request) {
@@ -143,8 +149,9 @@ const std::vector<std::string>& script_kinds() {
 
 std::string launch_script(const std::string& kind, const ScriptRequest& request) {
   if (kind == "slurm") return slurm(request);
-  if (kind == "kubernetes") return kubernetes(request);
   if (kind == "mpi") return mpi(request);
+  refuse_mpi(request, kind);
+  if (kind == "kubernetes") return kubernetes(request);
   check_internal(kind == "torchrun", "the command line takes no other kind of script");
   return torchrun(request);
 }

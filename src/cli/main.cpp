@@ -68,6 +68,9 @@ void add_train(CLI::App& app, trireme::TrainOptions& o) {
                    "go on from a checkpoint: a run's folder (its newest whole one) or one of its checkpoints (docs/checkpoints.md); under any plan "
                    "and any number of workers");
   o.prediction.add_profile(*verb);
+  verb->add_option("--backend", o.backend, "what workers that are processes talk through: gloo (TCP), or mpi where mpirun or srun started them "
+                                           "(default: gloo)")
+      ->check(CLI::IsMember({"gloo", "mpi"}));
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   verb->add_flag("--messages", o.messages, "write JSON lines instead of a progress bar");
 }

@@ -157,7 +157,12 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
 
 int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
   interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
-  if (const std::optional<ProcessPlace> place = make_world ? std::nullopt : process_place()) return run_train_process(options, *place);
+  const bool meets_by_address = options.backend != kMpiBackend;
+  if (const std::optional<ProcessPlace> place = make_world ? std::nullopt : process_place(environment(), meets_by_address))
+    return run_train_process(options, *place);
+  if (!options.backend.empty())
+    fail_user({"--backend", options.backend, "the workers of this run are threads: there is one process",
+               fmt::format("start several: {} trireme train ...", options.backend == kMpiBackend ? "mpirun -n 4" : "trireme launch -n 4 train ..., or mpirun -n 4")});
   check_target("--json", options.json);
   TrainSubject subject = read_subject(options.experiment);
   subject.experiment.replicas.own_data = options.own_data;

@@ -16,6 +16,7 @@
 #include "cli/train_command.h"
 #include "comm/gloo/gloo.h"
 #include "comm/interfaces.h"
+#include "comm/mpi/mpi.h"
 #include "comm/text_messages.h"
 #include "train/batches.h"
 #include "train/follow.h"
@@ -38,15 +39,32 @@ std::string interface_of(const ProcessPlace& place) {
   return interface_towards(place.address);
 }
 
-std::unique_ptr<Communicator> meet(const ProcessPlace& place, const std::string& interface) {
-  return gloo_communicator({.rank = place.rank,
-                            .size = place.size,
-                            .address = place.address,
-                            .port = place.port,
-                            .store_is_kept = place.store_is_kept,
-                            .store_prefix = place.store_prefix,
-                            .interface = interface,
-                            .device = place.rank});
+/// How the ranks are connected.
+struct Connection {
+  std::unique_ptr<Communicator> world;
+  std::string backend;
+  std::string through;  ///< for people: "backend gloo through eth0"
+};
+
+Connection meet_over_mpi(const ProcessPlace& place) {
+  if (const std::string interface = environment()(kInterfaceVariable).value_or(""); !interface.empty())
+    fail_user({fmt::format("environment variable {}", kInterfaceVariable), interface, "MPI chooses its networks itself",
+               "unset it; with Open MPI: mpirun --mca btl_tcp_if_include " + interface});
+  return {mpi_communicator({.rank = place.rank, .size = place.size, .device = place.rank}), kMpiBackend, "backend mpi"};
+}
+
+Connection meet(const TrainOptions& options, const ProcessPlace& place) {
+  if (options.backend == kMpiBackend) return meet_over_mpi(place);
+  const std::string interface = interface_of(place);
+  auto world = gloo_communicator({.rank = place.rank,
+                                  .size = place.size,
+                                  .address = place.address,
+                                  .port = place.port,
+                                  .store_is_kept = place.store_is_kept,
+                                  .store_prefix = place.store_prefix,
+                                  .interface = interface,
+                                  .device = place.rank});
+  return {std::move(world), "gloo", "backend gloo through " + interface};
 }
 
 /// What one rank found when it read its input.
@@ -132,11 +150,11 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
   return plan;
 }
 
-int lead(const TrainOptions& options, const TrainSubject& subject, const std::shared_ptr<ProcessRank>& process, const std::string& interface) {
+int lead(const TrainOptions& options, const TrainSubject& subject, const std::shared_ptr<ProcessRank>& process, const std::string& through) {
   const Plan plan = shared_plan(*process, options, subject);
   TrainShow show{.plan = &plan};
-  show.notes.push_back(fmt::format("{} processes on {} {}, backend gloo through {}", process->size(), process->machines(),
-                                   process->machines() == 1 ? "machine" : "machines", interface));
+  show.notes.push_back(fmt::format("{} processes on {} {}, {}", process->size(), process->machines(),
+                                   process->machines() == 1 ? "machine" : "machines", through));
   show.on_folder = [&](const std::filesystem::path& folder) {
     const std::filesystem::path logs = std::filesystem::absolute(folder) / "logs";
     log_to_file(logs / "rank-0.log");
@@ -176,12 +194,12 @@ int quietly(ProcessRank& process, const std::function<int()>& work) {
 
 int run_train_process(const TrainOptions& options, const ProcessPlace& place) {
   if (place.rank != 0) keep_console_quiet();
-  const std::string interface = interface_of(place);
-  const auto process = std::make_shared<ProcessRank>(meet(place, interface));
+  Connection connection = meet(options, place);
+  const auto process = std::make_shared<ProcessRank>(std::move(connection.world), connection.backend);
   const auto work = [&] {
     const auto subject = agree(*process, options.plan, options.experiment, [&] { return read_for_processes(options, place); });
     if (!subject) return kUserError;
-    return place.rank == 0 ? lead(options, *subject, process, interface) : work_along(options, *subject, process);
+    return place.rank == 0 ? lead(options, *subject, process, connection.through) : work_along(options, *subject, process);
   };
   return place.rank == 0 ? work() : quietly(*process, work);
 }

@@ -9,6 +9,9 @@ namespace trireme {
 /// Variable with the network interface that ranks talk through; where it is not set, PyTorch's own is asked (GLOO_SOCKET_IFNAME).
 inline constexpr const char* kInterfaceVariable = "TRIREME_INTERFACE";
 
+/// TrainOptions::backend of workers that MPI connects.
+inline constexpr const char* kMpiBackend = "mpi";
+
 /// One rank of a plan with as many workers as there are processes. Rank 0 plans, shows and writes the run; the others are quiet but for the
 /// run folder's logs/rank-N.log. Returns the exit code, which is not 0 on any rank of a run that failed.
 /// Errors (user): as trireme train, on rank 0, also for what another rank has otherwise, which is named.

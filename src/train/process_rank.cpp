@@ -60,7 +60,7 @@ void shift(StepOutcome& outcome, double by) {
 
 }  // namespace
 
-ProcessRank::ProcessRank(std::unique_ptr<Communicator> world) : world_(std::move(world)) {
+ProcessRank::ProcessRank(std::unique_ptr<Communicator> world, std::string backend) : world_(std::move(world)), backend_(std::move(backend)) {
   const json own = {machine_id(), usable_cores(), cgroup_limits().cores.value_or(kMostCores)};
   json all = json::array();
   for (const std::string& hello : gather_texts(*world_, own.dump())) all.push_back(json::parse(hello));

@@ -18,12 +18,13 @@ namespace trireme {
 /// are for any. Rank 0 coordinates: it says which steps are run, and hears what came of them.
 class ProcessRank {
  public:
-  /// All ranks together: clocks are compared.
-  explicit ProcessRank(std::unique_ptr<Communicator> world);
+  /// All ranks together: clocks are compared. `backend`: the world's, "gloo".
+  ProcessRank(std::unique_ptr<Communicator> world, std::string backend);
 
   int rank() const { return world_->rank(); }
   int size() const { return world_->size(); }
   Communicator& world() { return *world_; }
+  const std::string& backend() const { return backend_; }
   /// That all processes together may use at once, counted once where they share them, and the machines that they are on.
   int cores() const { return cores_; }
   int machines() const { return machines_; }
@@ -51,6 +52,7 @@ class ProcessRank {
   void take_posts(Ledger& ledger, size_t left);
 
   const std::unique_ptr<Communicator> world_;
+  const std::string backend_;
   int cores_ = 0, machines_ = 1;
   double clock_ahead_ = 0;  ///< seconds by which this machine's steady clock is ahead of rank 0's
 

@@ -91,7 +91,7 @@ struct RunResult {
   std::string reason;      ///< why not ok; one line
   std::vector<std::string> warnings;  ///< "4 workers share 2 cores: times mean nothing, curves do"
   int devices = 1;
-  std::string backend = "local";  ///< of the workers: "local", threads of one process, or "gloo", processes
+  std::string backend = "local";  ///< of the workers: "local", threads of one process, or of processes, "gloo" or "mpi"
   bool oversubscribed = false;  ///< more workers than cores: the row's times mean nothing
   std::optional<StepSeconds> step_seconds;
   std::optional<double> epoch_seconds;

@@ -295,7 +295,7 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   result.devices = plan.devices;
   result.blocks = block_strategies(plan, model);
   result.warnings = experiment.model_notes;
-  if (process) result.backend = "gloo";
+  if (process) result.backend = process->backend();
   add_warnings(plan, model, experiment, process ? process->cores() : inspect_machine(false).cores, result);
 
   RunOptions options{.adapts = adapter != nullptr, .writes_checkpoints = !checkpoints.folder.empty(), .resumed = {}, .process = process};

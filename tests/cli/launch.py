@@ -182,6 +182,8 @@ class Launch(CliTest):
                  ("torchrun", "--hosts", "a:2,b:2", "--interface", "ib0"): ["--nnodes=2", "--rdzv-endpoint=a:29500",
                                                                             "export TRIREME_INTERFACE=ib0"],
                  ("kubernetes", "-n", "4"): ["completions: 4", "kind: Service", '- "name=a b"', "job-completion-index"]}
+        out, _ = self.trireme("launch", "--print", "slurm", "-n", "4", *words, "--backend", "mpi", data=False)
+        self.assertIn("srun --mpi=pmix trireme train", out)
         for (kind, *flags), says in cases.items():
             out, _ = self.trireme("launch", "--print", kind, *flags, *words, data=False)
             for text in says:
@@ -203,6 +205,12 @@ class Launch(CliTest):
             (["launch", "--hosts", "-oProxyCommand=x:2", "train", "e.toml"], ["--hosts"]),
             (["launch", "-n", "2", "train", "e.toml", "--plann", "data"], ["--plann", "unknown flag", "trireme launch train --help"]),
             (["launch", "-n", "2", "--print", "pbs", "train", "e.toml"], ["pbs"]),
+            (["launch", "-n", "2", "train", "e.toml", "--backend", "mpi"], ["--backend", "mpirun"]),
+            (["launch", "-n", "2", "--print", "torchrun", "train", "e.toml", "--backend", "mpi"], ["--backend", "torchrun"]),
+            (["launch", "-n", "2", "--interface", "lo", "--print", "mpi", "train", "e.toml", "--backend", "mpi"], ["--interface", "btl_tcp_if_include"]),
+            (["train", "e.toml", "--backend", "mpi"], ["--backend", "threads", "mpirun -n 4"]),
+            (["train", "e.toml", "--backend", "gloo"], ["--backend", "threads", "trireme launch"]),
+            (["train", "e.toml", "--backend", "pvm"], ["--backend", "pvm"]),
             (["launch", "-n", "2", "train", "nowhere.toml"], ["nowhere.toml"]),
             (["launch", "-n", "2", "train", "e.toml", "--plan", "local-sgd"], ["local-sgd", "trireme serve"]),
             (["launch", "-n", "3", "train", "e.toml", "--plan", "two.json"], ["two.json", "2 workers", "3 processes"]),
@@ -210,17 +218,49 @@ class Launch(CliTest):
         ])
         self.environment.update(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT="29777", TRIREME_INTERFACE="nosuch0")
         self.refused("train", "e.toml", says=["TRIREME_INTERFACE", "nosuch0", "lo (127.0.0.1"])
+        self.refused("train", "e.toml", "--backend", "mpi", says=["TRIREME_INTERFACE", "MPI chooses"])
+        self.environment.pop("TRIREME_INTERFACE")
+        _, said = self.trireme("train", "e.toml", "--backend", "mpi", code=None)
+        if "has no MPI" not in said:
+            self.refused("train", "e.toml", "--backend", "mpi", says=["was not started by MPI", "mpirun"])
 
-    def test_mpirun(self):
+    def mpirun(self, *arguments):
         mpirun = shutil.which("mpirun")
         if not mpirun:
             self.skipTest("no mpirun on this machine")
-        self.in_threads("t", "data", 4)
         environment = {**self.environment, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        done = subprocess.run([mpirun, "--oversubscribe", "-n", "4", support.PROGRAM, "train", "e.toml", "--data-dir", self.data, "--out", "p",
-                               "--json", "p.json"], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(self.curve("p.json"), self.curve("t.json"))
+        command = [mpirun, "--oversubscribe", "--bind-to", "none", "-n", "4", support.PROGRAM, "train", "e.toml", "--data-dir", self.data, *arguments]
+        process = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(stop, process)
+        return process
+
+    def test_mpirun(self):
+        self.in_threads("t", "data", 4)
+        for backend in ("gloo", "mpi"):
+            out, err = (process := self.mpirun("--backend", backend, "--out", backend, "--json", f"{backend}.json")).communicate(timeout=120)
+            if backend == "mpi" and "has no MPI" in err:
+                self.skipTest("this build has no MPI")
+            self.assertEqual(process.returncode, 0, out + err)
+            self.assertEqual(self.curve(f"{backend}.json"), self.curve("t.json"), backend)
+            self.assertEqual(self.weights(backend), self.weights("t"), backend)
+            self.assertEqual(self.json(f"{backend}.json")["rows"][0]["backend"], backend)
+            self.assertIn(f"4 processes on 1 machine, backend {backend}", out)
+
+    def test_a_killed_rank_ends_an_mpi_run(self):
+        process = self.mpirun("--backend", "mpi", "--out", "o", *LONG)
+        metrics = self.path("o", "metrics.jsonl")
+        wait_until(lambda: (os.path.exists(metrics) and text_of(metrics).count("\n") > 4) or process.poll() is not None, 60)
+        if process.poll() is not None:
+            said = "".join(process.communicate())
+            self.assertIn("has no MPI", said)
+            self.skipTest("this build has no MPI")
+        ranks = {int(text_of_environment(pid)["OMPI_COMM_WORLD_RANK"]): pid for pid in children_of(process.pid)}
+        os.kill(ranks[2], signal.SIGKILL)
+        out, err = process.communicate(timeout=15)
+        self.assertNotEqual(process.returncode, 0)
+        self.gone(ranks.values(), 1)
+        self.assertIn("signal 9", out + err)
+        self.assertIn(self.json("o", "run.json")["rows"][0]["status"], ("failed", "interrupted"), "mpirun asks rank 0 to end, which still writes its folder")
 
     def test_torchrun(self):
         if subprocess.run(["/usr/bin/python3", "-c", "import torch.distributed.run"], capture_output=True).returncode != 0:

@@ -68,7 +68,7 @@ class ProcessRun : public TinyTraining {
     for (int rank = 0; rank < devices; ++rank)
       ranks.emplace_back([&, rank] {
         try {
-          const auto process = std::make_shared<ProcessRank>(world.communicator(rank));
+          const auto process = std::make_shared<ProcessRank>(world.communicator(rank), "local");
           if (rank > 0) return follow(experiment, model, rank == 1 && data_of_rank_1 ? *data_of_rank_1 : data, plan, process, interrupted);
           outcome.row = train(experiment, model, data, plan, observer, interrupted, nullptr, {}, process);
           outcome.weights = observer.weights;
