@@ -23,13 +23,16 @@
 #include "cli/rank_group.h"
 #include "cli/train_process.h"
 #include "comm/interfaces.h"
+#include "comm/token.h"
 
 namespace trireme {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
 constexpr const char* kLaunched = "train";
-constexpr const char* kValueFlags[] = {"-n", "--hosts", "--interface", "--port", "--ssh", "--print"};
+constexpr const char* kTokenFromInput = "--token-from-input";
+constexpr size_t kLongestToken = 1024;
+constexpr const char* kValueFlags[] = {"-n", "--hosts", "--interface", "--port", "--ssh", "--print", "--token-file"};
 constexpr int kFirstPort = 20000, kLastPort = 31999;  // below those that the system lends to clients
 
 std::atomic<bool> interrupted{false};
@@ -111,16 +114,32 @@ void start_ranks(const LaunchOptions& options, const LocalRanks& local, RankGrou
 void start_host(const LaunchOptions& options, const LaunchHost& host, const LocalRanks& ranks, RankGroup& group) {
   std::vector<std::string> there{own_program(), "launch", "-n", std::to_string(ranks.count),
                                  "--first-rank", std::to_string(ranks.first), "--all-processes", std::to_string(ranks.all),
-                                 "--address", ranks.address, "--port", std::to_string(ranks.port)};
+                                 "--address", ranks.address, "--port", std::to_string(ranks.port), kTokenFromInput};
   if (!options.interface.empty()) there.insert(there.end(), {"--interface", options.interface});
   if (!options.bind) there.emplace_back("--no-bind");
   there.insert(there.end(), options.words.begin(), options.words.end());
-  MemberStart member{.name = fmt::format("host {}", host.name), .own_output = ranks.first == 0, .until_input_ends = true};
+  MemberStart member{.name = fmt::format("host {}", host.name), .words = {}, .own_output = ranks.first == 0,
+                     .input = environment()(kTokenVariable).value_or(""), .until_input_ends = true};
   std::istringstream command(options.ssh);
   member.words.assign(std::istream_iterator<std::string>(command), {});
   member.words.push_back(host.name);
   member.words.push_back(fmt::format("cd {} && exec {}", shell_quoted(std::filesystem::current_path().string()), shell_line(there)));
   group.start(member);
+}
+
+/// The ranks' token, into the environment that they inherit: the user's, or one of this launch's own. It is on no command line.
+void set_token(const LaunchOptions& options) {
+  std::string token = read_token(options.token_file);
+  if (token.empty()) token = random_token();
+  if (token.size() > kLongestToken) fail_user({"the token", fmt::format("{} characters", token.size()), fmt::format("at most {} are allowed", kLongestToken), "make one: openssl rand -hex 16"});
+  ::setenv(kTokenVariable, token.c_str(), /*overwrite=*/1);
+}
+
+/// On another machine than the launch that speaks for all, which says it through ssh. Not a byte more is read: the input's end is the end.
+void set_token_from_input() {
+  std::string token;
+  for (char c = 0; token.size() <= kLongestToken && ::read(STDIN_FILENO, &c, 1) == 1 && c != '\n';) token += c;
+  ::setenv(kTokenVariable, token.c_str(), /*overwrite=*/1);
 }
 
 int report(const GroupEnd& end) {
@@ -156,6 +175,8 @@ void add_launch(CLI::App& app, LaunchOptions& o, const std::function<void(CLI::A
   verb->add_option("--print", o.print, "write a job script for another launcher to the standard output and start nothing: "
                                        "slurm, kubernetes, mpi, torchrun")
       ->check(CLI::IsMember(script_kinds()));
+  verb->add_option("--token-file", o.token_file, "file whose first line is the ranks' token (default: TRIREME_TOKEN, else one made for this run)");
+  verb->add_flag(kTokenFromInput, o.token_from_input)->group("");
   verb->add_option("--first-rank", o.first_rank)->group("");
   verb->add_option("--all-processes", o.all_processes)->group("");
   verb->add_option("--address", o.address)->group("");
@@ -175,6 +196,7 @@ int run_launch(const LaunchOptions& options) {
   RankGroup group;
   if (options.first_rank >= 0) {  // somebody on another machine speaks for all
     if (!options.interface.empty()) check_interface(options.interface, "--interface");
+    if (options.token_from_input) set_token_from_input();
     start_ranks(options, {options.first_rank, options.processes, options.all_processes, options.address, options.port}, group);
     return report(group.wait(interrupted_launch(), /*input_counts=*/true));
   }
@@ -191,6 +213,7 @@ int run_launch(const LaunchOptions& options) {
     return 0;
   }
   if (over_mpi) fail_user({"--backend", "mpi", "MPI finds the processes of its own launchers only", "start them with mpirun, or print a script: --print mpi"});
+  set_token(options);
   ranks.address = address_for(options, hosts);
   ranks.port = port_for(options, hosts.front());
   for (const LaunchHost& host : hosts) {

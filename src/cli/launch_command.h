@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct LaunchOptions {
   int port = 0;                     ///< where rank 0 listens; 0: any that is free
   std::string ssh = "ssh";          ///< command that is given a host and a shell's line to run there
   bool bind = true;
+  std::filesystem::path token_file; ///< empty: the environment's, else one of this launch's own
   std::string print;                ///< a launcher whose job script is wanted instead; empty: none
   TrainOptions train;               ///< read here too, so that a wrong flag is one error
   std::vector<std::string> words;   ///< of the command line from "train" on
@@ -24,6 +26,7 @@ struct LaunchOptions {
   int first_rank = -1;              ///< of `processes`; -1: it is the user's own
   int all_processes = 0;
   std::string address;
+  bool token_from_input = false;    ///< the first line of standard input is the ranks' token
 };
 
 /// The verb with its flags; the one that is launched, `train`, is a verb below it.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/train_process.h"
+#include "comm/token.h"
 
 namespace trireme {
 namespace {
@@ -47,6 +48,12 @@ std::string interface_line(const ScriptRequest& request) {
   return request.interface.empty() ? "" : fmt::format("export {}={}\n", kInterfaceVariable, shell_quoted(request.interface));
 }
 
+/// On several machines the ranks meet behind a token, made when the job begins.
+std::string token_lines(const ScriptRequest& request) {
+  if (is_alone(request) || request.over_mpi) return "";
+  return fmt::format("export {0}=${{{0}:-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')}}\n", kTokenVariable);
+}
+
 std::string slurm(const ScriptRequest& request) {
   std::string text = "#!/bin/bash\n#SBATCH --job-name=trireme\n";
   text += fmt::format("#SBATCH --ntasks={}\n", processes_of(request));
@@ -56,7 +63,7 @@ std::string slurm(const ScriptRequest& request) {
   }
   text += "# cores of each process\n#SBATCH --cpus-per-task=1\n";
   // without PMIx each process would take itself for the only one of its MPI
-  return text + interface_line(request) + (request.over_mpi ? "srun --mpi=pmix " : "srun ") + program_line(request) + "\n";
+  return text + interface_line(request) + token_lines(request) + (request.over_mpi ? "srun --mpi=pmix " : "srun ") + program_line(request) + "\n";
 }
 
 std::string mpi(const ScriptRequest& request) {
@@ -66,9 +73,10 @@ std::string mpi(const ScriptRequest& request) {
     for (const LaunchHost& host : request.hosts) hosts.push_back(fmt::format("{}:{}", host.name, host.processes));
     line += fmt::format(" --host {} -x MASTER_ADDR={} -x MASTER_PORT={}", shell_quoted(join(hosts, ",")),
                         shell_quoted(request.hosts.front().name), kPort);
+    if (!request.over_mpi) line += fmt::format(" -x {}", kTokenVariable);
   }
   if (!request.interface.empty()) line += fmt::format(" -x {}", kInterfaceVariable);
-  return "#!/bin/sh\n" + interface_line(request) + line + " " + program_line(request) + "\n";
+  return "#!/bin/sh\n" + interface_line(request) + token_lines(request) + line + " " + program_line(request) + "\n";
 }
 
 void refuse_mpi(const ScriptRequest& request, const std::string& kind) {
@@ -132,12 +140,18 @@ spec:
           command: ["trireme"]
           args:{1}
           env:{2}
+            # a secret of your cluster: kubectl create secret generic trireme --from-literal=token=$(openssl rand -hex 16)
+            - name: {3}
+              valueFrom:
+                secretKeyRef:
+                  name: trireme
+                  key: token
             - name: RANK
               valueFrom:
                 fieldRef:
                   fieldPath: metadata.annotations['batch.kubernetes.io/job-completion-index']
 )",
-                     processes_of(request), arguments, variables);
+                     processes_of(request), arguments, variables, kTokenVariable);
 }
 
 }  // namespace

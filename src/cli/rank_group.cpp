@@ -92,6 +92,10 @@ void RankGroup::start(const MemberStart& start) {
   if (input[0] >= 0) ::close(input[0]);
   member->pid = child;
   member->input = input[1];
+  if (!start.input.empty()) {
+    const std::string line = start.input + "\n";  // fits into the pipe: nobody need read it yet
+    if (::write(input[1], line.data(), line.size()) != ssize_t(line.size())) fail_run({start.name, "cannot be told its first line", std::strerror(errno), ""});
+  }
   member->lines = std::make_unique<LineReader>(output[0]);
   members_.push_back(std::move(member));
 }

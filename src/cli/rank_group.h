@@ -22,6 +22,7 @@ struct MemberStart {
   std::vector<int> cores = {};          ///< that it is bound to; empty: to none
   std::string prefix = {};              ///< of its lines on this process' standard error
   bool own_output = false;              ///< its standard output is this process', as it is: a progress bar can be drawn
+  std::string input = {};               ///< its first line of standard input, with until_input_ends
   bool until_input_ends = false;        ///< it is asked to end by the end of its standard input (through ssh no signal gets there); else by SIGINT
 };
 

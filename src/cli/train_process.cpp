@@ -18,6 +18,7 @@
 #include "comm/interfaces.h"
 #include "comm/mpi/mpi.h"
 #include "comm/text_messages.h"
+#include "comm/token.h"
 #include "train/batches.h"
 #include "train/follow.h"
 #include "train/trainer.h"
@@ -56,10 +57,15 @@ Connection meet_over_mpi(const ProcessPlace& place) {
 Connection meet(const TrainOptions& options, const ProcessPlace& place) {
   if (options.backend == kMpiBackend) return meet_over_mpi(place);
   const std::string interface = interface_of(place);
+  const std::string token = read_token({});
+  if (!place.store_is_kept && token.empty() && !is_loopback(place.address))
+    fail_user({fmt::format("environment variable {}", kTokenVariable), "is not set", fmt::format("anybody who reaches {} could join the run", place.address),
+               "set it to the same on all machines: openssl rand -hex 16"});
   auto world = gloo_communicator({.rank = place.rank,
                                   .size = place.size,
                                   .address = place.address,
                                   .port = place.port,
+                                  .token = token,
                                   .store_is_kept = place.store_is_kept,
                                   .store_prefix = place.store_prefix,
                                   .interface = interface,

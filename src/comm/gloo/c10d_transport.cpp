@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "comm/gloo/transport.h"
+#include "comm/key_exchange.h"
 
 namespace trireme {
 namespace {
@@ -22,6 +23,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLookInterval{20};
+constexpr milliseconds kKeyInterval{5};
 
 milliseconds meeting_time(const GlooOptions& options) {
   return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(options.meeting_seconds * 1000)));
@@ -75,15 +77,52 @@ class C10dKeys final : public KeyStore {
   const c10::intrusive_ptr<c10d::Store> store_;
 };
 
+/// Behind the token; on rank 0 also who keeps the keys.
+class TokenStore final : public c10d::Store {
+ public:
+  TokenStore(const GlooOptions& options, milliseconds timeout) : Store(timeout) {
+    const std::string at = endpoint_of(options.address, options.port);
+    check_endpoint(at, /*listens=*/false, !options.token.empty());
+    const CurveKeys keys = make_curve_keys(options.token);
+    if (options.rank == 0) server_ = std::make_unique<KeyServer>(listening_endpoint(options.address, options.port), keys);
+    const bool here = options.rank == 0 && !is_loopback(options.address);  // a name of one's own need not lead to oneself
+    client_ = std::make_unique<KeyClient>(here ? endpoint_of("127.0.0.1", options.port) : at, keys, double(timeout.count()) / 1000);
+  }
+
+  void set(const std::string& key, const std::vector<uint8_t>& value) override { client_->set(key, {value.begin(), value.end()}); }
+  std::vector<uint8_t> get(const std::string& key) override {
+    wait({key});
+    const std::string value = client_->get(key).value_or("");
+    return {value.begin(), value.end()};
+  }
+  int64_t add(const std::string& key, int64_t value) override { return client_->add(key, value); }
+  bool deleteKey(const std::string& key) override { return client_->remove(key); }
+  bool check(const std::vector<std::string>& keys) override { return client_->has(keys); }
+  int64_t getNumKeys() override { return client_->count(); }
+  void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
+  void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
+    const Clock::time_point end = Clock::now() + timeout;
+    while (!client_->has(keys)) {
+      if (Clock::now() > end) throw std::runtime_error("a key of another rank was not there in time");
+      std::this_thread::sleep_for(kKeyInterval);
+    }
+  }
+
+ private:
+  std::unique_ptr<KeyServer> server_;
+  std::unique_ptr<KeyClient> client_;
+};
+
 c10::intrusive_ptr<c10d::Store> open_store(const GlooOptions& options) {
   if (!options.store_file.empty()) {
     auto store = c10::make_intrusive<c10d::FileStore>(options.store_file, options.size);
     store->setTimeout(meeting_time(options));
     return store;
   }
+  if (!options.store_is_kept) return c10::make_intrusive<TokenStore>(options, meeting_time(options));
   c10d::TCPStoreOptions tcp;
   tcp.port = static_cast<uint16_t>(options.port);
-  tcp.isServer = options.rank == 0 && !options.store_is_kept;
+  tcp.isServer = false;
   tcp.waitWorkers = false;
   tcp.timeout = meeting_time(options);
   auto store = c10::make_intrusive<c10d::TCPStore>(options.address, tcp);

@@ -19,6 +19,10 @@ struct GlooOptions {
   int port = 29500;
   std::string store_file = "";
 
+  /// The ranks meet behind it (comm/token.h), all with the same one: who has not got it learns nothing there and cannot join. Empty only where
+  /// `address` is this machine's loopback (else a user error): then everybody on this machine could join.
+  std::string token = "";
+
   /// Somebody else listens at address:port already (torchrun): rank 0 is a client too. Keys begin with `store_prefix`.
   bool store_is_kept = false;
   std::string store_prefix = "";

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "update/hub.h"
 #include "update/remote/message.h"
-#include "update/remote/wire.h"
+#include "comm/wire.h"
 
 namespace trireme {
 

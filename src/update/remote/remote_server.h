@@ -19,7 +19,7 @@
 
 #include "update/policy.h"
 #include "update/remote/gathering.h"
-#include "update/remote/wire.h"
+#include "comm/wire.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "update/remote/keys.h"
+#include "comm/token.h"
 
 #include <fmt/format.h>
 #include <sodium.h>
@@ -47,17 +47,26 @@ std::string first_line_of(const std::filesystem::path& file) {
   return line;
 }
 
-bool is_loopback(std::string_view host) {
-  return host == "localhost" || host == "[::1]" || host == "lo" ||
-         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos);
-}
-
 bool is_port(std::string_view text) {
   if (text.empty() || text.size() > 5 || text.find_first_not_of("0123456789") != text.npos) return false;
   return std::atoi(std::string(text).c_str()) <= kLargestPort;
 }
 
 }  // namespace
+
+bool is_loopback(std::string_view host) {
+  return host == "localhost" || host == "[::1]" || host == "::1" || host == "lo" ||
+         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos);
+}
+
+std::string endpoint_of(const std::string& address, int port) {
+  const bool is_ipv6 = address.find(':') != address.npos && !address.starts_with('[');
+  return is_ipv6 ? fmt::format("tcp://[{}]:{}", address, port) : fmt::format("tcp://{}:{}", address, port);
+}
+
+std::string listening_endpoint(const std::string& address, int port) {
+  return is_loopback(address) ? endpoint_of(address, port) : fmt::format("tcp://*:{}", port);
+}
 
 CurveKeys make_curve_keys(std::string_view token) {
   start_sodium();

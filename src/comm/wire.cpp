@@ -1,4 +1,4 @@
-#include "update/remote/wire.h"
+#include "comm/wire.h"
 
 #include <fmt/format.h>
 

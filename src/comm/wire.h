@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "update/remote/keys.h"
+#include "comm/token.h"
 
 namespace trireme {
 
