@@ -33,8 +33,6 @@
 namespace trireme {
 namespace {
 
-constexpr unsigned kSecondsForLastCheckpoint = 60;  // after an interrupt, to end the step and write what has been trained
-
 /// Sends every report to several observers.
 class Fanout : public TrainObserver {
  public:

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "cli/agreement.h"
 #include "cli/plan_choice.h"
+#include "cli/train_checkpoints.h"
 #include "cli/train_command.h"
 #include "comm/gloo/gloo.h"
 #include "comm/interfaces.h"
@@ -120,7 +121,8 @@ std::optional<TrainSubject> agree(ProcessRank& process, const std::string& plan,
   return std::nullopt;
 }
 
-TrainSubject read_for_processes(const TrainOptions& options, const ProcessPlace& place) {
+/// `resumption`: rank 0's, which alone reads it.
+TrainSubject read_for_processes(const TrainOptions& options, const ProcessPlace& place, std::optional<Resumption>& resumption) {
   const std::vector<int>& devices = options.experiment.devices;
   if (!devices.empty() && devices.front() != place.size)
     fail_user({"--devices", std::to_string(devices.front()),
@@ -135,11 +137,9 @@ TrainSubject read_for_processes(const TrainOptions& options, const ProcessPlace&
   };
   if (experiment.adapt) refuse("adapt", "a run of processes keeps its plan");
   if (experiment.links) refuse("cluster.link", "it emulates links between the threads of one process");
-  const char* const why = "the state of a run is gathered within one process";
-  if (!options.resume.empty()) fail_user({"--resume", options.resume.string(), why, "start without processes, workers as threads"});
-  if (experiment.checkpoint.wanted()) fail_user({experiment.checkpoint.where, "checkpoints", why, "leave [checkpoint] out, or start workers as threads"});
   experiment.private_replicas = true;
   experiment.devices = {place.size};
+  if (place.rank == 0 && !options.resume.empty()) resumption = open_resumption(options.resume, experiment, subject.model, subject.data);
   return subject;
 }
 
@@ -152,22 +152,32 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
     fail_user({"--plan", options.plan, fmt::format("it is for {} workers, and there are {} processes", plan.devices, process.size()),
                "start as many, or choose another plan"});
   check_shapes(experiment, model, data, plan);
+  check_checkpoints(experiment, data, plan);
   broadcast_text(process.world(), to_json(plan, model).dump());
   return plan;
 }
 
-int lead(const TrainOptions& options, const TrainSubject& subject, const std::shared_ptr<ProcessRank>& process, const std::string& through) {
+int lead(const TrainOptions& options, const TrainSubject& subject, std::optional<Resumption> resumption, const std::shared_ptr<ProcessRank>& process,
+         const std::string& through) {
   const Plan plan = shared_plan(*process, options, subject);
   TrainShow show{.plan = &plan};
   show.notes.push_back(fmt::format("{} processes on {} {}, {}", process->size(), process->machines(),
                                    process->machines() == 1 ? "machine" : "machines", through));
+  CheckpointUse checkpoints;
+  if (resumption) {
+    show.initial_values = lines_of(*resumption);
+    show.notes.insert(show.notes.end(), show.initial_values.begin(), show.initial_values.end());
+    checkpoints.resumed = std::move(resumption->checkpoint);
+  }
   show.on_folder = [&](const std::filesystem::path& folder) {
+    checkpoints.folder = place_for_checkpoints(subject.experiment, folder);
     const std::filesystem::path logs = std::filesystem::absolute(folder) / "logs";
     log_to_file(logs / "rank-0.log");
     broadcast_text(process->world(), logs.string());
   };
   return train_into_folder(options, subject, show, [&](TrainObserver& observer) {
-    return train(subject.experiment, subject.model, subject.data, plan, observer, interrupted_by_user(), nullptr, {}, process);
+    return train(subject.experiment, subject.model, subject.data, plan, observer, interrupted_by_user(), nullptr, std::move(checkpoints),
+                 process);
   });
 }
 
@@ -203,9 +213,11 @@ int run_train_process(const TrainOptions& options, const ProcessPlace& place) {
   Connection connection = meet(options, place);
   const auto process = std::make_shared<ProcessRank>(std::move(connection.world), connection.backend);
   const auto work = [&] {
-    const auto subject = agree(*process, options.plan, options.experiment, [&] { return read_for_processes(options, place); });
+    std::optional<Resumption> resumption;
+    const auto subject = agree(*process, options.plan, options.experiment, [&] { return read_for_processes(options, place, resumption); });
     if (!subject) return kUserError;
-    return place.rank == 0 ? lead(options, *subject, process, connection.through) : work_along(options, *subject, process);
+    if (subject->experiment.checkpoint.wanted()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
+    return place.rank == 0 ? lead(options, *subject, std::move(resumption), process, connection.through) : work_along(options, *subject, process);
   };
   return place.rank == 0 ? work() : quietly(*process, work);
 }

@@ -108,14 +108,18 @@ void StateGatherer::add_bucket(BucketId id, const ParameterStore& store) {
   const Bucket& bucket = program_.buckets[size_t(id)];
   std::vector<at::Tensor> flats{store.whole_bucket(id, [](const ReplicaPiece& piece) { return piece.master; })};
   check_internal(flats[0].defined(), "the holders of a bucket have all its weights");
-  const bool has_state = state_.updates > 0 && !bucket.contributors.empty();
-  for (size_t k = 0; has_state; ++k) {
+  for (size_t k = 0; has_state(bucket); ++k) {
     flats.push_back(store.whole_bucket(
         id, [k](const ReplicaPiece& piece) { return k < piece.state.size() ? piece.state[k] : at::Tensor(); }));
     if (flats.back().defined()) continue;
     flats.pop_back();
     break;
   }
+  add_shards(bucket, flats);
+}
+
+/// `flats`: weights, then the optimizer's state.
+void StateGatherer::add_shards(const Bucket& bucket, const std::vector<at::Tensor>& flats) {
   for (const ParameterShard& shard : bucket.shards) {
     const ParameterSpec& spec = program_.parameters[size_t(shard.parameter)].spec;
     std::vector<at::Tensor> full;

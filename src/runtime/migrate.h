@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/communicator.h"
 #include "model/weights/tensor_map.h"
 #include "runtime/parameter_store.h"
 #include "runtime/worker.h"
@@ -50,6 +51,9 @@ class StateGatherer {
   /// Every worker calls it, between two steps and with an empty pipeline (Worker::drain); it returns when all have given their part.
   /// Errors (run): PowerSGD, whose rests belong to workers and not to parameters.
   void gather(int rank, Worker& worker, const ParameterStore& store);
+  /// The same where every worker is a process: rank 0 of `world` gets the state, the others give what it lacks and have none. `states`: tensors
+  /// of the optimizer (optimizer_state_count).
+  void gather(Worker& worker, Communicator& world, Precision precision, int states);
 
   /// After gather has returned on all workers.
   TrainingState take() { return std::exchange(state_, {}); }
@@ -60,6 +64,8 @@ class StateGatherer {
 
  private:
   void add_bucket(BucketId id, const ParameterStore& store);
+  void add_shards(const Bucket& bucket, const std::vector<at::Tensor>& flats);
+  bool has_state(const Bucket& bucket) const { return state_.updates > 0 && !bucket.contributors.empty(); }
   at::Tensor& tensor_of(at::Tensor& full, const Shape& shape, const at::Tensor& like);
   void add(const std::vector<HeldPart>& parts, TensorMap& tensors);
 

@@ -9,12 +9,14 @@
 #include "base/seconds.h"
 #include "train/batches.h"
 #include "train/run.h"
+#include "train/share_state.h"
 
 namespace trireme {
 namespace {
 
 constexpr double kPollSeconds = 0.05;
 constexpr double kSecondsForRank0 = 1;   // after an interrupt, to end the run as it wants to
+constexpr double kSecondsForCheckpoint = 12;  // the same where it writes one of what has been trained
 constexpr double kPatienceSeconds = 1;   // after that, for this rank's worker to finish the layer it is in
 
 }  // namespace
@@ -24,7 +26,10 @@ void follow(const Experiment& experiment, const Model& model, const TaskData& da
   validate(plan, model, experiment.batch, fmt::format("plan {}", plan.name));
   check_shapes(experiment, model, data, plan);
   install_memory_accounting();
-  const auto run = std::make_shared<Run>(experiment, model, data, plan, RunOptions{.process = process});
+  RunOptions options{.process = process};
+  share_beginning(options);
+  const double seconds_for_rank_0 = options.writes_checkpoints ? kSecondsForCheckpoint : kSecondsForRank0;
+  const auto run = std::make_shared<Run>(experiment, model, data, plan, std::move(options));
   std::thread crew([run] { run->work_all(); });
   double interrupted_at = 0;
   bool aborted = false;
@@ -35,11 +40,11 @@ void follow(const Experiment& experiment, const Model& model, const TaskData& da
     if (!interrupted) continue;
     if (interrupted_at == 0) interrupted_at = steady_seconds();
     const double waited = steady_seconds() - interrupted_at;
-    if (!aborted && waited > kSecondsForRank0) {
+    if (!aborted && waited > seconds_for_rank_0) {
       aborted = true;
       run->abort(fmt::format("rank {} was interrupted", process->rank()));
     }
-    if (waited > kSecondsForRank0 + kPatienceSeconds) {
+    if (waited > seconds_for_rank_0 + kPatienceSeconds) {
       crew.detach();
       fail_run({fmt::format("rank {}", process->rank()), "interrupted", "in the middle of a layer", ""});
     }

@@ -49,6 +49,12 @@ double number_from(const std::string& text) {
   return number;
 }
 
+std::unique_ptr<Communicator> over_all(Communicator& world) {
+  std::vector<int> all(static_cast<size_t>(world.size()));
+  std::iota(all.begin(), all.end(), 0);
+  return world.group(all);
+}
+
 void shift(StepOutcome& outcome, double by) {
   outcome.begin += by;
   outcome.end += by;
@@ -60,7 +66,8 @@ void shift(StepOutcome& outcome, double by) {
 
 }  // namespace
 
-ProcessRank::ProcessRank(std::unique_ptr<Communicator> world, std::string backend) : world_(std::move(world)), backend_(std::move(backend)) {
+ProcessRank::ProcessRank(std::unique_ptr<Communicator> world, std::string backend)
+    : world_(std::move(world)), states_(over_all(*world_)), backend_(std::move(backend)) {
   const json own = {machine_id(), usable_cores(), cgroup_limits().cores.value_or(kMostCores)};
   json all = json::array();
   for (const std::string& hello : gather_texts(*world_, own.dump())) all.push_back(json::parse(hello));
@@ -99,11 +106,7 @@ void ProcessRank::compare_clocks(const std::vector<std::string>& machines) {
   }
 }
 
-std::unique_ptr<Communicator> ProcessRank::worker_communicator() {
-  std::vector<int> all(static_cast<size_t>(size()));
-  std::iota(all.begin(), all.end(), 0);
-  return world_->group(all);
-}
+std::unique_ptr<Communicator> ProcessRank::worker_communicator() { return over_all(*world_); }
 
 bool ProcessRank::enters(StepGate& gate, int64_t step, int64_t steps) {
   if (rank() != 0) return receive_text(*world_, 0, kVerdict) == kGo;

@@ -29,6 +29,8 @@ class ProcessRank {
   int cores() const { return cores_; }
   int machines() const { return machines_; }
 
+  /// Over all ranks, for what a run carries from step to step: its messages have tags of their own.
+  Communicator& states() { return *states_; }
   /// A communicator over all ranks for a worker; what it counts is training's alone. All ranks together.
   std::unique_ptr<Communicator> worker_communicator();
 
@@ -51,7 +53,7 @@ class ProcessRank {
   void compare_clocks(const std::vector<std::string>& machines);
   void take_posts(Ledger& ledger, size_t left);
 
-  const std::unique_ptr<Communicator> world_;
+  const std::unique_ptr<Communicator> world_, states_;
   const std::string backend_;
   int cores_ = 0, machines_ = 1;
   double clock_ahead_ = 0;  ///< seconds by which this machine's steady clock is ahead of rank 0's

@@ -45,7 +45,6 @@ Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& pla
       begun_at(options.resumed ? options.resumed->step : 0), ledger(plan.devices), adapts_(options.adapts),
       links_(e.links ? std::make_shared<EmulatedLinks>(kMaxDevices, *e.links) : nullptr), process_(std::move(options.process)) {
   check_internal(!process_ || (experiment.private_replicas && process_->size() == plan.devices), "each process has a rank and replicas of its own");
-  check_internal(!process_ || !(options.writes_checkpoints || options.resumed), "states are gathered within one process");
   if (options.resumed) state_ = std::move(options.resumed->state);
   auto phase = std::make_unique<Phase>(experiment, model, plan, std::vector<int>(), links_, process_ ? 1 : plan.devices);
   phase->first_step = begun_at;
@@ -141,7 +140,7 @@ void Run::post(int rank, int64_t step, bool evaluation, StepOutcome outcome, dou
 void Run::work(Phase& phase, int rank, ParameterStore& store) {
   const std::unique_ptr<Worker> made = make_worker(phase, rank, store);
   Worker& worker = *made;
-  if (rank == 0 && state_) note_begin();  // all have taken their part
+  if ((rank == 0 || process_) && state_) note_begin();  // all have taken their part
   int64_t step = phase.first_step;
   for (; step < steps && enters(step); ++step) {
     if (links_) links_->begin_step(step);
@@ -170,16 +169,22 @@ void Run::work(Phase& phase, int rank, ParameterStore& store) {
 void Run::hand_over(Phase& phase, int rank, Worker& worker, const ParameterStore& store, int64_t step) {
   const double began = steady_seconds();
   worker.drain();
-  if (rank == 0) phase.gatherer.reuse(handover.wait_for_turn([&] { return !phase.world.abort_reason().empty(); }));
-  phase.gatherer.gather(rank, worker, store);
+  const auto aborted = [&] { return !(process_ ? process_->abort_reason() : phase.world.abort_reason()).empty(); };
+  if (rank == 0) phase.gatherer.reuse(handover.wait_for_turn(aborted));
+  gather_state(phase, rank, worker, store);
   if (rank == 0) handover.put({step, phase.gatherer.take(), phase.plan.in_short(model), steady_seconds() - began});
+}
+
+void Run::gather_state(Phase& phase, int rank, Worker& worker, const ParameterStore& store) {
+  if (!process_) return phase.gatherer.gather(rank, worker, store);
+  phase.gatherer.gather(worker, process_->states(), experiment.precision, optimizer_state_count(experiment.optimizer));
 }
 
 void Run::end_work(Phase& phase, int rank, Worker& worker, const ParameterStore& store) {
   const bool wants_weights = saves_weights() || has_final_metrics(data);
   if (process_) {
     process_->finish(ledger, memory_);
-    if (wants_weights) phase.weights.gather(worker, process_->world(), experiment.precision);
+    if (wants_weights) phase.weights.gather(worker, process_->states(), experiment.precision);
     return;
   }
   if (wants_weights) phase.weights.gather(rank, worker, store);

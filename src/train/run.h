@@ -57,7 +57,7 @@ struct RunOptions {
   bool writes_checkpoints = false;  ///< states are handed over as the experiment's [checkpoint] says
   std::optional<ResumedState> resumed = {};
   std::shared_ptr<ProcessRank> process = {};  ///< this process works as one rank of the plan, with private replicas; null: all workers are
-                                              ///< threads of this process
+                                              ///< threads of this process. All ranks have the same other options (train/share_state.h)
 };
 
 /// Owns what the workers need: in the middle of a long layer they may outlive train() after an interrupt. work_all belongs to one thread,
@@ -118,6 +118,7 @@ class Run {
   std::unique_ptr<Worker> make_worker(Phase& phase, int rank, ParameterStore& store);
   void work(Phase& phase, int rank, ParameterStore& store);
   void hand_over(Phase& phase, int rank, Worker& worker, const ParameterStore& store, int64_t step);
+  void gather_state(Phase& phase, int rank, Worker& worker, const ParameterStore& store);
   void work_as_process(Phase& phase, ParameterStore& store);
   bool enters(int64_t step) { return process_ ? process_->enters(gate, step, steps) : gate.enter(step); }
   void post(int rank, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds);

@@ -2,11 +2,10 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/weights/file_shapes.h"
+#include "runtime/collect.h"
 #include "runtime/flat_shard.h"
 #include "zoo/spec_text.h"
 
@@ -56,43 +55,22 @@ void TrainedWeights::gather(Worker& worker, Communicator& world, Precision preci
   const DeviceScope nobody(kNoDevice);
   worker.settle(/*averaged=*/true);
   worker.barrier();
-  for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) collect_bucket(b, worker, world, precision);
+  for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) collect_parameters(b, worker, world, precision);
   collect_buffers(worker, world);
   worker.barrier();  // nobody writes to what others may still be reading
   is_whole_ = world.rank() == 0;
 }
 
-/// Every holder gives its slice, unless rank 0 has the whole bucket itself.
-void TrainedWeights::collect_bucket(BucketId id, Worker& worker, Communicator& world, Precision precision) {
-  const Bucket& bucket = program_.buckets[size_t(id)];
-  const int rank = world.rank();
-  const bool divided = program_.optimizer_sharding != OptimizerSharding::none && bucket.holders.size() > 1;
-  const bool rank_0_holds = bucket.holders.front() == 0;
-  const auto copy_own = [&](Range range, const at::Tensor& target) {
-    for (const ReplicaPiece& piece : worker.replicas().pieces(id))
-      if (piece.master.defined()) copy_overlap(piece.master, piece.range.begin, range, target);
-  };
-  const at::TensorOptions master = at::TensorOptions().dtype(master_type(precision));
-  if (rank != 0) {
-    const bool gives = std::binary_search(bucket.holders.begin(), bucket.holders.end(), rank) && (divided || !rank_0_holds);
-    if (!gives) return;
-    const Range slice = bucket.slice_of(rank);
-    at::Tensor part = at::empty({slice.size()}, master);
-    copy_own(slice, part);
-    return world.send(part, 0, id);
-  }
-  at::Tensor flat = at::empty({bucket.elements}, master);
-  if (rank_0_holds) copy_own({0, bucket.elements}, flat);
-  for (const int holder : bucket.holders) {
-    if (holder == 0 || (rank_0_holds && !divided)) continue;
-    const Range slice = bucket.slice_of(holder);
-    flat.narrow(0, slice.begin, slice.size()).copy_(world.receive(holder, id));
-  }
-  for (const ParameterShard& shard : bucket.shards) {
+void TrainedWeights::collect_parameters(BucketId id, Worker& worker, Communicator& world, Precision precision) {
+  const at::ScalarType master = master_type(precision);
+  const std::vector<at::Tensor> flats = collect_bucket(program_, id, worker.replicas(), world, 1, master,
+                                                       [](const ReplicaPiece& piece) { return std::vector<at::Tensor>{piece.master}; });
+  if (flats.empty()) return;
+  for (const ParameterShard& shard : program_.buckets[size_t(id)].shards) {
     const ParameterSpec& spec = program_.parameters[size_t(shard.parameter)].spec;
     at::Tensor& full = tensors_[spec.name];
-    if (!full.defined()) full = at::empty(spec.shape, master);
-    part_of(full, shard.box).copy_(ParameterStore::view_of(flat, shard));
+    if (!full.defined()) full = at::empty(spec.shape, at::TensorOptions().dtype(master));
+    part_of(full, shard.box).copy_(ParameterStore::view_of(flats[0], shard));
   }
 }
 

@@ -38,7 +38,7 @@ class TrainedWeights {
  private:
   void add_parameters(const ParameterStore& store);
   void add_buffers(int rank, const Worker& worker);
-  void collect_bucket(BucketId id, Worker& worker, Communicator& world, Precision precision);
+  void collect_parameters(BucketId id, Worker& worker, Communicator& world, Precision precision);
   void collect_buffers(Worker& worker, Communicator& world);
 
   const Program& program_;

@@ -24,6 +24,7 @@
 #include "train/final_metrics.h"
 #include "train/picture.h"
 #include "train/run.h"
+#include "train/share_state.h"
 #include "train/summary.h"
 #include "train/verify.h"
 
@@ -306,6 +307,7 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
     options.resumed = {index.step, std::move(checkpoints.resumed->state)};
   }
   if (!checkpoints.folder.empty()) check_checkpoints(experiment, data, plan);
+  if (process) share_beginning(options);
   auto run = std::make_shared<Run>(experiment, model, data, plan, std::move(options));
   add_length_warnings(*run, result);
   if (plan.stages.size() > 1 || plan.micro_batches > 1) result.schedule = std::make_shared<const nlohmann::json>(short_picture(run->last_phase().training, model));

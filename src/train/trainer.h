@@ -22,7 +22,7 @@ class ProcessRank;
 /// `checkpoints`: where the experiment's [checkpoint] are written, and one to go on from. An interrupt then leaves the run 10 s to end its
 /// step.
 /// `process`: this process is rank 0 of a run whose workers are processes, of which the others call follow() (train/follow.h); the experiment
-/// has private replicas then, nobody adapts, and there are no checkpoints.
+/// has private replicas then, and nobody adapts. What is resumed and written is rank 0's alone.
 RunResult train(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
                 const std::atomic<bool>& interrupted, Adapter* adapter = nullptr, CheckpointUse checkpoints = {},
                 const std::shared_ptr<ProcessRank>& process = nullptr);

@@ -23,7 +23,9 @@ def text_of(file):
         return f.read()
 
 
-class Launch(CliTest):
+class LaunchTest(CliTest):
+    """What tests of launched processes share."""
+
     def launch(self, *arguments):
         """Standard error goes to a file, which can be read while the processes run."""
         name = self.path(f"launch-{len(os.listdir(self.folder))}.log")
@@ -59,6 +61,8 @@ class Launch(CliTest):
     def gone(self, pids, seconds):
         wait_until(lambda: not any(alive(pid) for pid in pids), seconds)
 
+
+class Launch(LaunchTest):
     def test_processes_train_what_threads_do(self):
         for plan, devices in (("data", 2), ("data=2,tensor=2", 4)):
             self.in_threads(f"t{devices}", plan, devices)

@@ -9,10 +9,9 @@
 #include <thread>
 
 #include "base/error.h"
-#include "comm/local/local_world.h"
-#include "comm/text_messages.h"
 #include "model/weights/match.h"
 #include "plan/named.h"
+#include "process_ranks.h"
 #include "tiny_training.h"
 #include "train/follow.h"
 #include "train/outcome_text.h"
@@ -61,22 +60,13 @@ class ProcessRun : public TinyTraining {
   Outcome as_processes(const std::string& strategy, int devices, const TaskData* data_of_rank_1 = nullptr) {
     const Model model = build_model(experiment, data);
     const Plan plan = make_plan(strategy, experiment, model, devices);
-    LocalWorld world(devices);
     Outcome outcome;
-    outcome.ends.resize(size_t(devices));
-    std::vector<std::thread> ranks;
-    for (int rank = 0; rank < devices; ++rank)
-      ranks.emplace_back([&, rank] {
-        try {
-          const auto process = std::make_shared<ProcessRank>(world.communicator(rank), "local");
-          if (rank > 0) return follow(experiment, model, rank == 1 && data_of_rank_1 ? *data_of_rank_1 : data, plan, process, interrupted);
-          outcome.row = train(experiment, model, data, plan, observer, interrupted, nullptr, {}, process);
-          outcome.weights = observer.weights;
-        } catch (const std::exception& error) {
-          outcome.ends[size_t(rank)] = error.what();
-        }
-      });
-    for (std::thread& rank : ranks) rank.join();
+    outcome.ends = as_ranks(devices, [&](const std::shared_ptr<ProcessRank>& process) {
+      const int rank = process->rank();
+      if (rank > 0) return follow(experiment, model, rank == 1 && data_of_rank_1 ? *data_of_rank_1 : data, plan, process, interrupted);
+      outcome.row = train(experiment, model, data, plan, observer, interrupted, nullptr, {}, process);
+      outcome.weights = observer.weights;
+    });
     return outcome;
   }
 

@@ -1,0 +1,108 @@
+"""Checkpoints of runs whose workers are processes: written, lost with a process, gone on from, under launch and other launchers."""
+import os
+import shutil
+import signal
+import subprocess
+
+import support
+from launch import LaunchTest
+
+EVERY_2 = ["--set", "checkpoint.every=2 steps", "--set", "checkpoint.keep=0"]
+LONG = ["--set", "length=300 steps", "--set", "evaluate_every=50 steps", "--set", "checkpoint.every=20 steps"]
+
+
+class LaunchCheckpoints(LaunchTest):
+    def losses(self, *names):
+        row = self.json(*names, "run.json")["rows"][0]
+        self.assertEqual(row["status"], "ok", row["reason"])
+        return {point["step"]: point["loss"] for point in row["curve"]}, {point["step"]: point["loss"] for point in row["evaluations"]}
+
+    def goes_on(self, part, whole):
+        """The steps of `part` are those of `whole`, bit for bit."""
+        (steps, evaluations), (all_steps, all_evaluations) = self.losses(part), self.losses(whole)
+        self.assertGreater(len(steps), 0)
+        self.assertEqual(steps, {step: loss for step, loss in all_steps.items() if step in steps})
+        self.assertEqual(evaluations, {step: loss for step, loss in all_evaluations.items() if step in evaluations})
+        self.assertEqual(self.weights(part), self.weights(whole))
+        return min(steps)
+
+    def steps_in(self, folder):
+        path = self.path(folder, "checkpoints")
+        return sorted(int(name[5:]) for name in os.listdir(path) if name[5:].isdigit()) if os.path.isdir(path) else []
+
+    def test_written_and_gone_on_from_under_any_plan(self):
+        self.trireme("launch", "-n", "2", "train", "e.toml", *EVERY_2, "--out", "a")
+        self.assertEqual(self.steps_in("a"), [2, 4, 6])
+        self.assertEqual(self.rows("a", "run.json")["data", 2]["checkpoints"]["written"], 3)
+        self.trireme("checkpoints", "verify", "a", data=False)
+        private = ["--set", "replicas=private"]
+        self.trireme("train", "e.toml", *EVERY_2, *private, "--out", "t")
+        for step in ("step-00000002", "step-00000006"):
+            for name in os.listdir(self.path("a", "checkpoints", step)):
+                if name.endswith(".safetensors"):
+                    with open(self.path("a", "checkpoints", step, name), "rb") as a, open(self.path("t", "checkpoints", step, name), "rb") as b:
+                        self.assertEqual(a.read(), b.read(), (step, name))
+        checkpoint = os.path.join("a", "checkpoints", "step-00000004")
+        out, _ = self.trireme("launch", "-n", "2", "train", "e.toml", "--resume", checkpoint, "--out", "b")
+        self.assertIn("goes on after step 4", out)
+        self.assertEqual(self.goes_on("b", "a"), 5)
+        self.trireme("train", "e.toml", *private, "--resume", checkpoint, "--out", "c")
+        self.assertEqual(self.goes_on("c", "a"), 5)
+        for name, arguments in {"d": ["launch", "-n", "4", "train", "e.toml", "--plan", "data=2,tensor=2"],
+                                "e": ["launch", "-n", "3", "train", "e.toml", "--plan", "zero3"], "f": ["train", "e.toml", "--plan", "single"]}.items():
+            self.trireme(*arguments, "--resume", checkpoint, "--out", name)
+            whole = self.losses("a")[0]
+            for step, loss in self.losses(name)[0].items():
+                self.assertAlmostEqual(loss, whole[step], places=4)
+
+    def test_killed_and_gone_on(self):
+        """Ranks are killed after a checkpoint; what goes on from it is the undisturbed run."""
+        self.trireme("launch", "-n", "3", "train", "e.toml", *LONG, "--out", "whole")
+        for victim in (0, 2):
+            out = f"killed-{victim}"
+            process = self.launch("-n", "3", "train", "e.toml", *LONG, "--set", "checkpoint.keep=2", "--out", out)
+            self.wait_for(process, lambda: len(self.steps_in(out)) >= 2)
+            os.kill(self.training(process, out)[victim], signal.SIGKILL)
+            self.assertEqual(process.wait(15), 1, process.said())
+            newest = self.steps_in(out)[-1]
+            self.assertGreaterEqual(newest, 40)
+            self.trireme("checkpoints", "verify", out, data=False)
+            self.trireme("launch", "-n", "3", "train", "e.toml", *LONG, "--resume", out, "--out", f"resumed-{victim}")
+            self.assertEqual(self.goes_on(f"resumed-{victim}", "whole"), newest + 1)
+
+    def test_ctrl_c_leaves_a_checkpoint(self):
+        process = self.launch("-n", "2", "train", "e.toml", "--set", "length=100000 steps", "--set", "evaluate_every=100000 steps",
+                              "--set", "checkpoint.every=100000 steps", "--set", "optimizer.schedule=constant", "--out", "o")
+        ranks = self.training(process)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(20), 1, process.said())
+        self.gone(ranks.values(), 1)
+        row = self.json("o", "run.json")["rows"][0]
+        self.assertEqual(row["status"], "interrupted")
+        last = row["curve"][-1]["step"]
+        self.assertEqual(self.steps_in("o"), [last])
+        self.trireme("launch", "-n", "2", "train", "e.toml", "--set", "optimizer.schedule=constant", "--steps", str(last + 2), "--resume", "o", "--out", "b")
+        self.assertEqual(sorted(self.losses("b")[0]), [last + 1, last + 2])
+
+    def test_refuses(self):
+        self.trireme("train", "e.toml", *EVERY_2, "--out", "a")
+        launch = ["launch", "-n", "2", "train", "e.toml", "--out", "b"]
+        self.all_refused([
+            ([*launch, "--resume", "nowhere"], ["nowhere", "no such folder"]),
+            ([*launch, "--resume", "a"], ["6 steps are done"]),
+            ([*launch, "--resume", "a", "--steps", "9", "--seed", "5"], ["seed = 1", "has 5"]),
+            ([*launch, *EVERY_2, "--plan", "data,compression=powersgd:1"], ["checkpoint.every", "powersgd"]),
+        ])
+        self.assertFalse(os.path.exists(self.path("b")))
+
+    def test_mpirun(self):
+        mpirun = shutil.which("mpirun")
+        if not mpirun:
+            self.skipTest("no mpirun on this machine")
+        environment = {**self.environment, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        command = [mpirun, "--oversubscribe", "-n", "3", support.PROGRAM, "train", "e.toml", "--data-dir", self.data]
+        for more in ([*EVERY_2, "--out", "a"], ["--resume", os.path.join("a", "checkpoints", "step-00000002"), "--out", "b"]):
+            done = subprocess.run([*command, *more], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(self.steps_in("a"), [2, 4, 6])
+        self.assertEqual(self.goes_on("b", "a"), 3)

@@ -1,0 +1,32 @@
+// The ranks of a run whose workers are processes, each on a thread with a communicator of its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/local/local_world.h"
+#include "train/process_rank.h"
+
+namespace trireme::testing {
+
+/// Calls `body` for every rank at once. Returns how each ended: "" where all was well.
+inline std::vector<std::string> as_ranks(int count, const std::function<void(const std::shared_ptr<ProcessRank>& process)>& body) {
+  LocalWorld world(count);
+  std::vector<std::string> ends(static_cast<size_t>(count));
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < count; ++rank)
+    ranks.emplace_back([&, rank] {
+      try {
+        body(std::make_shared<ProcessRank>(world.communicator(rank), "local"));
+      } catch (const std::exception& error) {
+        ends[size_t(rank)] = error.what();
+      }
+    });
+  for (std::thread& rank : ranks) rank.join();
+  return ends;
+}
+
+}  // namespace trireme::testing

@@ -1,0 +1,225 @@
+// Checkpoints of runs whose workers are processes, each rank here on a thread with a communicator of its own: what is written is what threads
+// write, bit for bit, under any plan, and runs of threads and of processes go on from each other's.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <random>
+
+#include "data/text_stream.h"
+#include "plan/named.h"
+#include "process_ranks.h"
+#include "tiny_training.h"
+#include "train/checkpoint_folder.h"
+#include "train/follow.h"
+#include "train/resume.h"
+#include "train/trainer.h"
+
+namespace trireme::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Each;
+using ::testing::IsEmpty;
+using Kind = OptimizerConfig::Kind;
+
+constexpr int64_t kSteps = 16, kEvery = 6;  // checkpoints after 6, which is in the middle of an epoch, 12 and 16
+
+struct Way {
+  std::string plan;
+  int devices;
+};
+
+struct Outcome {
+  RunResult row;
+  TensorMap weights;
+};
+
+struct Recorder : TrainObserver {
+  TensorMap weights;
+  std::atomic<bool>* interrupted = nullptr;  ///< set after `last_step`
+  int64_t last_step = 0;
+  void on_step(const StepReport& report) override {
+    if (interrupted && report.point.step >= last_step) *interrupted = true;
+  }
+  void on_weights(const Weights& trained) override { weights = trained.tensors; }
+};
+
+class ProcessResume : public TinyTraining {
+ protected:
+  ProcessResume() {
+    experiment.length = {double(kSteps), Length::Unit::steps};
+    experiment.evaluate_every = {4, Length::Unit::steps};
+    experiment.optimizer = {.kind = Kind::adamw, .learning_rate = 0.01, .weight_decay = 0.01, .epsilon = 1e-3, .ema = 0.9};
+    experiment.schedule.kind = LearningRateSchedule::Kind::cosine;
+    experiment.clip_norm = 1;
+    experiment.private_replicas = true;
+    experiment.checkpoint = {.every = {double(kEvery), Length::Unit::steps}, .keep = 0, .best = {}, .folder = {}, .where = "tiny.toml: checkpoint"};
+    fs::create_directories(root_);
+  }
+  ~ProcessResume() override { fs::remove_all(root_); }
+
+  void use_text() {
+    std::mt19937 random(11);
+    std::vector<int32_t> tokens;
+    for (int i = 0; i < 8 * 10 * 5 + 1; ++i) tokens.push_back(int32_t(random() % 7));
+    data.train = data.test = std::make_shared<TextStream>(tokens, 7, 5);
+    experiment.batch = 8;
+    experiment.model_name = "lstm-lm";
+    experiment.model_options = {{"width", 8}, {"probability", 0.2}};
+  }
+
+  CheckpointUse use_of(const Model& model, const fs::path& folder, const fs::path& from) {
+    CheckpointUse use{.folder = folder, .resumed = {}, .files = nullptr};
+    if (!from.empty()) use.resumed = open_resumption(from, experiment, model, data).checkpoint;
+    return use;
+  }
+
+  Outcome in_threads(const Way& way, const fs::path& folder, const fs::path& from = {}) {
+    const Model model = build_model(experiment, data);
+    Recorder recorder;
+    Outcome outcome;
+    outcome.row = train(experiment, model, data, make_plan(way.plan, experiment, model, way.devices), recorder, interrupted, nullptr,
+                        use_of(model, folder, from));
+    EXPECT_EQ(outcome.row.status, RunStatus::ok) << outcome.row.reason;
+    outcome.weights = recorder.weights;
+    return outcome;
+  }
+
+  Outcome as_processes(const Way& way, const fs::path& folder, const fs::path& from = {}, Recorder recorder = {}) {
+    const Model model = build_model(experiment, data);
+    const Plan plan = make_plan(way.plan, experiment, model, way.devices);
+    Outcome outcome;
+    const auto ends = as_ranks(way.devices, [&](const std::shared_ptr<ProcessRank>& process) {
+      if (process->rank() > 0) return follow(experiment, model, data, plan, process, interrupted);
+      outcome.row = train(experiment, model, data, plan, recorder, interrupted, nullptr, use_of(model, folder, from), process);
+    });
+    EXPECT_THAT(ends, Each(IsEmpty()));
+    EXPECT_EQ(outcome.row.status, recorder.interrupted ? RunStatus::interrupted : RunStatus::ok) << outcome.row.reason;
+    outcome.weights = recorder.weights;
+    return outcome;
+  }
+
+  fs::path folder(const std::string& name) const { return root_ / name; }
+  fs::path cut(const std::string& name) const { return root_ / name / checkpoint_name(kEvery); }
+
+  void expect_same_checkpoints(const std::string& name, const std::string& other, const std::vector<int64_t>& steps) {
+    const Model model = build_model(experiment, data);
+    for (const int64_t step : steps) {
+      SCOPED_TRACE(step);
+      const Checkpoint a = read_checkpoint(folder(name) / checkpoint_name(step), model), b = read_checkpoint(folder(other) / checkpoint_name(step), model);
+      EXPECT_EQ(std::tuple(a.index.samples, a.index.epoch, a.index.loss, a.index.updates, a.index.settings),
+                std::tuple(b.index.samples, b.index.epoch, b.index.loss, b.index.updates, b.index.settings));
+      const auto expect_equal = [](const TensorMap& x, const TensorMap& y) {
+        EXPECT_EQ(x.size(), y.size());
+        for (const auto& [key, tensor] : x) EXPECT_TRUE(y.contains(key) && at::equal(tensor, y.at(key))) << key;
+      };
+      expect_equal(a.state.weights, b.state.weights);
+      expect_equal(a.state.buffers, b.state.buffers);
+      expect_equal(a.state.averaged_buffers, b.state.averaged_buffers);
+      expect_equal(a.state.carried, b.state.carried);
+      ASSERT_EQ(a.state.optimizer.size(), b.state.optimizer.size());
+      for (const auto& [key, states] : a.state.optimizer) {
+        const std::vector<at::Tensor>& others = b.state.optimizer.at(key);
+        ASSERT_EQ(states.size(), others.size()) << key;
+        ASSERT_EQ(int(states.size()), optimizer_state_count(experiment.optimizer));
+        for (size_t k = 0; k < states.size(); ++k) EXPECT_TRUE(at::equal(states[k], others[k])) << key << " " << k;
+      }
+    }
+  }
+
+  const fs::path root_ = fs::path(::testing::TempDir()) / ("process_resume_test." + std::to_string(::getpid()));
+};
+
+/// `resumed` is `whole` from step kEvery on, within `tolerance`; 0: bit for bit.
+void expect_continued(const Outcome& resumed, const Outcome& whole, double tolerance) {
+  const auto expect_near = [&](double a, double b, const std::string& what) { EXPECT_LE(std::abs(a - b), tolerance * std::abs(b)) << what; };
+  ASSERT_EQ(whole.row.curve.size(), size_t(kSteps));
+  ASSERT_EQ(resumed.row.curve.size(), size_t(kSteps - kEvery));
+  for (size_t i = 0; i < resumed.row.curve.size(); ++i) {
+    const CurvePoint &a = resumed.row.curve[i], &b = whole.row.curve[i + kEvery];
+    EXPECT_EQ(std::pair(a.step, a.samples), std::pair(b.step, b.samples));
+    ASSERT_TRUE(std::isfinite(b.loss));
+    expect_near(a.loss, b.loss, "loss of step " + std::to_string(b.step));
+  }
+  ASSERT_EQ(resumed.row.evaluations.size() + 1, whole.row.evaluations.size());
+  for (size_t i = 0; i < resumed.row.evaluations.size(); ++i)
+    expect_near(resumed.row.evaluations[i].loss, whole.row.evaluations[i + 1].loss, "test loss");
+  ASSERT_FALSE(whole.weights.empty());
+  ASSERT_EQ(resumed.weights.size(), whole.weights.size());
+  for (const auto& [name, tensor] : whole.weights) {
+    const double scale = std::max(1e-6, tensor.abs().max().item<double>());
+    EXPECT_LE((resumed.weights.at(name) - tensor).abs().max().item<double>(), tolerance * scale) << name;
+  }
+}
+
+TEST_F(ProcessResume, UnderTheSamePlanIsBitForBitTheUninterruptedRun) {
+  for (const Way& way : {Way{"data", 2}, {"data", 3}, {"tensor", 2}, {"data=2,sharding=zero1", 2}, {"zero2", 3}, {"zero3", 3},
+                         {"pipeline=2,micro_batches=2", 2}, {"data=2,tensor=2", 4}, {"data=2,pipeline=2,micro_batches=2,sharding=zero1", 4}}) {
+    SCOPED_TRACE(way.plan);
+    const Outcome threads = in_threads(way, folder("threads")), whole = as_processes(way, folder("processes"));
+    for (size_t i = 0; i < whole.row.curve.size(); ++i) EXPECT_EQ(whole.row.curve[i].loss, threads.row.curve[i].loss);
+    expect_same_checkpoints("threads", "processes", {6, 12, kSteps});
+    ASSERT_TRUE(whole.row.checkpoints);
+    EXPECT_EQ(std::tuple(whole.row.checkpoints->written, whole.row.checkpoints->failed, whole.row.checkpoints->newest_step), std::tuple(3, 0, kSteps));
+    const Outcome resumed = as_processes(way, folder("resumed"), cut("processes"));
+    expect_continued(resumed, whole, 0);
+    expect_same_checkpoints("resumed", "processes", {12, kSteps});
+    expect_continued(in_threads(way, {}, cut("processes")), whole, 0);
+    expect_continued(as_processes(way, {}, cut("threads")), whole, 0);
+    for (const char* name : {"threads", "processes", "resumed"}) fs::remove_all(folder(name));
+  }
+}
+
+TEST_F(ProcessResume, UnderOtherPlansTheCurveGoesOn) {
+  experiment.precision = Precision::fp64;
+  experiment.model_options = {{"hidden", 16}, {"depth", 4}};
+  const Outcome whole = as_processes({"data", 2}, folder("data")), sliced = as_processes({"zero3", 3}, folder("zero3"));
+  for (const Way& way : {Way{"gpipe", 4}, {"tensor", 2}, {"data=3,sharding=zero1", 3}, {"data=2,tensor=2", 4}, {"data=2,pipeline=2,micro_batches=2", 4}}) {
+    SCOPED_TRACE(way.plan);
+    expect_continued(as_processes(way, {}, cut("data")), whole, 1e-9);
+    expect_continued(as_processes(way, {}, cut("zero3")), sliced, 1e-9);
+  }
+  expect_continued(in_threads({"single", 1}, {}, cut("zero3")), sliced, 1e-9);
+}
+
+/// State of layers, averages of it, bfloat16 beside master weights.
+TEST_F(ProcessResume, AllThatARunCarriesComesAlong) {
+  use_text();
+  for (const Way& way : {Way{"data", 2}, {"pipeline=2,micro_batches=2", 2}, {"tensor", 2}}) {
+    SCOPED_TRACE(way.plan);
+    const Outcome text = as_processes(way, folder("text"));
+    in_threads(way, folder("threads"));
+    expect_same_checkpoints("threads", "text", {6, 12, kSteps});
+    expect_continued(as_processes(way, {}, cut("text")), text, 0);
+    for (const char* name : {"threads", "text"}) fs::remove_all(folder(name));
+  }
+  experiment.precision = Precision::bf16;
+  const Outcome narrow = as_processes({"zero1", 2}, folder("narrow"));
+  expect_continued(as_processes({"zero1", 2}, {}, cut("narrow")), narrow, 0);
+}
+
+TEST_F(ProcessResume, AnInterruptedRunLeavesACheckpointOfTheStepItEndedIn) {
+  const Outcome whole = as_processes({"data", 2}, {});
+  train_set->pause = std::chrono::milliseconds(20);
+  Recorder impatient;
+  impatient.interrupted = &interrupted;
+  impatient.last_step = 7;
+  const Outcome ended = as_processes({"data", 2}, folder("cut"), {}, impatient);
+  interrupted = false;
+  ASSERT_TRUE(ended.row.checkpoints);
+  const int64_t last = ended.row.curve.back().step;
+  ASSERT_GE(last, 7);
+  ASSERT_LT(last, kSteps);
+  EXPECT_EQ(ended.row.checkpoints->newest_step, last);
+  const Outcome resumed = as_processes({"data", 2}, {}, folder("cut"));
+  ASSERT_EQ(resumed.row.curve.size(), size_t(kSteps - last));
+  for (size_t i = 0; i < resumed.row.curve.size(); ++i) EXPECT_EQ(resumed.row.curve[i].loss, whole.row.curve[i + size_t(last)].loss);
+  for (const auto& [name, tensor] : whole.weights) EXPECT_TRUE(at::equal(tensor, resumed.weights.at(name))) << name;
+}
+
+}  // namespace
+}  // namespace trireme::testing
