@@ -1,13 +1,19 @@
 // Whole runs that change their plan, by a script or as an adapter wishes.
 #include <gmock/gmock.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <set>
 
 #include "plan/named.h"
 #include "tiny_training.h"
 #include "train/adapter.h"
+#include "train/checkpoint_folder.h"
 #include "train/forecaster.h"
+#include "train/resume.h"
 #include "train/trainer.h"
 
 namespace trireme::testing {
@@ -97,6 +103,39 @@ TEST_F(ChangingPlans, CurveEvaluationsAndWeightsAreThoseOfOneDevice) {
     for (size_t i = 1; i < r.curve.size(); ++i) EXPECT_GE(r.curve[i].seconds, r.curve[i - 1].seconds);
     ASSERT_TRUE(r.timeline);
   }
+}
+
+/// A change of plan between two checkpoints, and in the step of one: each is whole and goes on as one device would.
+TEST_F(ChangingPlans, CheckpointsAreWrittenUnderEveryPlan) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(::testing::TempDir()) / ("adaptive_run_test." + std::to_string(::getpid()));
+  experiment.checkpoint = {.every = {5, Length::Unit::steps}, .keep = 0, .best = {}, .folder = {}, .where = "tiny.toml: checkpoint"};
+  const Model model = build_model(experiment, data);
+  Losses expected, actual;
+  run(plan("single", 1), expected, nullptr);
+  Script script;
+  script.plans = {{4, plan("pipeline", 2)}, {12, plan("zero3", 3)}, {20, plan("single", 1)}, {30, plan("data", 4)}, {40, plan("tensor", 2)}};
+  const RunResult r = train(experiment, model, data, plan("data", 2), actual, interrupted, &script, {.folder = folder, .resumed = {}, .files = nullptr});
+  ASSERT_EQ(r.status, RunStatus::ok) << r.reason;
+  ASSERT_GE(r.changes.size(), 2u);
+  ASSERT_TRUE(r.checkpoints);
+  EXPECT_EQ(std::pair(r.checkpoints->written, r.checkpoints->failed), std::pair(int64_t{12}, int64_t{0}));
+  ASSERT_EQ(actual.losses.size(), 60u);
+  for (size_t s = 0; s < 60; ++s) EXPECT_NEAR(actual.losses[s], expected.losses[s], 1e-10 * std::abs(expected.losses[s])) << s;
+  std::set<std::string> plans;
+  for (int64_t step = 5; step < 60; step += 5) {
+    Resumption resumption = open_resumption(folder / checkpoint_name(step), experiment, model, data);
+    plans.insert(resumption.checkpoint.index.plan);
+    Losses rest;
+    const RunResult resumed = train(experiment, model, data, plan("data", 2), rest, interrupted, nullptr,
+                                    {.folder = {}, .resumed = std::move(resumption.checkpoint), .files = nullptr});
+    ASSERT_EQ(resumed.status, RunStatus::ok) << resumed.reason;
+    ASSERT_EQ(rest.losses.size(), size_t(60 - step));
+    for (size_t s = 0; s < rest.losses.size(); ++s)
+      EXPECT_NEAR(rest.losses[s], expected.losses[s + size_t(step)], 1e-10 * std::abs(expected.losses[s + size_t(step)])) << step << " " << s;
+  }
+  EXPECT_GE(plans.size(), 3u) << "checkpoints were written under several plans";
+  fs::remove_all(folder);
 }
 
 TEST_F(ChangingPlans, APlanThatDoesNotFitEndsTheRun) {
