@@ -26,6 +26,7 @@ struct TrainOptions {
   std::string backend;    ///< of workers that are processes: "gloo" or "mpi"; empty: gloo
   bool messages = false;  ///< write JSON lines for a parent process instead of a progress bar
   bool own_data = false;  ///< replicas, which are in other processes, bring their data
+  int processes = 0;      ///< workers are so many processes, this one of them; 0: threads
 };
 /// `make_world`: of the server of replicas that are processes (train/replica_run.h); else null.
 int run_train(const TrainOptions& options, const std::function<std::unique_ptr<HubWorld>(ReplicaRun&)>& make_world = {});

@@ -17,10 +17,14 @@ void describe_own_price(const Experiment& experiment, ExperimentResult& result) 
   if (!experiment.price_note.empty()) result.prices += fmt::format(" ({})", experiment.price_note);
 }
 
-ExperimentResult experiment_header(const Experiment& experiment, const TaskData& data, const Model& model) {
+std::string utc_now() {
   const std::time_t now = std::time(nullptr);
-  char started[sizeof "2026-01-31T23:59:59Z"];
-  std::strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
+  char text[sizeof "2026-01-31T23:59:59Z"];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
+  return text;
+}
+
+ExperimentResult experiment_header(const Experiment& experiment, const TaskData& data, const Model& model) {
   ExperimentResult result;
   result.experiment = experiment.name;
   result.model = experiment.model_name;
@@ -30,7 +34,7 @@ ExperimentResult experiment_header(const Experiment& experiment, const TaskData&
   result.batch = experiment.batch;
   result.seed = experiment.seed;
   result.machine = summary(inspect_machine(false));
-  result.started = started;
+  result.started = utc_now();
   describe_own_price(experiment, result);
   if (model.initial_values()) result.initial_values = lines_of(model.initial_values()->report);
   return result;

@@ -18,12 +18,16 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "cli/elastic_launch.h"
+#include "cli/experiment_header.h"
 #include "cli/launch_hosts.h"
 #include "cli/launch_script.h"
 #include "cli/rank_group.h"
+#include "cli/train_checkpoints.h"
 #include "cli/train_process.h"
 #include "comm/interfaces.h"
 #include "comm/token.h"
+#include "report/run_folder.h"
 
 namespace trireme {
 namespace {
@@ -32,7 +36,9 @@ constexpr const char* kLoopback = "127.0.0.1";
 constexpr const char* kLaunched = "train";
 constexpr const char* kTokenFromInput = "--token-from-input";
 constexpr size_t kLongestToken = 1024;
-constexpr const char* kValueFlags[] = {"-n", "--hosts", "--interface", "--port", "--ssh", "--print", "--token-file"};
+constexpr const char* kValueFlags[] = {"-n",           "--hosts",    "--interface",     "--port",      "--ssh",
+                                       "--print",      "--restarts", "--restart-after", "--generation", "--token-file"};
+constexpr int64_t kMostRestarts = 1'000'000;
 constexpr int kFirstPort = 20000, kLastPort = 31999;  // below those that the system lends to clients
 
 std::atomic<bool> interrupted{false};
@@ -84,13 +90,23 @@ std::string address_for(const LaunchOptions& options, const std::vector<LaunchHo
   return first.substr(first.find('@') == first.npos ? 0 : first.find('@') + 1);  // ssh's user is no part of it
 }
 
+/// A name for the run's folder that no other has; as `trireme train` chooses one.
+std::filesystem::path free_run_path(const std::string& experiment) {
+  const std::filesystem::path wanted = default_run_path(experiment, utc_now());
+  std::filesystem::path path = wanted;
+  for (int i = 2; std::filesystem::exists(path); ++i) path = wanted.string() + fmt::format("-{}", i);
+  return path;
+}
+
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 /// The ranks of this machine.
 struct LocalRanks {
   int first = 0, count = 1, all = 1;
-  std::string address;
+  std::string address = {};
   int port = 0;
+  std::string host = {};
+  std::string generation = {};  ///< of an elastic run
 };
 
 void start_ranks(const LaunchOptions& options, const LocalRanks& local, RankGroup& group) {
@@ -98,13 +114,15 @@ void start_ranks(const LaunchOptions& options, const LocalRanks& local, RankGrou
   const std::string program = own_program();
   for (int r = 0; r < local.count; ++r) {
     const int rank = local.first + r;
-    MemberStart member{.name = fmt::format("rank {}", rank), .words = {program}, .cores = shares[size_t(r)], .own_output = rank == 0};
+    MemberStart member{.name = fmt::format("rank {}", rank), .words = {program}, .host = local.host, .cores = shares[size_t(r)],
+                       .own_output = rank == 0};
     member.words.insert(member.words.end(), options.words.begin(), options.words.end());
     member.variables = {{"RANK", std::to_string(rank)},           {"WORLD_SIZE", std::to_string(local.all)},
                         {"LOCAL_RANK", std::to_string(r)},        {"LOCAL_WORLD_SIZE", std::to_string(local.count)},
                         {"MASTER_ADDR", local.address},           {"MASTER_PORT", std::to_string(local.port)},
                         {"TORCHELASTIC_USE_AGENT_STORE", "False"}};
     if (!options.interface.empty()) member.variables.emplace_back(kInterfaceVariable, options.interface);
+    if (!local.generation.empty()) member.variables.emplace_back(kGenerationVariable, local.generation);
     if (rank != 0) member.prefix = fmt::format("rank {}: ", rank);
     group.start(member);
   }
@@ -116,9 +134,10 @@ void start_host(const LaunchOptions& options, const LaunchHost& host, const Loca
                                  "--first-rank", std::to_string(ranks.first), "--all-processes", std::to_string(ranks.all),
                                  "--address", ranks.address, "--port", std::to_string(ranks.port), kTokenFromInput};
   if (!options.interface.empty()) there.insert(there.end(), {"--interface", options.interface});
+  if (!ranks.generation.empty()) there.insert(there.end(), {"--generation", ranks.generation});
   if (!options.bind) there.emplace_back("--no-bind");
   there.insert(there.end(), options.words.begin(), options.words.end());
-  MemberStart member{.name = fmt::format("host {}", host.name), .words = {}, .own_output = ranks.first == 0,
+  MemberStart member{.name = fmt::format("host {}", host.name), .words = {}, .host = host.name, .own_output = ranks.first == 0,
                      .input = environment()(kTokenVariable).value_or(""), .until_input_ends = true};
   std::istringstream command(options.ssh);
   member.words.assign(std::istream_iterator<std::string>(command), {});
@@ -145,6 +164,51 @@ void set_token_from_input() {
 int report(const GroupEnd& end) {
   if (!end.culprit.empty()) std::cerr << "trireme: " << end.culprit << "\n";
   return end.exit_code;
+}
+
+/// The ranks of all machines. `generation`: of an elastic run, else "".
+void start_all(const LaunchOptions& options, const std::vector<LaunchHost>& hosts, const std::string& generation, RankGroup& group) {
+  LocalRanks ranks{.all = processes_of(hosts), .address = address_for(options, hosts), .port = port_for(options, hosts.front()),
+                   .generation = generation};
+  for (const LaunchHost& host : hosts) {
+    ranks.count = host.processes;
+    ranks.host = host.name;
+    if (is_this_machine(host.name)) start_ranks(options, ranks, group);
+    else start_host(options, host, ranks, group);
+    ranks.first += host.processes;
+  }
+}
+
+/// One group after another, until one gets to the run's end or nobody can go on.
+int run_elastic(const LaunchOptions& options, const Experiment& experiment, const std::vector<LaunchHost>& hosts) {
+  const ElasticOptions elastic{.restarts = options.restarts,
+                               .restart_after = options.restart_after.empty() ? 0 : parse_time_limit(options.restart_after, "--restart-after")};
+  ElasticLaunch launch(hosts, options.train.plan, options.train.experiment.out.value_or(free_run_path(experiment.name)), elastic);
+  while (true) {
+    RankGroup group;
+    group.allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
+    start_all(options, launch.hosts(), to_text(launch.generation()), group);
+    const EndOfGroup group_end(interrupted_launch(), launch.seconds_until_joining());
+    const GroupEnd end = group.wait(group_end.wanted(), /*input_counts=*/false);
+    const bool goes_on = !interrupted_launch() && launch.goes_on(end, group_end.is_due());
+    if (!goes_on) report(end);
+    if (!launch.notice().empty()) std::cerr << "trireme: " << launch.notice() << "\n" << std::flush;
+    if (!goes_on) return end.exit_code;
+  }
+}
+
+/// The experiment as far as a launch needs to know it. Errors (user): see run_launch.
+Experiment read_for_launch(const LaunchOptions& options) {
+  Experiment experiment = options.train.experiment.read();
+  if (experiment.elastic && !experiment.checkpoint.wanted())
+    fail_user({fmt::format("{}: elastic", experiment.file.string()), "needs checkpoints", "the run goes on from the newest one when a rank is lost",
+               "add [checkpoint] every = \"1 epochs\", or leave elastic out"});
+  if (!experiment.elastic && (options.restarts > 0 || !options.restart_after.empty()))
+    fail_user({options.restarts > 0 ? "--restarts" : "--restart-after", "is for elastic runs",
+               fmt::format("{} does not say elastic = true", experiment.file.string()), "add --set elastic=true"});
+  if (experiment.elastic && options.restarts == 0 && !options.restart_after.empty())
+    fail_user({"--restart-after", options.restart_after, "no lost rank is replaced without --restarts", "add --restarts 1, or leave it out"});
+  return experiment;
 }
 
 void check_options(const LaunchOptions& options, int processes) {
@@ -177,6 +241,10 @@ void add_launch(CLI::App& app, LaunchOptions& o, const std::function<void(CLI::A
       ->check(CLI::IsMember(script_kinds()));
   verb->add_option("--token-file", o.token_file, "file whose first line is the ranks' token (default: TRIREME_TOKEN, else one made for this run)");
   verb->add_flag(kTokenFromInput, o.token_from_input)->group("");
+  verb->add_option("--restarts", o.restarts, "of an elastic run: so many lost ranks are replaced (default: 0, the others go on alone)")
+      ->check(whole_number(0, kMostRestarts));
+  verb->add_option("--restart-after", o.restart_after, "of an elastic run: how long the others go on alone before (default: \"0 s\")");
+  verb->add_option("--generation", o.generation)->group("");
   verb->add_option("--first-rank", o.first_rank)->group("");
   verb->add_option("--all-processes", o.all_processes)->group("");
   verb->add_option("--address", o.address)->group("");
@@ -192,19 +260,22 @@ std::vector<std::string> launched_words(int argc, const char* const* argv) {
   return {};
 }
 
-int run_launch(const LaunchOptions& options) {
+/// On another machine than the launch that speaks for all.
+int run_agent(const LaunchOptions& options) {
   RankGroup group;
-  if (options.first_rank >= 0) {  // somebody on another machine speaks for all
-    if (!options.interface.empty()) check_interface(options.interface, "--interface");
-    if (options.token_from_input) set_token_from_input();
-    start_ranks(options, {options.first_rank, options.processes, options.all_processes, options.address, options.port}, group);
-    return report(group.wait(interrupted_launch(), /*input_counts=*/true));
-  }
+  if (!options.interface.empty()) check_interface(options.interface, "--interface");
+  if (options.token_from_input) set_token_from_input();
+  if (!options.generation.empty()) group.allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
+  start_ranks(options, {options.first_rank, options.processes, options.all_processes, options.address, options.port, "", options.generation}, group);
+  const GroupEnd end = group.wait(interrupted_launch(), /*input_counts=*/true);
+  report(end);
+  return options.generation.empty() || end.lost.empty() ? end.exit_code : std::min(kLostRanks + int(end.lost.size()), kHostLost - 1);
+}
+
+int run_launch(const LaunchOptions& options) {
+  if (options.first_rank >= 0) return run_agent(options);
   const std::vector<LaunchHost> hosts = read_hosts(options.hosts, options.processes);
-  LocalRanks ranks;
-  ranks.all = 0;
-  for (const LaunchHost& host : hosts) ranks.all += host.processes;
-  check_options(options, ranks.all);
+  check_options(options, processes_of(hosts));
   const bool over_mpi = options.train.backend == kMpiBackend;
   if (over_mpi && !options.interface.empty())
     fail_user({"--interface", options.interface, "MPI chooses its networks itself", "with Open MPI: mpirun --mca btl_tcp_if_include " + options.interface});
@@ -214,14 +285,11 @@ int run_launch(const LaunchOptions& options) {
   }
   if (over_mpi) fail_user({"--backend", "mpi", "MPI finds the processes of its own launchers only", "start them with mpirun, or print a script: --print mpi"});
   set_token(options);
-  ranks.address = address_for(options, hosts);
-  ranks.port = port_for(options, hosts.front());
-  for (const LaunchHost& host : hosts) {
-    ranks.count = host.processes;
-    if (is_this_machine(host.name)) start_ranks(options, ranks, group);
-    else start_host(options, host, ranks, group);
-    ranks.first += host.processes;
-  }
+  const Experiment experiment = read_for_launch(options);
+  if (experiment.elastic) return run_elastic(options, experiment, hosts);
+  RankGroup group;
+  if (experiment.checkpoint.wanted()) group.allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
+  start_all(options, hosts, "", group);
   return report(group.wait(interrupted_launch(), /*input_counts=*/false));
 }
 

@@ -48,6 +48,12 @@ std::vector<LaunchHost> read_hosts(const std::vector<std::string>& texts, int pr
   return hosts;
 }
 
+int processes_of(const std::vector<LaunchHost>& hosts) {
+  int sum = 0;
+  for (const LaunchHost& host : hosts) sum += host.processes;
+  return sum;
+}
+
 bool is_this_machine(const std::string& host) {
   char name[256] = "";
   ::gethostname(name, sizeof name - 1);

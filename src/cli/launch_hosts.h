@@ -15,6 +15,9 @@ struct LaunchHost {
 /// Errors (user): numbers that are none, or do not add up.
 std::vector<LaunchHost> read_hosts(const std::vector<std::string>& hosts, int processes);
 
+/// Of all together.
+int processes_of(const std::vector<LaunchHost>& hosts);
+
 /// Whether the name stands for this machine without asking the network.
 bool is_this_machine(const std::string& host);
 

@@ -23,7 +23,6 @@ namespace {
 
 constexpr int kPollMilliseconds = 50;
 constexpr double kSecondsToNotice = 5;   // after one failed, for the others to notice and to say what they know
-constexpr double kSecondsToFinish = 6;   // after Ctrl-C, to finish a step and to save the weights
 constexpr double kSecondsToEnd = 3;      // after SIGTERM
 constexpr int kNotStarted = 127;         // as shells say it
 
@@ -183,7 +182,7 @@ GroupEnd RankGroup::wait(const std::atomic<bool>& interrupted, bool input_counts
     if ((interrupted || input_ended_) && !asked) {
       asked = true;
       ending_since = now;
-      patience = kSecondsToFinish;
+      patience = seconds_to_finish_;
       ask_to_end(SIGINT);
     }
     if (ending_since == 0) continue;
@@ -209,12 +208,30 @@ const RankGroup::Member* RankGroup::culprit() const {
   return failed_.empty() ? nullptr : failed_.front();
 }
 
+/// A survivor may be ended too, by gloo's own thread, which calls abort() when a connection breaks: that one can work again.
+std::vector<LostRanks> RankGroup::lost() const {
+  std::vector<LostRanks> lost;
+  const bool any_by_signal =
+      std::any_of(failed_.begin(), failed_.end(), [](const Member* m) { return m->signal != 0 && m->signal != SIGABRT && !m->asked; });
+  for (const Member* member : failed_) {
+    const MemberStart& start = member->start;
+    if (member->asked) continue;
+    const std::string how = described(member->exit_code, member->signal);
+    const bool is_agent = start.until_input_ends;
+    if (is_agent && (member->signal != 0 || member->exit_code == kHostLost)) lost.push_back({start.name, how, start.host, 0});
+    else if (is_agent && member->exit_code > kLostRanks)
+      lost.push_back({start.name, fmt::format("lost {} of its ranks", member->exit_code - kLostRanks), start.host, member->exit_code - kLostRanks});
+    else if (!is_agent && member->signal != 0 && (member->signal != SIGABRT || !any_by_signal)) lost.push_back({start.name, how, start.host, 1});
+  }
+  return lost;
+}
+
 GroupEnd RankGroup::end() const {
   const Member* who = culprit();
   if (!who) return {};
   // the first member has the user's ear: it has said what happened
   const bool has_spoken = who == members_.front().get() && who->signal == 0 && who->exit_code != kNotStarted;
-  GroupEnd end{.exit_code = who->signal == 0 ? who->exit_code : 1, .culprit = ""};
+  GroupEnd end{.exit_code = who->signal == 0 ? who->exit_code : 1, .culprit = "", .lost = lost()};
   if (has_spoken || who->asked) return end;
   end.culprit = fmt::format("{} {}", who->start.name, described(who->exit_code, who->signal));
   if (!who->last_line.empty()) end.culprit += "; its last line: " + who->last_line;

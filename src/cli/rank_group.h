@@ -19,6 +19,7 @@ struct MemberStart {
   std::string name;                     ///< "rank 3", "host b"
   std::vector<std::string> words;       ///< the program and its arguments; the program is looked for on PATH unless it has a slash
   std::vector<std::pair<std::string, std::string>> variables = {};  ///< set in its environment
+  std::string host = {};                ///< that it, or the ranks that it starts, are on
   std::vector<int> cores = {};          ///< that it is bound to; empty: to none
   std::string prefix = {};              ///< of its lines on this process' standard error
   bool own_output = false;              ///< its standard output is this process', as it is: a progress bar can be drawn
@@ -26,10 +27,24 @@ struct MemberStart {
   bool until_input_ends = false;        ///< it is asked to end by the end of its standard input (through ssh no signal gets there); else by SIGINT
 };
 
+/// Ranks that ended without being asked to and without saying why: killed, or with their machine.
+struct LostRanks {
+  std::string name;         ///< "rank 2", "host b"
+  std::string how;          ///< "was ended by signal 9 (Killed)"
+  std::string host;         ///< MemberStart::host
+  int count = 1;            ///< 0: all of that host
+};
+
+/// An agent's exit code, of a launch on another machine that lost n of its ranks: kLostRanks + n.
+inline constexpr int kLostRanks = 128 + 64;
+/// ssh's own: the other machine cannot be reached any more.
+inline constexpr int kHostLost = 255;
+
 /// How the group ended.
 struct GroupEnd {
   int exit_code = 0;        ///< 0: all members ended with 0
   std::string culprit;      ///< "rank 2 was ended by signal 9 (Killed); its last line: ..."; empty: all ended well, or who failed has said so itself
+  std::vector<LostRanks> lost = {};
 };
 
 /// Belongs to one thread, which must outlive the members: the system ends them with it.
@@ -42,6 +57,9 @@ class RankGroup {
 
   /// Errors (run): the system refuses.
   void start(const MemberStart& member);
+
+  /// How long members have to end once they are asked to by an interrupt; 6 s unless set.
+  void allow_seconds_after_interrupt(double seconds) { seconds_to_finish_ = seconds; }
 
   /// Passes lines on until all members have ended. A few seconds after one failed, `interrupted` became true or the standard input ended
   /// (`input_counts`), those that are left are made to: all are gone within 10 s.
@@ -62,12 +80,15 @@ class RankGroup {
   bool reap();
   void ask_to_end(int signal);
   void signal_all(int signal);
+  static constexpr double kSecondsToFinish = 6;  // a step, and saving the weights
   const Member* culprit() const;
+  std::vector<LostRanks> lost() const;
   GroupEnd end() const;
 
   std::vector<std::unique_ptr<Member>> members_;
   std::vector<const Member*> failed_;  ///< in the order of their ends
   bool input_ended_ = false;
+  double seconds_to_finish_ = kSecondsToFinish;
 };
 
 }  // namespace trireme

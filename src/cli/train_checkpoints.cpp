@@ -32,7 +32,9 @@ std::string quoted(const std::string& word) {
 }
 
 std::string resume_command(const TrainOptions& options, const fs::path& from) {
-  std::vector<std::string> words{"trireme", "train"};
+  std::vector<std::string> words{"trireme"};
+  if (options.processes > 0) words.insert(words.end(), {"launch", "-n", std::to_string(options.processes)});
+  words.emplace_back("train");
   for (const std::string& word : options.experiment.forwarded()) words.push_back(quoted(word));
   words.insert(words.end(), {"--plan", quoted(options.plan)});
   if (!options.experiment.devices.empty()) words.insert(words.end(), {"--devices", std::to_string(options.experiment.devices.front())});
@@ -51,9 +53,10 @@ void check_train_checkpoints(const TrainOptions& options, const Experiment& expe
   if (experiment.checkpoint.wanted()) fail_user({experiment.checkpoint.where, "checkpoints", why, "use a plan, or leave [checkpoint] out"});
 }
 
-fs::path place_for_checkpoints(const Experiment& experiment, const fs::path& run_folder) {
+fs::path place_for_checkpoints(const Experiment& experiment, const fs::path& run_folder, bool goes_on) {
   if (!experiment.checkpoint.wanted()) return {};
   const fs::path own = run_folder / kCheckpointFolder;
+  if (goes_on && fs::exists(own)) return own;
   if (experiment.checkpoint.folder.empty()) return own;
   const fs::path wanted = fs::absolute(experiment.file).parent_path() / experiment.checkpoint.folder;
   std::error_code error;

@@ -18,8 +18,8 @@ void check_train_checkpoints(const TrainOptions& options, const Experiment& expe
                              const std::optional<Plan>& plan);
 
 /// The folder for the run's checkpoints: in its own, or where the experiment says, with a link in the run's. Made as far as its parent.
-/// Empty: the experiment wants none.
-std::filesystem::path place_for_checkpoints(const Experiment& experiment, const std::filesystem::path& run_folder);
+/// Empty: the experiment wants none. `goes_on`: the run may have one already.
+std::filesystem::path place_for_checkpoints(const Experiment& experiment, const std::filesystem::path& run_folder, bool goes_on = false);
 
 /// What is said of a run that goes on from a checkpoint.
 std::vector<std::string> lines_of(const Resumption& resumption);

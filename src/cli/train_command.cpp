@@ -134,8 +134,8 @@ TrainSubject read_subject(const ExperimentOptions& options) {
 
 int train_into_folder(const TrainOptions& options, const TrainSubject& subject, const TrainShow& show, const Train& train) {
   ExperimentResult result = experiment_header(subject.experiment, subject.data, subject.model);
-  RunFolder folder(options.experiment.out.value_or(default_run_path(subject.experiment.name, result.started)),
-                   options.experiment.out ? IfExists::refuse : IfExists::pick_another);
+  const IfExists if_exists = show.goes_on ? IfExists::go_on : options.experiment.out ? IfExists::refuse : IfExists::pick_another;
+  RunFolder folder(options.experiment.out.value_or(default_run_path(subject.experiment.name, result.started)), if_exists);
   if (show.plan) folder.write_plan(plan_text(*show.plan, subject.model));
   if (!show.initial_values.empty()) result.initial_values = show.initial_values;
   if (show.on_folder) show.on_folder(folder.path());
@@ -155,9 +155,11 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
 
 int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
   interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
-  const bool meets_by_address = options.backend != kMpiBackend;
-  if (const std::optional<ProcessPlace> place = make_world ? std::nullopt : process_place(environment(), meets_by_address))
-    return run_train_process(options, *place);
+  if (!make_world) {
+    const std::optional<Generation> generation = own_generation();
+    const PlaceOptions wanted{.needs_address = options.backend != kMpiBackend, .even_alone = generation.has_value()};
+    if (const std::optional<ProcessPlace> place = process_place(environment(), wanted)) return run_train_process(options, *place, generation);
+  }
   if (!options.backend.empty())
     fail_user({"--backend", options.backend, "the workers of this run are threads: there is one process",
                fmt::format("start several: {} trireme train ...", options.backend == kMpiBackend ? "mpirun -n 4" : "trireme launch -n 4 train ..., or mpirun -n 4")});

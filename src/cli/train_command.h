@@ -35,6 +35,7 @@ struct TrainShow {
   std::vector<std::string> notes = {};   ///< lines above the progress bar
   std::vector<std::string> initial_values = {};  ///< where they come from, for run.json; empty: from the model
   bool evaluations = false;              ///< are shown as they come
+  bool goes_on = false;                  ///< in the run folder, which processes before this one have begun
   std::function<void(const std::filesystem::path& folder)> on_folder = {};  ///< told of the run folder before training begins
 };
 

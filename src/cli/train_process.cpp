@@ -20,6 +20,7 @@
 #include "comm/mpi/mpi.h"
 #include "comm/text_messages.h"
 #include "comm/token.h"
+#include "report/earlier_run.h"
 #include "train/batches.h"
 #include "train/follow.h"
 #include "train/trainer.h"
@@ -121,8 +122,29 @@ std::optional<TrainSubject> agree(ProcessRank& process, const std::string& plan,
   return std::nullopt;
 }
 
+/// One rank of a run: what it was started with, and what it is part of.
+struct Member {
+  TrainOptions options;
+  ProcessPlace place;
+  std::optional<Generation> generation;  ///< of an elastic run
+  std::shared_ptr<ProcessRank> process;
+
+  bool goes_on() const { return generation && generation->number > 0; }
+};
+
+/// What the run goes on from; nothing where it begins.
+std::optional<Resumption> resumption_of(const Member& member, const TrainSubject& subject) {
+  const auto& [experiment, data, model] = subject;
+  if (member.goes_on())
+    if (auto own = open_own_resumption(member.generation->folder, experiment, model, data)) return own;
+  if (member.options.resume.empty()) return std::nullopt;
+  return open_resumption(member.options.resume, experiment, model, data);
+}
+
 /// `resumption`: rank 0's, which alone reads it.
-TrainSubject read_for_processes(const TrainOptions& options, const ProcessPlace& place, std::optional<Resumption>& resumption) {
+TrainSubject read_for_processes(const Member& member, std::optional<Resumption>& resumption) {
+  const TrainOptions& options = member.options;
+  const ProcessPlace& place = member.place;
   const std::vector<int>& devices = options.experiment.devices;
   if (!devices.empty() && devices.front() != place.size)
     fail_user({"--devices", std::to_string(devices.front()),
@@ -137,9 +159,12 @@ TrainSubject read_for_processes(const TrainOptions& options, const ProcessPlace&
   };
   if (experiment.adapt) refuse("adapt", "a run of processes keeps its plan");
   if (experiment.links) refuse("cluster.link", "it emulates links between the threads of one process");
+  if (experiment.elastic && !member.generation)
+    fail_user({fmt::format("{}: elastic", experiment.file.string()), "is for trireme launch", "other launchers end all processes when one is lost",
+               "leave it out; trireme launch train --resume goes on with the run"});
   experiment.private_replicas = true;
   experiment.devices = {place.size};
-  if (place.rank == 0 && !options.resume.empty()) resumption = open_resumption(options.resume, experiment, subject.model, subject.data);
+  if (place.rank == 0) resumption = resumption_of(member, subject);
   return subject;
 }
 
@@ -157,33 +182,63 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
   return plan;
 }
 
-int lead(const TrainOptions& options, const TrainSubject& subject, std::optional<Resumption> resumption, const std::shared_ptr<ProcessRank>& process,
-         const std::string& through) {
-  const Plan plan = shared_plan(*process, options, subject);
-  TrainShow show{.plan = &plan};
-  show.notes.push_back(fmt::format("{} processes on {} {}, {}", process->size(), process->machines(),
-                                   process->machines() == 1 ? "machine" : "machines", through));
+/// The groups of an elastic run leave in its folder what each of them began with.
+void record_beginning(const Member& member, const Plan& plan, const Model& model, int64_t step) {
+  const Generation& g = *member.generation;
+  append_record(g.folder, {.number = g.number, .step = step, .processes = member.process->size(), .plan = plan.in_short(model), .reason = g.reason,
+                           .seconds = g.number > 0 ? system_seconds() - g.ended_at : 0});
+}
+
+/// What earlier groups of the run did comes before what the last one did.
+void add_earlier_groups(const std::filesystem::path& folder, const EarlierRun& earlier, RunResult& row) {
+  add_earlier(earlier, row);
+  const std::vector<GenerationRecord> records = read_records(folder);
+  std::string plans = records.empty() ? row.plan : records.front().plan;
+  for (size_t r = 1; r < records.size(); ++r) {
+    const GenerationRecord &from = records[r - 1], &to = records[r];
+    row.changes.push_back({.step = to.step, .from = from.plan, .to = to.plan, .reason = to.reason, .seconds = to.seconds});
+    if (from.plan != to.plan) plans += " -> " + to.plan;
+    row.devices = std::max(row.devices, from.processes);
+  }
+  row.plan = plans;
+}
+
+int lead(const Member& member, const TrainSubject& subject, std::optional<Resumption> resumption, const std::string& through) {
+  const std::shared_ptr<ProcessRank>& process = member.process;
+  const std::optional<Generation>& generation = member.generation;
+  const Plan plan = shared_plan(*process, member.options, subject);
+  TrainShow show{.plan = &plan, .goes_on = member.goes_on()};
+  show.notes.push_back(fmt::format("{} {} on {} {}, {}", process->size(), process->size() == 1 ? "process" : "processes",
+                                   process->machines(), process->machines() == 1 ? "machine" : "machines", through));
   CheckpointUse checkpoints;
+  int64_t begun_at = 0;
   if (resumption) {
     show.initial_values = lines_of(*resumption);
     show.notes.insert(show.notes.end(), show.initial_values.begin(), show.initial_values.end());
+    begun_at = resumption->checkpoint.index.step;
     checkpoints.resumed = std::move(resumption->checkpoint);
   }
+  EarlierRun earlier;
+  if (show.goes_on) earlier = take_back_to(generation->folder, begun_at, metric_names(subject.data.train->task(), subject.data.train->classes()));
   show.on_folder = [&](const std::filesystem::path& folder) {
-    checkpoints.folder = place_for_checkpoints(subject.experiment, folder);
+    checkpoints.folder = place_for_checkpoints(subject.experiment, folder, show.goes_on);
     const std::filesystem::path logs = std::filesystem::absolute(folder) / "logs";
     log_to_file(logs / "rank-0.log");
     broadcast_text(process->world(), logs.string());
+    if (generation) record_beginning(member, plan, subject.model, begun_at);
   };
-  return train_into_folder(options, subject, show, [&](TrainObserver& observer) {
-    return train(subject.experiment, subject.model, subject.data, plan, observer, interrupted_by_user(), nullptr, std::move(checkpoints),
-                 process);
+  return train_into_folder(member.options, subject, show, [&](TrainObserver& observer) {
+    RunResult row = train(subject.experiment, subject.model, subject.data, plan, observer, interrupted_by_user(), nullptr, std::move(checkpoints),
+                          process);
+    if (generation) add_earlier_groups(generation->folder, earlier, row);
+    return row;
   });
 }
 
-int work_along(const TrainOptions& options, const TrainSubject& subject, const std::shared_ptr<ProcessRank>& process) {
+int work_along(const Member& member, const TrainSubject& subject) {
+  const std::shared_ptr<ProcessRank>& process = member.process;
   const int rank = process->rank();
-  const Plan plan = shared_plan(*process, options, subject);
+  const Plan plan = shared_plan(*process, member.options, subject);
   const std::filesystem::path logs = broadcast_text(process->world(), "");
   log_to_file(logs / fmt::format("rank-{}.log", rank));
   spdlog::info("rank {} of {}: process {}, cores {}, plan {}", rank, process->size(), ::getpid(), describe_cores(usable_cores()),
@@ -208,18 +263,25 @@ int quietly(ProcessRank& process, const std::function<int()>& work) {
 
 }  // namespace
 
-int run_train_process(const TrainOptions& options, const ProcessPlace& place) {
+int run_train_process(TrainOptions options, const ProcessPlace& place, const std::optional<Generation>& generation) {
   if (place.rank != 0) keep_console_quiet();
+  if (generation) {
+    options.experiment.out = generation->folder;
+    options.plan = generation->plan;
+    if (generation->number > 0) options.experiment.devices.clear();  // of the first group
+  }
+  options.processes = place.size;
   Connection connection = meet(options, place);
-  const auto process = std::make_shared<ProcessRank>(std::move(connection.world), connection.backend);
+  Member member{std::move(options), place, generation, std::make_shared<ProcessRank>(std::move(connection.world), connection.backend)};
   const auto work = [&] {
     std::optional<Resumption> resumption;
-    const auto subject = agree(*process, options.plan, options.experiment, [&] { return read_for_processes(options, place, resumption); });
+    const auto read = [&] { return read_for_processes(member, resumption); };
+    const auto subject = agree(*member.process, member.options.plan, member.options.experiment, read);
     if (!subject) return kUserError;
     if (subject->experiment.checkpoint.wanted()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
-    return place.rank == 0 ? lead(options, *subject, std::move(resumption), process, connection.through) : work_along(options, *subject, process);
+    return place.rank == 0 ? lead(member, *subject, std::move(resumption), connection.through) : work_along(member, *subject);
   };
-  return place.rank == 0 ? work() : quietly(*process, work);
+  return place.rank == 0 ? work() : quietly(*member.process, work);
 }
 
 }  // namespace trireme

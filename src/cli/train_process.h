@@ -1,7 +1,10 @@
 // `trireme train` as one process of many.
 #pragma once
 
+#include <optional>
+
 #include "cli/commands.h"
+#include "cli/generation.h"
 #include "comm/process_place.h"
 
 namespace trireme {
@@ -12,9 +15,10 @@ inline constexpr const char* kInterfaceVariable = "TRIREME_INTERFACE";
 /// TrainOptions::backend of workers that MPI connects.
 inline constexpr const char* kMpiBackend = "mpi";
 
+/// `generation`: of an elastic run, which wins over flags: its folder, its plan; what is resumed is the run's own checkpoint, where it has one.
 /// One rank of a plan with as many workers as there are processes. Rank 0 plans, shows and writes the run; the others are quiet but for the
 /// run folder's logs/rank-N.log. Returns the exit code, which is not 0 on any rank of a run that failed.
 /// Errors (user): as trireme train, on rank 0, also for what another rank has otherwise, which is named.
-int run_train_process(const TrainOptions& options, const ProcessPlace& place);
+int run_train_process(TrainOptions options, const ProcessPlace& place, const std::optional<Generation>& generation = {});
 
 }  // namespace trireme

@@ -73,7 +73,7 @@ std::string address_of(const Launcher& launcher, const Variables& variables, int
 int port_of(const Launcher& launcher, const Variables& variables) {
   if (variables("MASTER_PORT")) return number_of(variables, "MASTER_PORT", 1, kGreatestPort);
   std::string job = launcher.job ? variables(launcher.job).value_or("") : "";
-  if (is_slurm(launcher)) job += "." + variables("SLURM_STEP_ID").value_or("");
+  if (is_slurm(launcher)) job.append(".").append(variables("SLURM_STEP_ID").value_or(""));
   return kFirstPort + int(hash_of(job) % kPorts);
 }
 
@@ -86,16 +86,16 @@ Variables environment() {
   };
 }
 
-std::optional<ProcessPlace> process_place(const Variables& variables, bool needs_address) {
+std::optional<ProcessPlace> process_place(const Variables& variables, const PlaceOptions& options) {
   for (const Launcher& launcher : kLaunchers) {
     if (!variables(launcher.rank) || !variables(launcher.size)) continue;
     ProcessPlace place;
     place.size = number_of(variables, launcher.size, 1, kMaxDevices);
     place.rank = number_of(variables, launcher.rank, 0, place.size - 1);
-    if (place.size == 1) return std::nullopt;
+    if (place.size == 1 && !options.even_alone) return std::nullopt;
     if (variables(launcher.local_rank)) place.local_rank = number_of(variables, launcher.local_rank, 0, place.size - 1);
     place.said_by = launcher.name;
-    if (!needs_address) return place;
+    if (!options.needs_address) return place;
     place.address = address_of(launcher, variables, place.size);
     place.port = port_of(launcher, variables);
     place.store_is_kept = variables("TORCHELASTIC_USE_AGENT_STORE") == "True";

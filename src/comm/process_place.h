@@ -23,12 +23,16 @@ struct ProcessPlace {
 using Variables = std::function<std::optional<std::string>(const std::string& name)>;
 Variables environment();
 
+struct PlaceOptions {
+  bool needs_address = true;  ///< false where ranks find each other otherwise (MPI): address and port are left out
+  bool even_alone = false;    ///< one process has a place too
+};
+
 /// Understands, in this order: RANK and WORLD_SIZE (torchrun, trireme launch), OMPI_COMM_WORLD_* (Open MPI), PMI_RANK and PMI_SIZE (MPICH, Intel
 /// MPI), SLURM_PROCID in a step of srun. MASTER_ADDR and MASTER_PORT win over what a launcher says of where to meet; ranks of one machine meet
 /// on its loopback interface. nullopt: nobody says so, or there is one process only.
-/// `needs_address`: false where ranks find each other otherwise (MPI); address and port are then left out.
 /// Errors (user): numbers that are none or contradict each other; several machines and no address.
-std::optional<ProcessPlace> process_place(const Variables& variables = environment(), bool needs_address = true);
+std::optional<ProcessPlace> process_place(const Variables& variables = environment(), const PlaceOptions& options = {});
 
 /// The first host of a Slurm list: "n1" of "n[1-3,7],m2". Zeros at the front of a number stay.
 std::string first_host(const std::string& node_list);

@@ -64,6 +64,10 @@ fs::path default_run_path(std::string_view experiment, std::string_view started)
 RunFolder::RunFolder(fs::path path, IfExists if_exists) : path_(std::move(path)) {
   if (path_.filename().empty()) path_ = path_.parent_path();  // "out/" is "out"
   if (claim(path_)) return;
+  if (if_exists == IfExists::go_on) {
+    write_file_atomically(path_ / "run.json", running_text({}));
+    return;
+  }
   if (if_exists == IfExists::refuse)
     fail_user({path_.string(), "exists already and is not empty", "a run never overwrites another one",
                "choose another folder with --out, or remove this one"});

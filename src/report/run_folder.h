@@ -19,6 +19,7 @@ namespace trireme {
 enum class IfExists {
   refuse,        ///< a user error that names the folder
   pick_another,  ///< appends -2, -3, ... to the name
+  go_on,         ///< it is this run's own, begun by processes before this one (report/earlier_run.h)
 };
 
 /// "runs/mnist-20260131-235959" from the experiment's name and an ISO 8601 time; characters that are awkward in file names

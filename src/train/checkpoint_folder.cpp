@@ -106,6 +106,11 @@ void remove_old_checkpoints(FileSystem& files, const fs::path& folder, const Che
   }
 }
 
+void remove_after(FileSystem& files, const fs::path& folder, int64_t step) {
+  for (const FoundCheckpoint& entry : find_checkpoints(folder))
+    if (entry.step > step) remove_checkpoint(files, folder, entry.path);
+}
+
 void clean_up(FileSystem& files, const fs::path& folder) {
   for (const std::string& name : names_in(folder)) {
     if (!name.ends_with(kUnfinished) || !step_in(name.substr(0, name.size() - kUnfinished.size()))) continue;

@@ -41,6 +41,9 @@ const FoundCheckpoint* best_of(const std::vector<FoundCheckpoint>& found, const 
 /// leaves whole checkpoints and unfinished folders.
 void remove_old_checkpoints(FileSystem& files, const std::filesystem::path& folder, const CheckpointSpec& spec);
 
+/// Removes all, whole or not, of later steps. Interrupted at any point: as above.
+void remove_after(FileSystem& files, const std::filesystem::path& folder, int64_t step);
+
 /// Removes what was not finished: of a run that died, or after an error.
 void clean_up(FileSystem& files, const std::filesystem::path& folder);
 

@@ -186,6 +186,7 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   if (e.replicas.clock && e.replicas.clock->cluster && !e.device_speeds.empty())
     file.fail("device_speeds", "the devices are those of [update.virtual] cluster", "leave out one of the two");
   e.adapt = file.get_bool("adapt", false);
+  e.elastic = file.get_bool("elastic", false);
   read_model(file, e);
   e.data = read_data(file.table("data"), path.parent_path());
   read_loading(file.table("data"), e);

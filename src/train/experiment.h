@@ -80,6 +80,7 @@ struct Experiment {
   bool tokens = false;                         ///< what build_model found: the data are token ids
   std::vector<std::string> model_notes;        ///< what build_model found to say of a file's model, one line each; rows have them as warnings
   CheckpointSpec checkpoint;                   ///< [checkpoint]
+  bool elastic = false;                        ///< a launched run goes on without processes that it lost (cli/elastic_launch.h)
   std::optional<bool> save_weights;            ///< not set: unless they are huge (kLargestSavedUnasked)
 };
 

@@ -112,4 +112,26 @@ Resumption open_resumption(const fs::path& path, const Experiment& experiment, c
   return resumption;
 }
 
+std::optional<Resumption> open_own_resumption(const fs::path& run_folder, const Experiment& experiment, const Model& model,
+                                              const TaskData& data) {
+  const fs::path folder = run_folder / kCheckpointFolder;
+  const int64_t steps = steps_of(experiment.length, Batches(experiment, data).sampler().steps_per_epoch());
+  std::vector<FoundCheckpoint> found;
+  if (fs::is_directory(folder)) found = find_checkpoints(folder);
+  std::erase_if(found, [&](const FoundCheckpoint& entry) { return entry.step >= steps; });
+  if (found.empty()) return std::nullopt;
+  std::vector<std::string> damaged;
+  for (auto entry = found.rbegin(); entry != found.rend(); ++entry) {
+    try {
+      Resumption resumption = open_resumption(entry->path, experiment, model, data);
+      for (const std::string& damage : damaged) resumption.notices.push_back("damaged, and removed: " + damage);
+      remove_after(real_file_system(), folder, entry->step);
+      return resumption;
+    } catch (const Error& error) {
+      damaged.push_back(first_line(error));
+    }
+  }
+  fail_user({.where = folder.string(), .what = fmt::format("none of {} checkpoints is whole", damaged.size()), .why = damaged.front(), .next = ""});
+}
+
 }  // namespace trireme

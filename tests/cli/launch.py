@@ -61,6 +61,11 @@ class LaunchTest(CliTest):
     def gone(self, pids, seconds):
         wait_until(lambda: not any(alive(pid) for pid in pids), seconds)
 
+    def shell_instead_of_ssh(self):
+        file = self.write("reach", '#!/bin/sh\necho "$1" >> hosts\nshift\nexec sh -c "$*"\n')
+        os.chmod(file, os.stat(file).st_mode | stat.S_IXUSR)
+        return "./reach"
+
 
 class Launch(LaunchTest):
     def test_processes_train_what_threads_do(self):
@@ -152,11 +157,6 @@ class Launch(LaunchTest):
         ranks = self.training(process, "k")
         process.kill()
         self.gone(ranks.values(), 5)
-
-    def shell_instead_of_ssh(self):
-        file = self.write("reach", '#!/bin/sh\necho "$1" >> hosts\nshift\nexec sh -c "$*"\n')
-        os.chmod(file, os.stat(file).st_mode | stat.S_IXUSR)
-        return "./reach"
 
     def test_hosts(self):
         """Two "machines" whose addresses are both of this one, reached by a shell instead of ssh."""

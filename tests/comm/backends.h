@@ -35,7 +35,7 @@ inline std::string name_of(Backend backend) {
 
 /// This process among those that mpirun started; nullopt: it did not.
 inline std::optional<ProcessPlace> place_in_mpi() {
-  return std::getenv("OMPI_COMM_WORLD_RANK") ? process_place(environment(), /*needs_address=*/false) : std::nullopt;
+  return std::getenv("OMPI_COMM_WORLD_RANK") ? process_place(environment(), {.needs_address = false}) : std::nullopt;
 }
 
 /// Why a backend cannot run so many ranks here; empty: it can.

@@ -1,0 +1,146 @@
+#include "cli/elastic_launch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+#include "base/seconds.h"
+#include "base/text.h"
+#include "plan/fewer_devices.h"
+#include "train/trainer.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kUserError = 2;
+constexpr auto kPoll = std::chrono::milliseconds(20);
+
+std::string processes_text(int count) { return fmt::format("{} {}", count, count == 1 ? "process" : "processes"); }
+
+LaunchHost& find_host(std::vector<LaunchHost>& hosts, const std::string& name) {
+  const auto found = std::find_if(hosts.begin(), hosts.end(), [&](const LaunchHost& host) { return host.name == name; });
+  check_internal(found != hosts.end(), "ranks are lost on hosts that have some");
+  return *found;
+}
+
+/// The plan for at most so many processes; nullopt: there is none.
+std::optional<FewerDevices> plan_for(const std::string& plan, int all, int processes) {
+  if (!is_plan_file(plan)) return on_fewer_devices(plan, processes);
+  if (processes < all) return std::nullopt;
+  return FewerDevices{plan, all};
+}
+
+}  // namespace
+
+ElasticLaunch::ElasticLaunch(std::vector<LaunchHost> hosts, std::string plan, std::filesystem::path folder, const ElasticOptions& options)
+    : plan_(std::move(plan)), options_(options), wanted_(std::move(hosts)), left_(wanted_), used_(processes_of(wanted_)),
+      restarts_left_(options.restarts), generation_{.folder = std::move(folder), .plan = plan_} {}
+
+int ElasticLaunch::processes() const {
+  const int left = processes_of(left_);
+  return at_most_ > 0 ? std::min(left, at_most_) : left;
+}
+
+std::vector<LaunchHost> ElasticLaunch::hosts() const {
+  std::vector<LaunchHost> hosts;
+  int room = used_;
+  for (LaunchHost host : left_) {
+    host.processes = std::min(host.processes, room);
+    room -= host.processes;
+    if (host.processes > 0) hosts.push_back(host);
+  }
+  return hosts;
+}
+
+double ElasticLaunch::seconds_until_joining() const {
+  return joining_at_ > 0 ? std::max(0.0, joining_at_ - steady_seconds()) : std::numeric_limits<double>::infinity();
+}
+
+bool ElasticLaunch::goes_on(const GroupEnd& end, bool joining) {
+  notice_.clear();
+  if (end.exit_code == 0) return false;
+  if (!end.lost.empty()) {
+    std::vector<std::string> reasons;
+    for (const LostRanks& lost : end.lost) reasons.push_back(fmt::format("{} {}", lost.name, lost.how));
+    lose(end.lost);
+    if (seconds_until_joining() == 0) take_joining();
+    return begin_next(join(reasons, "; "));
+  }
+  if (joining) {
+    const int more = processes_of(joining_);
+    take_joining();
+    return begin_next(fmt::format("{} {} the place of lost ones", processes_text(more), more == 1 ? "takes" : "take"));
+  }
+  // no plan for so many: rank 0 has said why
+  if (end.exit_code != kUserError || generation_.number == 0 || used_ < 2) return false;
+  at_most_ = used_ - 1;
+  return begin_next(generation_.reason);
+}
+
+void ElasticLaunch::lose(const std::vector<LostRanks>& lost) {
+  at_most_ = 0;
+  std::vector<LaunchHost> group = hosts();
+  for (const LostRanks& entry : lost) {
+    LaunchHost& host = find_host(left_, entry.host);
+    const int there = find_host(group, entry.host).processes, count = entry.count == 0 ? there : std::min(entry.count, there);
+    const int replaced = std::min(count, restarts_left_);
+    restarts_left_ -= replaced;
+    host.processes -= count;
+    if (options_.restart_after <= 0) {
+      host.processes += replaced;
+    } else if (replaced > 0) {
+      joining_.push_back({entry.host, replaced});
+      if (joining_at_ == 0) joining_at_ = steady_seconds() + options_.restart_after;
+    }
+  }
+}
+
+void ElasticLaunch::take_joining() {
+  for (const LaunchHost& more : std::exchange(joining_, {})) find_host(left_, more.name).processes += more.processes;
+  joining_at_ = 0;
+}
+
+bool ElasticLaunch::begin_next(std::string reason) {
+  const int count = processes();
+  const std::optional<FewerDevices> plan = count > 0 ? plan_for(plan_, processes_of(wanted_), count) : std::nullopt;
+  if (!plan) {
+    notice_ = fmt::format("{}; nobody is left", reason);
+    if (count > 0)
+      notice_ = fmt::format("{}; {} cannot go on under {}, which takes more: launch with --restarts, or go on under another plan with --resume {}", reason,
+                            processes_text(count), plan_, generation_.folder.string());
+    return false;
+  }
+  used_ = plan->devices;
+  ++generation_.number;
+  generation_.plan = plan->strategy;
+  generation_.reason = reason;
+  generation_.ended_at = system_seconds();
+  notice_ = fmt::format("{}: {} go on under {}", reason, processes_text(used_), generation_.plan);
+  if (used_ == 1) notice_ = fmt::format("{}: one process goes on under {}", reason, generation_.plan);
+  if (count > used_) notice_ += fmt::format(" ({} of those left {} nothing to do)", count - used_, count - used_ == 1 ? "has" : "have");
+  return true;
+}
+
+EndOfGroup::EndOfGroup(const std::atomic<bool>& interrupted, double seconds)
+    : watch_([this, &interrupted, due = steady_seconds() + seconds] {
+        std::unique_lock lock(mutex_);
+        while (!is_over_ && !interrupted && steady_seconds() < due) over_.wait_for(lock, kPoll);
+        if (is_over_) return;
+        due_ = !interrupted;
+        wanted_ = true;
+      }) {}
+
+EndOfGroup::~EndOfGroup() {
+  {
+    std::lock_guard lock(mutex_);
+    is_over_ = true;
+  }
+  over_.notify_all();
+  watch_.join();
+}
+
+}  // namespace trireme

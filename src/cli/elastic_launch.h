@@ -1,0 +1,81 @@
+// What becomes of an elastic launch when it loses ranks: how many processes go on, where, under which plan, and when others take the place of
+// those lost.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cli/generation.h"
+#include "cli/launch_hosts.h"
+#include "cli/rank_group.h"
+
+namespace trireme {
+
+struct ElasticOptions {
+  int restarts = 0;          ///< lost ranks that others take the place of
+  double restart_after = 0;  ///< seconds that the others go on without them before
+};
+
+/// Group by group.
+class ElasticLaunch {
+ public:
+  /// `plan`: as --plan takes it. `folder`: of the run, not there yet.
+  ElasticLaunch(std::vector<LaunchHost> hosts, std::string plan, std::filesystem::path folder, const ElasticOptions& options);
+
+  /// Of the group that is to be started: hosts with at least one process, as many processes as the plan uses.
+  std::vector<LaunchHost> hosts() const;
+  const Generation& generation() const { return generation_; }
+  /// Seconds from its start until processes that take the place of lost ones are due: it is to end between two steps then. Infinite: none are.
+  double seconds_until_joining() const;
+
+  /// After the group's end: whether another one takes over, which is said in notice(). `joining`: it was asked to end for those that take the
+  /// place of lost ones.
+  bool goes_on(const GroupEnd& end, bool joining);
+  /// One line: why and how the run goes on, or why it does not though ranks were lost; "" where GroupEnd says all.
+  const std::string& notice() const { return notice_; }
+
+ private:
+  void lose(const std::vector<LostRanks>& lost);
+  void take_joining();
+  bool begin_next(std::string reason);
+  int processes() const;
+
+  const std::string plan_;
+  const ElasticOptions options_;
+  const std::vector<LaunchHost> wanted_;
+  std::vector<LaunchHost> left_;   ///< with processes that can work, of which the plan may use fewer
+  int used_ = 0;                   ///< processes of the group
+  int restarts_left_ = 0;
+  std::vector<LaunchHost> joining_;  ///< with processes that will take the place of lost ones
+  double joining_at_ = 0;          ///< when, on the steady clock; 0: nobody will
+  int at_most_ = 0;                ///< processes, after a plan for more was refused; 0: no such limit
+  Generation generation_;
+  std::string notice_;
+};
+
+/// True once `interrupted` is, or `seconds` have passed. The flag outlives it.
+class EndOfGroup {
+ public:
+  EndOfGroup(const std::atomic<bool>& interrupted, double seconds);
+  ~EndOfGroup();
+  EndOfGroup(const EndOfGroup&) = delete;
+  EndOfGroup& operator=(const EndOfGroup&) = delete;
+
+  const std::atomic<bool>& wanted() const { return wanted_; }
+  bool is_due() const { return due_; }  ///< the seconds have passed before anybody interrupted
+
+ private:
+  std::atomic<bool> wanted_{false}, due_{false};
+  std::mutex mutex_;
+  std::condition_variable over_;
+  bool is_over_ = false;  // guarded by mutex_
+  std::thread watch_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,63 @@
+#include "cli/generation.h"
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "report/files.h"
+#include "report/run_json.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kRecords = "generations.jsonl";
+
+}  // namespace
+
+std::string to_text(const Generation& g) {
+  return json_text(
+      {{"number", g.number}, {"folder", g.folder.string()}, {"plan", g.plan}, {"reason", g.reason}, {"ended_at", g.ended_at}});
+}
+
+Generation generation_from(const std::string& text) {
+  try {
+    const json j = json::parse(text);
+    return {.number = j.at("number"), .folder = j.at("folder").get<std::string>(), .plan = j.at("plan"), .reason = j.at("reason"),
+            .ended_at = j.at("ended_at")};
+  } catch (const json::exception&) {
+    fail_user({std::string("environment variable ") + kGenerationVariable, "is not what trireme launch sets",
+               "it is for the launcher and its ranks only", "unset it"});
+  }
+}
+
+std::optional<Generation> own_generation(const Variables& variables) {
+  const std::optional<std::string> text = variables(kGenerationVariable);
+  if (!text || text->empty()) return std::nullopt;
+  return generation_from(*text);
+}
+
+double system_seconds() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+void append_record(const fs::path& run_folder, const GenerationRecord& r) {
+  const json line{{"number", r.number}, {"step", r.step},     {"processes", r.processes},
+                  {"plan", r.plan},     {"reason", r.reason}, {"seconds", r.seconds}};
+  AppendFile(run_folder / kRecords).append(json_text(line) + "\n");
+}
+
+std::vector<GenerationRecord> read_records(const fs::path& run_folder) {
+  std::vector<GenerationRecord> records;
+  std::ifstream file(run_folder / kRecords);
+  for (std::string line; std::getline(file, line);) {
+    const json j = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!j.is_object()) continue;  // the machine stopped in the middle of it
+    records.push_back({.number = j.at("number"), .step = j.at("step"), .processes = j.at("processes"), .plan = j.at("plan"),
+                       .reason = j.at("reason"), .seconds = j.at("seconds")});
+  }
+  return records;
+}
+
+}  // namespace trireme

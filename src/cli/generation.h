@@ -1,0 +1,48 @@
+// A run that outlives its ranks (`elastic = true`) is trained by one group of processes after another, each of which goes on from the run's newest
+// checkpoint, in the same run folder. What the launcher tells a group, and what the groups leave for each other.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/process_place.h"
+
+namespace trireme {
+
+inline constexpr const char* kGenerationVariable = "TRIREME_GENERATION";
+
+/// One group.
+struct Generation {
+  int number = 0;                ///< from 0
+  std::filesystem::path folder;  ///< of the run
+  std::string plan;              ///< for so many processes as there are, as --plan takes it
+  std::string reason = {};       ///< why it takes the place of the one before; "" of the first
+  double ended_at = 0;           ///< when that one had ended, in seconds of the system clock
+};
+
+/// The variable's text, and back. Errors (user): another text.
+std::string to_text(const Generation& generation);
+Generation generation_from(const std::string& text);
+/// nullopt: this process is of no such run.
+std::optional<Generation> own_generation(const Variables& variables = environment());
+
+double system_seconds();
+
+/// What a group began with: a line of the run folder's generations.jsonl.
+struct GenerationRecord {
+  int number = 0;
+  int64_t step = 0;      ///< steps done by those before it that were kept
+  int processes = 0;
+  std::string plan;      ///< in short
+  std::string reason;    ///< Generation::reason
+  double seconds = 0;    ///< from the end of the group before until training went on
+};
+
+void append_record(const std::filesystem::path& run_folder, const GenerationRecord& record);
+/// In order; of a folder without any: none.
+std::vector<GenerationRecord> read_records(const std::filesystem::path& run_folder);
+
+}  // namespace trireme

@@ -1,0 +1,197 @@
+"""Elastic runs: ranks are killed, others go on or take their place, and the curve is that of the undisturbed run."""
+import json
+import os
+import signal
+
+from launch import LaunchTest, text_of
+from support import children_of, wait_until
+
+RUN = ["--set", "elastic=true", "--set", "length=400 steps", "--set", "evaluate_every=50 steps", "--set", "checkpoint.every=20 steps"]
+EXACT = ["--set", "precision=fp64"]
+
+
+class Elastic(LaunchTest):
+    def row(self, *names):
+        row = self.json(*names, "run.json")["rows"][0]
+        self.assertEqual(row["status"], "ok", row["reason"])
+        return row
+
+    def lines(self, folder, kind):
+        return [line for line in map(json.loads, text_of(self.path(folder, "metrics.jsonl")).splitlines()) if line["kind"] == kind]
+
+    def undisturbed(self, plan, devices, *flags):
+        self.trireme("train", "e.toml", "--plan", plan, "--devices", str(devices), "--set", "replicas=private", *RUN, *flags, "--out", "whole")
+
+    def group(self, process, size):
+        """The ranks of the group that trains now, once all of them are there."""
+        def found():
+            try:
+                ranks = {}
+                for pid in children_of(process.pid):
+                    with open(f"/proc/{pid}/environ", encoding="utf-8", errors="replace") as f:
+                        ranks[int(dict(line.split("=", 1) for line in f.read().split("\0") if "=" in line)["RANK"])] = pid
+                return ranks if len(ranks) == size else None
+            except (FileNotFoundError, ProcessLookupError, KeyError):
+                return None
+        return wait_until(lambda: found() or (process.poll() is not None and self.fail(process.said())), 30)
+
+    def trains_to(self, process, step, folder="o"):
+        """Waits until the run has a checkpoint of `step` or later."""
+        path = self.path(folder, "checkpoints")
+        self.wait_for(process, lambda: os.path.isdir(path) and any(name[5:].isdigit() and int(name[5:]) >= step for name in os.listdir(path)))
+
+    def records(self, folder="o"):
+        return [json.loads(line) for line in text_of(self.path(folder, "generations.jsonl")).splitlines()]
+
+    def ends_well(self, process):
+        self.assertEqual(process.wait(90), 0, process.said())
+
+    def expect_whole_curve(self, tolerance, folder="o"):
+        """All steps and evaluations once, in order, as the undisturbed run has them; in run.json and in metrics.jsonl."""
+        row, whole = self.row(folder), self.row("whole")
+        self.assertEqual(self.json(folder, "run.json")["status"], "finished")
+        for key in ("curve", "evaluations"):
+            self.assertEqual([(p["step"], p["samples"]) for p in row[key]], [(p["step"], p["samples"]) for p in whole[key]])
+            for point, other in zip(row[key], whole[key], strict=True):
+                self.assertLessEqual(abs(point["loss"] - other["loss"]), tolerance * abs(other["loss"]), (key, point["step"]))
+        self.assertEqual([e["metrics"][0]["name"] for e in row["evaluations"]], [e["metrics"][0]["name"] for e in whole["evaluations"]])
+        for kind, key in (("step", "curve"), ("test", "evaluations")):
+            self.assertEqual([(line["step"], line["loss"]) for line in self.lines(folder, kind)], [(p["step"], p["loss"]) for p in row[key]])
+        if tolerance == 0:
+            self.assertEqual(self.weights(folder), self.weights("whole"))
+            self.assertEqual(row["to_target"] and row["to_target"]["steps"], whole["to_target"] and whole["to_target"]["steps"])
+        return row
+
+    def test_replaced_ranks_change_nothing(self):
+        """Two losses one after the other, rank 0 one of them."""
+        self.undisturbed("data", 3)
+        process = self.launch("-n", "3", "--restarts", "2", "train", "e.toml", *RUN, "--plan", "data", "--out", "o")
+        self.trains_to(process, 60)
+        first = self.group(process, 3)
+        os.kill(first[2], signal.SIGKILL)
+        self.gone(first.values(), 10)
+        self.trains_to(process, 160)
+        os.kill(self.group(process, 3)[0], signal.SIGKILL)
+        self.ends_well(process)
+        row = self.expect_whole_curve(0)
+        self.assertEqual([change["from"] for change in row["changes"]], ["data 3", "data 3"])
+        self.assertEqual(row["plan"], "data 3")
+        for change, rank, least in zip(row["changes"], (2, 0), (60, 160), strict=True):
+            self.assertIn(f"rank {rank} was ended by signal 9", change["reason"])
+            self.assertGreaterEqual(change["step"], least)
+            self.assertEqual(change["step"] % 20, 0)
+            self.assertGreater(change["seconds"], 0)
+            self.assertLess(change["seconds"], 20)
+        self.assertEqual([record["processes"] for record in self.records()], [3, 3, 3])
+        self.assertIn("3 go on under data", process.said().replace("processes ", ""))
+
+    def test_those_left_go_on(self):
+        """Three, then two, then one; the last two losses at once."""
+        self.undisturbed("data", 3, *EXACT)
+        process = self.launch("-n", "3", "train", "e.toml", *RUN, *EXACT, "--plan", "data", "--out", "o")
+        self.trains_to(process, 40)
+        os.kill(self.group(process, 3)[1], signal.SIGKILL)
+        self.wait_for(process, lambda: len(self.records()) == 2)
+        self.trains_to(process, self.records()[1]["step"] + 40)
+        os.kill(self.group(process, 2)[0], signal.SIGKILL)
+        self.ends_well(process)
+        row = self.expect_whole_curve(1e-9)
+        self.assertEqual([change["to"] for change in row["changes"]], ["data 2", "one device"])
+        self.assertEqual(row["plan"], "data 3 -> data 2 -> one device")
+        self.assertIn("one process goes on", process.said())
+
+    def test_degrees_that_are_spelled_out(self):
+        self.undisturbed("data=2,tensor=2", 4, *EXACT)
+        process = self.launch("-n", "4", "train", "e.toml", *RUN, *EXACT, "--plan", "data=2,tensor=2",
+                              "--set", "checkpoint.folder=elsewhere", "--out", "o")
+        self.trains_to(process, 40)
+        os.kill(self.group(process, 4)[3], signal.SIGKILL)
+        self.ends_well(process)
+        row = self.expect_whole_curve(1e-9)
+        self.assertEqual([change["to"] for change in row["changes"]], ["tensor 2"])
+        self.assertEqual(os.listdir(self.path("elsewhere")), ["o"], "the second group goes on in the first one's folder")
+        self.assertIn("1 of those left has nothing to do", process.said())
+
+    def test_others_join_later(self):
+        """Two go on until a third one joins them between two steps."""
+        flags = [*EXACT, "--set", "optimizer.schedule=constant"]
+        self.undisturbed("data", 3, *flags)
+        process = self.launch("-n", "3", "--restarts", "1", "--restart-after", "15 s", "train", "e.toml", *RUN, *flags,
+                              "--set", "length=1000000 steps", "--plan", "data", "--out", "o")
+        self.trains_to(process, 40)
+        os.kill(self.group(process, 3)[2], signal.SIGKILL)
+        self.wait_for(process, lambda: len(self.records()) == 3)
+        self.trains_to(process, self.records()[2]["step"] + 40)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(30), 1, process.said())
+        self.assertEqual([record["processes"] for record in self.records()], [3, 2, 3], process.said())
+        row, whole = self.json("o", "run.json")["rows"][0], self.row("whole")
+        self.assertEqual(row["status"], "interrupted")
+        self.assertEqual([p["step"] for p in row["curve"]], list(range(1, len(row["curve"]) + 1)))
+        for point, other in zip(row["curve"], whole["curve"]):
+            self.assertLessEqual(abs(point["loss"] - other["loss"]), 1e-9 * other["loss"], point["step"])
+        self.assertIn("1 process takes the place of lost ones", row["changes"][1]["reason"])
+
+    def test_a_loss_before_the_first_checkpoint(self):
+        self.undisturbed("data", 2)
+        process = self.launch("-n", "2", "--restarts", "1", "train", "e.toml", *RUN, "--set", "checkpoint.every=100 steps",
+                              "--plan", "data", "--out", "o")
+        ranks = self.training(process)
+        os.kill(ranks[1], signal.SIGKILL)
+        self.ends_well(process)
+        self.assertIn(self.records()[1]["step"], (0, 100))
+        self.expect_whole_curve(0)
+
+    def test_hosts(self):
+        """A rank is lost on a host that has two, then that host as a whole."""
+        self.undisturbed("data", 3, *EXACT)
+        process = self.launch("--hosts", "127.0.0.1:1,127.0.0.2:2", "--ssh", self.shell_instead_of_ssh(), "train", "e.toml", *RUN, *EXACT,
+                              "--plan", "data", "--out", "o")
+        self.trains_to(process, 40)
+        agents = children_of(process.pid)
+        victims = [ranks for ranks in map(children_of, agents) if len(ranks) == 2]
+        self.assertEqual(len(victims), 1)
+        os.kill(victims[0][1], signal.SIGKILL)
+        self.wait_for(process, lambda: len(self.records()) == 2)
+        self.trains_to(process, self.records()[1]["step"] + 40)
+        agents = children_of(process.pid)
+        self.assertEqual(len(agents), 2)
+        os.kill(agents[1], signal.SIGKILL)
+        self.ends_well(process)
+        self.assertEqual([record["processes"] for record in self.records()], [3, 2, 1])
+        self.expect_whole_curve(1e-9)
+
+    def test_what_ends_an_elastic_run(self):
+        """Ctrl-C; an error that is no lost process; a plan that those left cannot have."""
+        process = self.launch("-n", "2", "--restarts", "5", "train", "e.toml", *RUN, "--set", "length=100000 steps", "--out", "o")
+        ranks = self.training(process)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(20), 1, process.said())
+        self.gone(ranks.values(), 1)
+        self.assertEqual(self.json("o", "run.json")["rows"][0]["status"], "interrupted")
+        self.assertEqual(len(self.records()), 1)
+        out, _ = self.trireme("launch", "-n", "2", "--restarts", "5", "train", "e.toml", *RUN, "--set", "optimizer.learning_rate=1e38",
+                              "--out", "d", code=1)
+        self.assertIn("diverged", out)
+        self.assertEqual(len(self.records("d")), 1)
+        process = self.launch("-n", "2", "train", "e.toml", *RUN, "--set", "length=100000 steps", "--plan", "tensor=2", "--out", "t")
+        self.trains_to(process, 20, "t")
+        ranks = self.group(process, 2)
+        os.kill(ranks[1], signal.SIGKILL)
+        self.assertEqual(process.wait(15), 1, process.said())
+        self.gone(ranks.values(), 1)
+        for words in ("rank 1 was ended by signal 9", "1 process cannot go on under tensor=2", "--restarts", "--resume t"):
+            self.assertIn(words, process.said().splitlines()[-1])
+
+    def test_refuses(self):
+        launch = ["launch", "-n", "2", "train", "e.toml"]
+        self.all_refused([
+            ([*launch, "--set", "elastic=true"], ["elastic", "needs checkpoints", "[checkpoint]"]),
+            (["launch", "-n", "2", "--restarts", "1", "train", "e.toml"], ["--restarts", "elastic=true"]),
+            (["launch", "-n", "2", "--restart-after", "1 s", "train", "e.toml", *RUN], ["--restart-after", "--restarts 1"]),
+            (["launch", "-n", "2", "--restarts", "1", "--restart-after", "soon", "train", "e.toml", *RUN], ["--restart-after", "soon"]),
+            ([*launch, *RUN, "--set", "checkpoint.every=0 steps"], ["checkpoint.every"]),
+        ])
+        self.environment.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="29779", TRIREME_GENERATION="rubbish")
+        self.refused("train", "e.toml", says=["TRIREME_GENERATION", "unset it"])
+        self.assertFalse(os.path.exists(self.path("runs")))

@@ -1,0 +1,106 @@
+// A run folder taken back to a step: what a run's next process finds is what the folder's own writer said, bit for bit.
+#include "report/earlier_run.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include "report/run_folder.h"
+#include "sample.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using ::trireme::testing::read_text;
+using ::trireme::testing::TemporaryFolder;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+double loss_of(int64_t step) { return 1.0 / (3 * double(step)); }  // no short decimal
+
+void write_steps(RunFolder& folder, int64_t first, int64_t last) {
+  for (int64_t step = first; step <= last; ++step) {
+    StepReport report;
+    report.point = {step, step * 128, double(step) / 7, loss_of(step)};
+    folder.on_step(report);
+    if (step % 2 == 0)
+      folder.on_evaluation({step, step * 128, double(step) / 10, double(step) / 7, loss_of(step) / 2,
+                            {{"mean_iou", 0.5}, {"pixel_accuracy", loss_of(step)}, {"iou.0", 0.1}, {"iou.2", kNan}, {"iou.10", 0.3}}});
+  }
+}
+
+TEST(EarlierRun, KeepsWhatIsNotTrainedAgain) {
+  TemporaryFolder root;
+  const fs::path path = root.path() / "run";
+  {
+    RunFolder folder(path);
+    write_steps(folder, 1, 7);
+  }
+  std::ofstream(path / "metrics.jsonl", std::ios::app) << "{\"kind\": \"final\", \"step\": 3, \"auc\": 1}\n{\"kind\": \"step\", \"step\": 8, \"lo";
+  const EarlierRun earlier = take_back_to(path, 5, {"mean_iou", "pixel_accuracy"});
+  ASSERT_EQ(earlier.curve.size(), 5u);
+  for (int64_t step = 1; step <= 5; ++step) {
+    const CurvePoint& point = earlier.curve[size_t(step - 1)];
+    EXPECT_EQ(std::tuple(point.step, point.samples, point.seconds, point.loss), std::tuple(step, step * 128, double(step) / 7, loss_of(step)));
+  }
+  ASSERT_EQ(earlier.evaluations.size(), 2u);
+  const EvaluationPoint& last = earlier.evaluations.back();
+  EXPECT_EQ(std::tuple(last.step, last.samples, last.epoch, last.loss), std::tuple(4, 4 * 128, 0.4, loss_of(4) / 2));
+  std::vector<std::string> names;
+  for (const Metric& metric : last.metrics) names.push_back(metric.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"mean_iou", "pixel_accuracy", "iou.0", "iou.2", "iou.10"}));
+  EXPECT_EQ(last.metrics[1].value, loss_of(4));
+  EXPECT_TRUE(std::isnan(last.metrics[3].value));
+
+  // whoever goes on writes behind that
+  RunFolder folder(path, IfExists::go_on);
+  EXPECT_EQ(folder.path(), path);
+  write_steps(folder, 6, 8);
+  const EarlierRun all = take_back_to(path, 100, {"mean_iou"});
+  ASSERT_EQ(all.curve.size(), 8u);
+  for (int64_t step = 1; step <= 8; ++step) EXPECT_EQ(all.curve[size_t(step - 1)].step, step);
+  EXPECT_EQ(all.evaluations.size(), 4u);
+  const std::string text = read_text(path / "metrics.jsonl");
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 12);
+  EXPECT_TRUE(take_back_to(path, 0, {}).curve.empty());
+  EXPECT_EQ(read_text(path / "metrics.jsonl"), "");
+}
+
+TEST(EarlierRun, ARowHasAllOfTheRun) {
+  EarlierRun earlier;
+  earlier.curve = {{1, 128, 0.1, 3}, {2, 256, 0.2, 2}};
+  earlier.evaluations = {{1, 128, 0.1, 0.1, 1, {{"accuracy", 0.5}}}, {2, 256, 0.2, 0.2, 1, {{"accuracy", 0.9}}}};
+  RunResult row;
+  row.curve = {{3, 384, 0.3, 1}};
+  row.evaluations = {{3, 384, 0.3, 0.3, 1, {{"accuracy", 0.95}}}};
+  row.target = 0.8;
+  row.to_target = ToTarget{3, 0.3, 0.3};
+  RunResult late = row, none = row;
+  add_earlier(earlier, row);
+  ASSERT_EQ(row.curve.size(), 3u);
+  EXPECT_EQ(row.curve[1].loss, 2);
+  ASSERT_EQ(row.evaluations.size(), 3u);
+  EXPECT_EQ(row.test->step, 3);
+  EXPECT_EQ(row.to_target->steps, 2) << "reached before the ranks were lost";
+  late.target = 0.93;
+  add_earlier(earlier, late);
+  EXPECT_EQ(late.to_target->steps, 3);
+  none.target.reset();
+  none.to_target.reset();
+  none.evaluations.clear();
+  add_earlier(earlier, none);
+  EXPECT_FALSE(none.to_target);
+  EXPECT_EQ(none.test->step, 2);
+}
+
+TEST(EarlierRun, AFolderWithoutMetricsHasNone) {
+  TemporaryFolder root;
+  EXPECT_TRUE(take_back_to(root.path(), 5, {}).curve.empty());
+  EXPECT_FALSE(fs::exists(root.path() / "metrics.jsonl"));
+}
+
+}  // namespace
+}  // namespace trireme
