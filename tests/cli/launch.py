@@ -224,8 +224,7 @@ class Launch(LaunchTest):
         self.refused("train", "e.toml", says=["TRIREME_INTERFACE", "nosuch0", "lo (127.0.0.1"])
         self.refused("train", "e.toml", "--backend", "mpi", says=["TRIREME_INTERFACE", "MPI chooses"])
         self.environment.pop("TRIREME_INTERFACE")
-        _, said = self.trireme("train", "e.toml", "--backend", "mpi", code=None)
-        if "has no MPI" not in said:
+        if shutil.which("mpirun"):
             self.refused("train", "e.toml", "--backend", "mpi", says=["was not started by MPI", "mpirun"])
 
     def mpirun(self, *arguments):

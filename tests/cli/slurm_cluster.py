@@ -100,19 +100,23 @@ class SlurmCluster:
             own = f.read()
         with open(self.path("hosts"), "w", encoding="utf-8") as f:
             f.write(own + "".join(f"{address} {name}\n" for name, address in NODES.items()))
-        for name in ("state", *(f"spool.{node}" for node in NODES)):
+        for name in ("state", "pmix", *(f"{kind}.{node}" for node in NODES for kind in ("spool", "pmix"))):
             os.mkdir(self.path(name))
+        with open(self.path("mpi.conf"), "w", encoding="utf-8") as f:
+            f.write(f"PMIxCliTmpDirBase={self.path('pmix')}\n")
         with open(self.path("munge.key"), "wb") as f:
             f.write(os.urandom(1024))
         os.chmod(self.path("munge.key"), 0o400)
 
-    def inside(self, command):
-        """A command in the cluster's mount namespace."""
-        return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', self.path("hosts"), *command]
+    def inside(self, command, node=None):
+        """A command in the cluster's mount namespace. Each node has a folder of its own for PMIx, which two on one machine would share."""
+        own = f"mount --bind {self.path('pmix.' + node)} {self.path('pmix')} && " if node else ""
+        mounts = f'mount --bind "$0" /etc/hosts && {own}exec "$@"'
+        return ["unshare", "--mount", "sh", "-c", mounts, self.path("hosts"), *command]
 
-    def daemon(self, *command):
+    def daemon(self, *command, node=None):
         with open(self.path(os.path.basename(command[0]) + ".out"), "ab") as out:
-            self.daemons.append(subprocess.Popen(self.inside(command), env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+            self.daemons.append(subprocess.Popen(self.inside(command, node), env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                                                  start_new_session=True))
 
     def start(self):
@@ -122,7 +126,7 @@ class SlurmCluster:
         self.wait_until(lambda: os.path.exists(self.path("munge.socket")), "munged")
         self.daemon("slurmctld", "-D", "-f", self.path("slurm.conf"))
         for node in NODES:
-            self.daemon("slurmd", "-D", "-N", node, "-f", self.path("slurm.conf"))
+            self.daemon("slurmd", "-D", "-N", node, "-f", self.path("slurm.conf"), node=node)
         self.wait_until(lambda: self.run("sinfo", "--noheader", "--format=%T %D").stdout.split() == ["idle", str(len(NODES))], "two idle nodes")
 
     def wait_until(self, condition, what, seconds=30):

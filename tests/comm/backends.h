@@ -105,11 +105,11 @@ inline std::unique_ptr<Communicator> connect_over_nccl(const GlooOptions& option
   return std::make_unique<ThroughGpu>(nccl_communicator({.control = options, .gpu = options.rank}), options.rank);
 }
 
-/// This process' part: a world of all processes for each call; those that are no ranks of it look on.
+/// This process' part: a world of all processes for each call; those that are no ranks of it look on, and wait for the others at the next.
 template <class Body>
 void run_mpi_ranks(int n, Body body) {
   const ProcessPlace place = place_in_mpi().value();
-  const auto world = mpi_communicator({.rank = place.rank, .size = place.size, .meeting_seconds = 60, .timeout_seconds = 30});
+  const auto world = mpi_communicator({.rank = place.rank, .size = place.size, .meeting_seconds = 600, .timeout_seconds = 120});
   if (place.rank >= n) return;
   try {
     if (n == place.size) return body(*world);

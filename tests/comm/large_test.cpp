@@ -30,7 +30,7 @@ int64_t available_kib() {
 }
 
 /// A small whole number, other ones on other ranks, for which a shift by 2^31 bytes or by a piece of a transfer shows.
-int value_at(int64_t index, int rank) { return int((index + (index >> 20)) % 61) - 30 + rank; }
+int value_at(int64_t index, int rank) { return int((index + (index >> 20)) & 63) - 32 + rank; }
 
 at::Tensor values(int rank, int64_t length = kLength) {
   at::Tensor tensor = at::empty({length}, at::kBFloat16);
