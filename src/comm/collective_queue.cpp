@@ -4,10 +4,14 @@
 
 #include <utility>
 
+#include "comm/flight_recorder.h"
+
 namespace trireme {
 
 CollectiveQueue::CollectiveQueue(std::unique_ptr<Communicator> group, int device)
-    : group_(std::move(group)), thread_([this, device] { work(device); }) {}
+    : group_(std::move(group)), thread_([this, device] { work(device); }) {
+  if (FlightRecorder* recorder = flight_recorder(*group_)) recorder->set_concurrent();
+}
 
 CollectiveQueue::~CollectiveQueue() {
   {

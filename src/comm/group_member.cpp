@@ -57,6 +57,11 @@ int GroupMember::rank_in(std::span<const int> ranks) {
   return static_cast<int>(mine - ranks.begin());
 }
 
+FlightRecorder* flight_recorder(Communicator& communicator) {
+  auto* const member = dynamic_cast<GroupMember*>(&communicator);
+  return member ? member->recorder() : nullptr;
+}
+
 int64_t bytes_of(const at::Tensor& tensor) { return tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0; }
 
 std::vector<int64_t> bytes_of_each(std::span<const at::Tensor> tensors) {

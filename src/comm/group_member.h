@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/flight_recorder.h"
 
 namespace trireme {
 
@@ -30,6 +31,8 @@ class GroupMember : public Communicator {
  public:
   int rank() const final { return rank_; }
   CommunicationCount count() const final { return tally_->count(); }
+  /// As flight_recorder() of comm/flight_recorder.h.
+  virtual FlightRecorder* recorder() { return nullptr; }
 
  protected:
   GroupMember(int rank, std::shared_ptr<Tally> parent);

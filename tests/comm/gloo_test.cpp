@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "comm/backends.h"
+#include "comm/flight_recorder.h"
 
 namespace trireme {
 namespace {
@@ -136,6 +137,66 @@ TEST_F(Gloo, MismatchesNameBothCalls) {
     std::vector<at::Tensor> inputs{at::ones({3}), at::ones({3})}, outputs{at::empty({3}), at::empty({3})};
     if (c.rank() == 1) outputs[0] = at::Tensor();
     c.all_to_all(inputs, outputs);
+  });
+}
+
+TEST_F(Gloo, FingerprintsHaveGroupAndNumber) {
+  expect_mismatch(2, "rank 0 called all_reduce(max) of Float [4], call 2 of ranks 0,1", "rank 1 called all_reduce(sum) of Float [4], call 2 of ranks 0,1",
+                  [](Communicator& c) {
+                    at::Tensor tensor = at::ones({4});
+                    c.barrier();
+                    c.all_reduce(tensor, c.rank() == 0 ? ReduceOp::max : ReduceOp::sum);
+                  });
+}
+
+/// Neither rank gets anything of the other's: each waits in a group of its own. Known within seconds, not after the timeout.
+TEST_F(Gloo, CallsInDifferentGroupsAreFoundWhileBothWait) {
+  const auto start = std::chrono::steady_clock::now();
+  expect_mismatch(3, "rank 0 called barrier, call 1 of ranks 0,1,2", "rank 1 called all_reduce(sum) of Float [4], call 1 of ranks 0,1", [](Communicator& c) {
+    std::unique_ptr<Communicator> pair;
+    if (c.rank() < 2) pair = c.group(std::vector<int>{0, 1});
+    at::Tensor tensor = at::ones({4});
+    if (c.rank() == 1) pair->all_reduce(tensor);
+  });
+  expect_mismatch(2, "rank 0 called receive from rank 1, tag 3", "rank 1 called barrier, call 1 of ranks 0,1", [](Communicator& c) {
+    if (c.rank() == 0) c.receive(1, 3);
+  });
+  // whose part comes first is the other's
+  expect_mismatch(2, "rank 0 called broadcast(root 1) of Float [4]", "rank 1 called broadcast(root 0) of Float [4]", [](Communicator& c) {
+    at::Tensor tensor = at::ones({4});
+    c.broadcast(tensor, 1 - c.rank());
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(12));
+}
+
+/// Ranks of sub-groups have two numbers: messages have the world's.
+TEST_F(Gloo, MessagesNameRanksOfTheWorld) {
+  const std::string message = error_of([] {
+    run_gloo_ranks(3, [](Communicator& c) {
+      if (c.rank() == 0) return;
+      const std::unique_ptr<Communicator> pair = c.group(std::vector<int>{1, 2});
+      at::Tensor tensor = at::ones({c.rank()});
+      pair->all_reduce(tensor);
+    });
+  });
+  EXPECT_THAT(message, HasSubstr("rank 1 called all_reduce(sum) of Float [1], call 1 of ranks 1,2"));
+  EXPECT_THAT(message, HasSubstr("rank 2 called all_reduce(sum) of Float [2], call 1 of ranks 1,2"));
+}
+
+TEST_F(Gloo, EveryRankHasARecorder) {
+  run_gloo_ranks(2, [](Communicator& c) {
+    ASSERT_NE(flight_recorder(c), nullptr);
+    at::Tensor tensor = at::ones({4});
+    c.all_reduce(tensor);
+    const std::unique_ptr<Communicator> alone = c.group(std::vector<int>{c.rank()});
+    alone->all_reduce(tensor);  // with nobody: no operation
+    c.send(tensor, 1 - c.rank(), 5);
+    c.receive(1 - c.rank(), 5);
+    const std::string other = std::to_string(1 - c.rank());
+    EXPECT_THAT(flight_recorder(*alone)->read().last,
+                ::testing::ElementsAre("before the first step: all_reduce(sum) of Float [4], call 1 of ranks 0,1",
+                                       "before the first step: send to rank " + other + ", tag 5", "before the first step: receive from rank " + other + ", tag 5"));
+    EXPECT_EQ(flight_recorder(c)->read().operation, "");
   });
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "children.h"
+#include "comm/flight_recorder.h"
 #include "comm/formulas.h"
 #include "comm/gloo/gloo.h"
 
@@ -80,6 +81,33 @@ int loop_role(const ChildTask& task) {
     return until_error([&] { world->receive(1, 5); });
   }
   return until_error([&] { world->all_reduce(tensor); });
+}
+
+/// words: a port. Rank 1 computes for longer than a frozen rank is waited for.
+int slow_role(const ChildTask& task) {
+  GlooOptions options = options_of(task);
+  options.store_file.clear();
+  options.port = std::stoi(task.words[0]);
+  const auto world = gloo_communicator(options);
+  at::Tensor tensor = at::ones({1000});
+  for (int step = 0; step < 2; ++step) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(kSilenceSeconds + 2);
+    while (task.rank == 1 && step == 0 && std::chrono::steady_clock::now() < end) at::sum(tensor);
+    world->all_reduce(tensor);
+  }
+  return tensor[0].item<float>() == float(task.size * task.size) ? 0 : 1;
+}
+
+/// Rank 2 has made another call than the others, after twelve that were alike.
+int mismatch_role(const ChildTask& task) {
+  const auto world = gloo_communicator(options_of(task));
+  at::Tensor tensor = at::ones({8});
+  int call = 0;
+  return until_error([&] {
+    if (++call <= 12 || task.rank != 2) world->all_reduce(tensor);
+    else world->broadcast(tensor, 0);
+    if (call > 20) throw std::runtime_error("nobody noticed");
+  });
 }
 
 /// Rank 1 gives up; the others wait, each in another operation.
@@ -208,6 +236,65 @@ TEST_F(GlooProcesses, AFrozenRankIsNamedAfterTheTimeout) {
   }
 }
 
+TEST_F(GlooProcesses, AFrozenRankIsNamedWithinSecondsWhateverTheTimeout) {
+  for (const int frozen : {1, 0}) {  // 0 keeps the meeting place
+    Children children("loop", 3, {"all_reduce", "300", std::to_string(free_port())});
+    const auto started = std::chrono::steady_clock::now();
+    for (const int rank : {0, 1, 2}) ASSERT_TRUE(children.wait_for_output(rank, "ready", 20));
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    const double frozen_at = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    children.signal(frozen, SIGSTOP);
+    const std::vector<ChildEnd> ends = children.wait(12);  // who still runs then is killed
+    for (int rank = 0; rank < 3; ++rank) {
+      const ChildEnd& end = ends[size_t(rank)];
+      EXPECT_EQ(end.out_of_time, rank == frozen) << end.output;
+      if (rank == frozen) continue;
+      EXPECT_EQ(end.exit_code, kEndedByError) << end.output;
+      EXPECT_LT(end.seconds, frozen_at + 10);
+      EXPECT_GT(end.seconds, frozen_at + kSilenceSeconds - 1) << "not at once: it may only be slow";
+      EXPECT_THAT(end.output, HasSubstr("rank " + std::to_string(frozen) + " has shown no sign of life for 5 s"));
+      EXPECT_THAT(end.output, HasSubstr("last seen in before the first step, in all_reduce(sum) of Float [1000], call"));
+    }
+  }
+}
+
+TEST_F(GlooProcesses, ASlowRankIsNotFrozen) {
+  Children children("slow", 2, {std::to_string(free_port())});
+  for (const ChildEnd& end : children.wait(30)) EXPECT_EQ(end.exit_code, 0) << end.output;
+}
+
+TEST_F(GlooProcesses, ARankThatWasStoppedForAMomentGoesOn) {
+  for (const int stopped : {1, 0}) {
+    Children children("loop", 3, {"all_reduce", "300", std::to_string(free_port())});
+    for (const int rank : {0, 1, 2}) ASSERT_TRUE(children.wait_for_output(rank, "ready", 20));
+    children.signal(stopped, SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::duration<double>(kSilenceSeconds / 2));
+    children.signal(stopped, SIGCONT);
+    std::this_thread::sleep_for(std::chrono::seconds(4));  // whoever took it for frozen would have ended by now
+    children.signal(2, SIGKILL);
+    const std::vector<ChildEnd> ends = children.wait(10);
+    for (const int rank : {0, 1}) EXPECT_THAT(ends[size_t(rank)].output, HasSubstr("rank 2 is gone"));
+  }
+}
+
+TEST_F(GlooProcesses, CallsThatDoNotMatchAreShownWithWhatCameBefore) {
+  Children children("mismatch", 3);
+  const std::vector<ChildEnd> ends = children.wait(20);
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::string& output = ends[size_t(rank)].output;
+    EXPECT_EQ(ends[size_t(rank)].exit_code, kEndedByError) << output;
+    EXPECT_THAT(output, HasSubstr("all_reduce(sum) of Float [8], call 13 of ranks 0,1,2"));
+    EXPECT_THAT(output, HasSubstr("rank 2 called broadcast(root 0) of Float [8], call 13 of ranks 0,1,2"));
+    const std::string line = "rank " + std::to_string(rank) + ", last operations: before the first step: ";
+    std::vector<std::string> calls;
+    for (size_t at = output.find(line); at != output.npos; at = output.find(line, at + 1))
+      calls.push_back(output.substr(at + line.size(), output.find('\n', at) - at - line.size()));
+    ASSERT_EQ(calls.size(), 10u) << output;
+    for (int k = 0; k < 9; ++k) EXPECT_EQ(calls[size_t(k)], "all_reduce(sum) of Float [8], call " + std::to_string(4 + k) + " of ranks 0,1,2");
+    EXPECT_EQ(calls[9], std::string(rank == 2 ? "broadcast(root 0)" : "all_reduce(sum)") + " of Float [8], call 13 of ranks 0,1,2");
+  }
+}
+
 TEST_F(GlooProcesses, AnAbortReachesTheOthers) {
   Children children("abort", 3);
   const std::vector<ChildEnd> ends = children.wait(20);
@@ -242,6 +329,8 @@ int main(int argc, char** argv) {
   return trireme::testing::process_main(argc, argv,
                                         {{"sum", trireme::sum_role},
                                          {"loop", trireme::loop_role},
+                                         {"slow", trireme::slow_role},
+                                         {"mismatch", trireme::mismatch_role},
                                          {"abort", trireme::abort_role},
                                          {"throw", trireme::throw_role},
                                          {"measure", trireme::measure_role}});

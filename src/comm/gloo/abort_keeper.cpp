@@ -28,17 +28,20 @@ struct AbortKeeper::State {
   std::shared_ptr<KeyStore> keys;
   std::string gone;
   std::function<void(const std::string&)> on_abort;  // empty once stopped; called with the mutex held
+  std::function<void(KeyStore&)> on_look;  // of the thread alone, which runs with the mutex free
   std::optional<std::string> proposal, reason;
+  uint64_t answers = 0;
   bool stopped = false;
   bool ended = false;  // the thread is
 };
 
 AbortKeeper::AbortKeeper(std::shared_ptr<KeyStore> keys, std::string gone,
-                         std::function<void(const std::string&)> on_abort)
+                         std::function<void(const std::string&)> on_abort, std::function<void(KeyStore&)> on_look)
     : state_(std::make_shared<State>()) {
   state_->keys = std::move(keys);
   state_->gone = std::move(gone);
   state_->on_abort = std::move(on_abort);
+  state_->on_look = std::move(on_look);
   std::thread([state = state_] { run(state); }).detach();
 }
 
@@ -55,10 +58,12 @@ void AbortKeeper::run(const std::shared_ptr<State>& state) {
     try {
       if (proposal) state->keys->publish(kAbortKey, *proposal);
       reason = state->keys->look_up(kAbortKey);
+      if (!reason) state->on_look(*state->keys);
     } catch (const std::exception& error) {
       reason = state->gone + ": " + first_line(error);
     }
     lock.lock();
+    ++state->answers;
     if (!reason) reason = proposal;  // another rank's is about to be written
     state->reason = reason;
     if (reason && state->on_abort) state->on_abort(*reason);
@@ -75,6 +80,11 @@ std::string AbortKeeper::propose(const std::string& reason) {
   state_->changed.notify_all();
   state_->changed.wait_for(lock, kPatience, [&] { return state_->reason || state_->ended; });
   return state_->reason.value_or(reason);
+}
+
+uint64_t AbortKeeper::answers() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->answers;
 }
 
 void AbortKeeper::stop() {

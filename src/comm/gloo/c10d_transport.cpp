@@ -67,6 +67,9 @@ class C10dKeys final : public KeyStore {
   void publish(const std::string& key, const std::string& value) override {
     if (store_->add(key + "/claims", 1) == 1) store_->set(key, std::vector<uint8_t>(value.begin(), value.end()));
   }
+  void replace(const std::string& key, const std::string& value) override {
+    store_->set(key, std::vector<uint8_t>(value.begin(), value.end()));
+  }
   std::optional<std::string> look_up(const std::string& key) override {
     if (!store_->check({key})) return std::nullopt;
     const std::vector<uint8_t> value = store_->get(key);
@@ -178,7 +181,8 @@ Connections connect_ranks(const GlooOptions& options) {
     group_options->threads = 1;  // for c10d's own collectives, which are not used
     auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", store),
                                                              options.rank, options.size, group_options);
-    return {std::make_shared<C10dKeys>(store), std::make_unique<C10dTransport>(std::move(group))};
+    return {std::make_shared<C10dKeys>(store), std::make_unique<C10dTransport>(std::move(group)),
+            /*keys_show_life=*/options.store_file.empty()};
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {

@@ -16,25 +16,30 @@ namespace trireme {
 enum class FrameKind : int32_t {
   message,     // of send()
   collective,  // one rank's part for another in a collective
-  heartbeat,   // "I am waiting for some rank"; fails to be written if the other end is gone
+  waiting,     // "I am waiting for some rank"; fails to be written if the other end is gone
   abort,       // with the reason as its data
 };
 
+constexpr int kFrameTag = 0;  ///< the transport's tag of all frames; payloads have others
 constexpr int kMaxDims = 8;
 constexpr int kMaxText = 192;
 constexpr int64_t kInlineBytes = 16 * 1024;  ///< up to here the payload rides in the frame
 
 struct FrameHeader {
-  FrameKind kind = FrameKind::heartbeat;
+  FrameKind kind = FrameKind::waiting;
   int32_t dtype = 0;  ///< at::ScalarType
   int64_t group = 0;
-  int64_t tag = 0;  ///< message: the sender's tag; collective: the number of the call in its group
+  int64_t tag = 0;  ///< message: the sender's tag; collective: the number of the call in its group. waiting: of what is waited for
   int64_t bytes = 0;
   int32_t payload_tag = 0;  ///< the transport's tag of the payload; 0: inline
   int32_t dims = 0;
+  int32_t awaited = -1;                  ///< waiting: the rank that is waited for
+  int32_t concurrent = 0;                ///< waiting: 1 where other threads of the rank may go on meanwhile
+  int32_t reserved = 0;                  ///< no byte that is sent is left to chance
+  FrameKind what = FrameKind::waiting;   ///< waiting: a message or a collective of that rank
   int64_t sizes[kMaxDims] = {};
   int64_t strides[kMaxDims] = {};
-  char text[kMaxText] = {};  ///< collective: the call, as for an error message; cut off if too long
+  char text[kMaxText] = {};  ///< collective: the call's fingerprint; waiting: the operation. Cut off if too long
 
   void set_text(const std::string& call);
   /// Shape, dtype and strides of `tensor`. Undefined: no elements.

@@ -9,6 +9,8 @@
 
 namespace trireme {
 
+class FlightRecorder;
+
 struct GlooOptions {
   int rank = 0;
   int size = 1;
@@ -33,12 +35,17 @@ struct GlooOptions {
   /// How long a rank waits for all others to start and connect.
   double meeting_seconds = 300;
 
-  /// How long a rank waits later for a rank that is alive but does not answer. A little longer if that rank is known to be
-  /// waiting itself.
+  /// How long a rank waits later for a rank that is alive, does nothing and does not answer, while no step has been measured. A little
+  /// longer if that rank is known to be waiting itself.
   double timeout_seconds = 300;
+  /// Once one has been (flight recorder): twenty times the longest step, but not less than this.
+  double least_timeout_seconds = 120;
 
   /// The device whose memory messages that have arrived and were not asked for yet count as (base/memory.h).
   int device = kNoDevice;
+
+  /// Where operations are written down. Null: in memory of the communicator's own.
+  std::shared_ptr<FlightRecorder> recorder = {};
 };
 
 /// Whether this build has the backend.
@@ -46,7 +53,9 @@ bool gloo_available();
 
 /// Meets the other ranks and connects to each of them. Run errors: ranks that did not come in time (named), no such interface,
 /// a backend that is missing from this build. A dead rank ends the others' operations within about a second with an error that
-/// names it; abort() reaches all ranks within a few tenths of a second. SIGPIPE is ignored from here on if it had no handler.
+/// names it; so do calls that do not match, with both fingerprints, after which every rank logs its last operations. A frozen rank or a
+/// cut link does within kSilenceSeconds (comm/flight_recorder.h) and a moment, unless the ranks meet in a file. abort() reaches all ranks
+/// within a few tenths of a second. SIGPIPE is ignored from here on if it had no handler.
 ///
 /// The destructor waits until what was sent has been received, and on the rank that hosts the meeting place until the others
 /// have gone too; after an abort it does not wait for messages. Destroy it before the process ends, groups before or after.

@@ -23,6 +23,12 @@ bool says_nothing(const at::Tensor& tensor) { return !tensor.defined() || tensor
 
 const char* name_of(ReduceOp op) { return op == ReduceOp::sum ? "sum" : "max"; }
 
+std::string in_words(const std::vector<int>& ranks) {
+  constexpr size_t kNamed = 16;
+  if (ranks.size() <= kNamed) return fmt::format("{}", fmt::join(ranks, ","));
+  return fmt::format("{}..{} ({} of them)", ranks.front(), ranks.back(), ranks.size());
+}
+
 /// FNV-1a: the same number for the same text in every process.
 int64_t number_of(const std::string& text) {
   uint64_t hash = 0xcbf29ce484222325ull;
@@ -34,7 +40,8 @@ int64_t number_of(const std::string& text) {
 
 GlooCommunicator::GlooCommunicator(std::shared_ptr<GlooWorld> world, std::vector<int> world_ranks, int rank, int64_t id,
                                    std::shared_ptr<Tally> parent)
-    : GroupMember(rank, std::move(parent)), world_(std::move(world)), world_ranks_(std::move(world_ranks)), id_(id) {}
+    : GroupMember(rank, std::move(parent)), world_(std::move(world)), world_ranks_(std::move(world_ranks)), members_(in_words(world_ranks_)),
+      id_(id) {}
 
 // ---- parts of a collective ----
 
@@ -44,7 +51,13 @@ GlooCommunicator::Call GlooCommunicator::begin(std::string name, const at::Tenso
   call.text = alike.defined() ? name + " of " + shape_text(alike) : name;
   call.name = std::move(name);
   call.number = ++calls_;
+  call.whole = described(call.text, call.number);
+  if (size() > 1) call.recorded = world_->recorder().begin_operation(call.whole);
   return call;
+}
+
+std::string GlooCommunicator::described(const std::string& call, int64_t number) const {
+  return fmt::format("{}, call {} of ranks {}", call, number, members_);
 }
 
 void GlooCommunicator::give(Call& call, int to, const at::Tensor& part) {
@@ -56,53 +69,45 @@ void GlooCommunicator::give(Call& call, int to, const at::Tensor& part) {
   header.describe(data);
   header.set_text(call.text);
   const int peer = world_ranks_[to];
-  if (auto transfer = world_->post(header, data, peer, call.text))
+  if (auto transfer = world_->post(header, data, peer, call.whole))
     call.sends.push_back({std::move(transfer), peer, {}, {}});
-}
-
-void GlooCommunicator::fail_mismatch(int other, const std::string& other_called, const std::string& called) {
-  std::pair<int, std::string> first{rank(), called}, second{other, other_called};
-  if (other < rank()) std::swap(first, second);
-  world_->fail(
-      "collective",
-      fmt::format("rank {} called {}, rank {} called {}", first.first, first.second, second.first, second.second),
-      "all ranks of a group must make the same calls in the same order, with tensors that fit together",
-      "compare the two ranks' instructions");
 }
 
 void GlooCommunicator::check_call(const Call& call, int from, const FrameHeader& header, const at::Tensor& target) {
   FrameHeader expected;
   expected.set_text(call.text);
   const std::string theirs = header.text;
-  if (header.tag != call.number || theirs != expected.text) fail_mismatch(from, theirs, call.text);
+  const int peer = world_ranks_[from];
+  if (header.tag != call.number || theirs != expected.text) world_->fail_mismatch(call.whole, peer, described(theirs, header.tag));
   if (header.matches(target)) return;
   const std::string sent = header.bytes == 0 ? "nothing" : header.shape_text();
-  fail_mismatch(from, fmt::format("{} with {} for rank {}", call.name, sent, rank()),
-                fmt::format("{} with room for {} from rank {}", call.name, shape_text(target), from));
+  world_->fail_mismatch(described(fmt::format("{} with room for {} from rank {}", call.name, shape_text(target), peer), call.number), peer,
+                        described(fmt::format("{} with {} for rank {}", call.name, sent, world_ranks_[rank()]), header.tag));
 }
 
 void GlooCommunicator::want(Call& call, int from, const at::Tensor& target) {
   const int peer = world_ranks_[from];
-  const Arrival arrival = world_->take(peer, FrameKind::collective, id_, 0, call.text, call.waited);
+  const Arrival arrival = world_->take(peer, FrameKind::collective, id_, call.number, call.whole, call.waited);
   check_call(call, from, arrival.header, target);
   if (says_nothing(target)) return;
   Call::Pending part{nullptr, peer, target, {}};
   if (!target.is_contiguous()) part.staging = at::empty(target.sizes(), target.options());
-  part.transfer = world_->fetch(arrival, flat_view(part.staging.defined() ? part.staging : target), peer, call.text);
+  part.transfer = world_->fetch(arrival, flat_view(part.staging.defined() ? part.staging : target), peer, call.whole);
   call.parts.push_back(std::move(part));
 }
 
 void GlooCommunicator::receive_parts(Call& call) {
   for (Call::Pending& part : call.parts) {
-    world_->finish(std::move(part.transfer), part.peer, call.text);
+    world_->finish(std::move(part.transfer), part.peer, call.whole);
     if (part.staging.defined()) part.target.copy_(part.staging);
   }
   call.parts.clear();
 }
 
 void GlooCommunicator::end(Call& call, int64_t bytes, int64_t steps) {
-  for (Call::Pending& sent : call.sends) world_->finish(std::move(sent.transfer), sent.peer, call.text);
+  for (Call::Pending& sent : call.sends) world_->finish(std::move(sent.transfer), sent.peer, call.whole);
   world_->throw_if_aborted();
+  if (size() > 1) world_->recorder().end_operation(call.recorded);
   record(bytes, steps, call.waited);
 }
 
@@ -269,16 +274,20 @@ void GlooCommunicator::send(const at::Tensor& tensor, int to, int64_t tag) {
   header.tag = tag;
   const at::Tensor data = dense(tensor);
   header.describe(data);
-  world_->post_and_forget(header, data, world_ranks_[to], fmt::format("send to rank {}, tag {}", to, tag));
+  const std::string doing = fmt::format("send to rank {}, tag {}", world_ranks_[to], tag);
+  const uint64_t recorded = world_->recorder().begin_operation(doing);
+  world_->post_and_forget(header, data, world_ranks_[to], doing);
+  world_->recorder().end_operation(recorded);
   record(to == rank() ? 0 : bytes_of(tensor), one_step(size()), 0);
 }
 
 at::Tensor GlooCommunicator::receive(int from, int64_t tag) {
   const at::NoGradGuard no_grad;
   require_rank(from, "receive");
-  const std::string doing = fmt::format("receive from rank {}, tag {}", from, tag);
+  const std::string doing = fmt::format("receive from rank {}, tag {}", world_ranks_[from], tag);
   const int peer = world_ranks_[from];
   double waited = 0;
+  const uint64_t recorded = world_->recorder().begin_operation(doing);
   Arrival arrival = world_->take(peer, FrameKind::message, id_, tag, doing, waited);
   at::Tensor message;
   if (arrival.transfer) {
@@ -290,6 +299,7 @@ at::Tensor GlooCommunicator::receive(int from, int64_t tag) {
                                 static_cast<at::ScalarType>(h.dtype));
     world_->finish(world_->fetch(arrival, flat_view(message), peer, doing), peer, doing);
   }
+  world_->recorder().end_operation(recorded);
   record(0, 0, waited);
   return message;
 }

@@ -14,8 +14,9 @@ namespace trireme {
 
 /// Blocks go straight from the rank that has them to the rank that wants them, all pairs at once, over the connections that the
 /// world keeps anyway; the bytes are those of the ring (comm/formulas.h), in two rounds instead of 2(n-1). Parts are added in
-/// rank order on the rank that owns them. Broadcasts go down a chain in segments. Each part carries the call it belongs to, so
-/// that calls that do not match are an error that names both.
+/// rank order on the rank that owns them. Broadcasts go down a chain in segments. Each part carries the fingerprint of the call it
+/// belongs to (kind, element type, shape where all ranks' are alike; group and number within it), so that calls that do not match are an
+/// error that names both.
 class GlooCommunicator final : public GroupMember {
  public:
   /// `id`: the same on every member and on no other group that shares a member with it.
@@ -35,6 +36,7 @@ class GlooCommunicator final : public GroupMember {
   std::unique_ptr<Communicator> group(std::span<const int> ranks) override;
   void abort(const std::string& reason) override { world_->abort(reason); }
   std::string abort_reason() const override { return world_->abort_reason(); }
+  FlightRecorder* recorder() override { return &world_->recorder(); }
 
  private:
   /// A collective under way.
@@ -42,6 +44,8 @@ class GlooCommunicator final : public GroupMember {
     std::string name;    ///< "all_reduce(sum)"
     std::string text;    ///< with what all ranks must have alike: "all_reduce(sum) of Float [4]"
     int64_t number = 0;  ///< in this group, from 1
+    std::string whole;   ///< with its group and number: "all_reduce(sum) of Float [4], call 7 of ranks 0,1"
+    uint64_t recorded = 0;  ///< number of the operation in the flight recorder
     double waited = 0;
     struct Pending {
       std::unique_ptr<Transfer> transfer;
@@ -62,11 +66,11 @@ class GlooCommunicator final : public GroupMember {
 
   void reduce_parts(Call& call, ReduceOp op, const at::Tensor& own, const at::Tensor& output);
   void check_call(const Call& call, int from, const FrameHeader& header, const at::Tensor& target);
-  [[noreturn]] void fail_mismatch(int other, const std::string& other_called, const std::string& called);
-
+  std::string described(const std::string& call, int64_t number) const;
 
   const std::shared_ptr<GlooWorld> world_;
   const std::vector<int> world_ranks_;  // ascending
+  const std::string members_;           // the same in words
   const int64_t id_;
   int64_t calls_ = 0;  // collectives begun
 };

@@ -15,16 +15,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kFrameTag = 0;
 constexpr int kPayloadTags = 1 << 30;           // tags 1 to this number, reused after that many payloads to one rank
 constexpr int64_t kUnclaimedBytes = 256 << 20;  // beyond it a payload stays with its sender until it is asked for
 
-constexpr milliseconds kHeartbeatInterval{1000};  // of a rank that waits; oftener where the timeout is short
-constexpr milliseconds kFresh{2000};              // a heartbeat so recent says that the rank still waits
+constexpr milliseconds kWaitingInterval{1000};  // between words of a rank that waits; oftener where the timeout is short
+constexpr milliseconds kFresh{2000};            // so recent a word says that the rank still waits
 constexpr milliseconds kGrace{3000};  // beyond the timeout, for a rank that waits itself: its peer is to be named first
 constexpr milliseconds kMoment{1};    // for a transfer that is done or never will be
 constexpr milliseconds kForever{std::chrono::hours(24 * 365)};
 constexpr milliseconds kLingerAfterAbort{2000};  // until the others have looked at the keys
+constexpr double kStepsOfPatience = 20;
 
 constexpr size_t kSentTogether = 32;          // frames let go of at once,
 constexpr milliseconds kReleaseInterval{50};  // or after this time
@@ -37,15 +37,18 @@ double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::
 
 GlooWorld::GlooWorld(const GlooOptions& options) : GlooWorld(options, connect_ranks(options)) {}
 
-GlooWorld::GlooWorld(const GlooOptions& options, Connections connections) : options_(options), peers_(options.size) {
+GlooWorld::GlooWorld(const GlooOptions& options, Connections connections)
+    : options_(options), recorder_(options.recorder ? options.recorder : std::make_shared<FlightRecorder>()),
+      signs_(std::make_shared<LifeSigns>(options, connections.keys_show_life, recorder_)), peers_(options.size) {
   transport_ = std::move(connections.transport);
   keeper_ = std::make_unique<AbortKeeper>(
       std::move(connections.keys),
       fmt::format("rank {}: the ranks' meeting place, which rank 0 keeps, is gone", rank()),
-      [this](const std::string& reason) { set_aborted(reason); });
+      [this](const std::string& reason) { set_aborted(reason); }, [signs = signs_](KeyStore& keys) { signs->exchange(keys); });
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank()) peers_[peer].reader = std::thread([this, peer] { read_frames(peer); });
   releaser_ = std::thread([this] { release_sent(); });
+  watcher_ = std::thread([this] { watch(); });
 }
 
 GlooWorld::~GlooWorld() {
@@ -65,12 +68,15 @@ GlooWorld::~GlooWorld() {
   for (Peer& peer : peers_)
     if (peer.reader.joinable()) peer.reader.join();
   releaser_.join();
+  watcher_.join();
   sent_.clear();
   for (Peer& peer : peers_) peer.queues.clear();
 }
 
 milliseconds GlooWorld::timeout() const {
-  return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(options_.timeout_seconds * 1000)));
+  const double step = recorder_->longest_step();
+  const double seconds = step > 0 ? std::max(options_.least_timeout_seconds, kStepsOfPatience * step) : options_.timeout_seconds;
+  return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
 }
 
 // ---- ending ----
@@ -97,81 +103,7 @@ void GlooWorld::wake_all() {
   arrived_.notify_all();
   sending_.notify_all();
   ending_.notify_all();
-}
-
-void GlooWorld::set_aborted(const std::string& reason) {
-  {
-    std::lock_guard lock(mutex_);
-    if (aborted_) return;
-    aborted_ = true;
-    reason_ = reason;
-    for (const auto& [transfer, peer] : waited_for_) transfer->cancel();
-  }
-  wake_all();
-}
-
-// The key decides whose reason it is; the frames are faster than looking at it, and arrive also when its keeper is frozen.
-void GlooWorld::abort(const std::string& reason) {
-  const std::string first = keeper_->propose(reason);
-  set_aborted(first);
-  FrameHeader header;
-  header.kind = FrameKind::abort;
-  header.bytes = std::min<int64_t>(static_cast<int64_t>(first.size()), kInlineBytes);
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer == rank()) continue;
-    try {
-      keep_until_sent(
-          {transport_->send(pack_frame(header, first.data()), peer, kFrameTag), peer, "", /*matters=*/false});
-    } catch (const std::exception&) {
-      // It is gone already.
-    }
-  }
-}
-
-std::string GlooWorld::abort_reason() const {
-  std::lock_guard lock(mutex_);
-  return reason_;
-}
-
-void GlooWorld::throw_if_aborted() const {
-  std::string reason;
-  {
-    std::lock_guard lock(mutex_);
-    if (!aborted_) return;
-    reason = reason_;
-  }
-  fail_run({.where = "", .what = "communication between the workers was stopped", .why = reason, .next = ""});
-}
-
-void GlooWorld::fail(const std::string& doing, const std::string& what, const std::string& why,
-                     const std::string& next) {
-  throw_if_aborted();
-  const Error error(Blame::run,
-                    {.where = fmt::format("rank {}, {}", rank(), doing), .what = what, .why = why, .next = next});
-  abort(error.what());
-  if (abort_reason() != error.what()) throw_if_aborted();
-  throw error;
-}
-
-void GlooWorld::fail_peer(const std::string& doing, int peer, const std::string& why) {
-  fail(doing, fmt::format("rank {} is gone", peer), why, fmt::format("look at the end of rank {}'s output", peer));
-}
-
-void GlooWorld::fail_silence(const std::string& doing, int peer) {
-  fail(doing, fmt::format("rank {} did not answer for {} s", peer, options_.timeout_seconds),
-       "it hangs, was stopped, or waits for something else",
-       fmt::format("look at the end of rank {}'s output, or allow more time", peer));
-}
-
-void GlooWorld::mark_gone(int peer, const std::string& why) {
-  {
-    std::lock_guard lock(mutex_);
-    if (!peers_[peer].gone) peers_[peer].gone = why;
-    // The transport tells those who wait for a payload only if its first byte has not come yet.
-    for (const auto& [transfer, of] : waited_for_)
-      if (of == peer) transfer->cancel();
-  }
-  wake_all();
+  watching_.notify_all();
 }
 
 // ---- sending ----
@@ -191,6 +123,10 @@ std::unique_ptr<Transfer> GlooWorld::post(FrameHeader header, const at::Tensor& 
     return nullptr;
   }
   if (!fits) header.payload_tag = next_payload_tag(to);
+  if (header.kind == FrameKind::collective) {
+    std::lock_guard lock(mutex_);
+    peers_[to].given[header.group] = header.tag;
+  }
   try {
     const at::Tensor frame = pack_frame(header, header.bytes > 0 ? data.data_ptr() : nullptr);
     std::unique_ptr<Transfer> of_frame = transport_->send(frame, to, kFrameTag);
@@ -296,9 +232,13 @@ bool GlooWorld::read_frame(int from, const at::Tensor& frame) {
     set_aborted(std::string(arrival.inline_bytes.begin(), arrival.inline_bytes.end()));
     return true;
   }
-  if (arrival.header.kind == FrameKind::heartbeat) {
-    std::lock_guard lock(mutex_);
-    peers_[from].heard_waiting = Clock::now();
+  if (arrival.header.kind == FrameKind::waiting) {
+    {
+      std::lock_guard lock(mutex_);
+      peers_[from].heard_waiting = Clock::now();
+      peers_[from].waiting = arrival.header;
+    }
+    arrived_.notify_all();
     return true;
   }
   bool early = arrival.header.kind == FrameKind::message && arrival.header.payload_tag != 0;
@@ -328,12 +268,30 @@ void GlooWorld::deliver(int from, Arrival arrival) {
   arrived_.notify_all();
 }
 
+// The peer waits for this rank's part of a call that this rank has not come to, and this rank waits for the peer: frames of a pair come in
+// order, so what the peer sent before it said so is here. Neither can go on.
+bool GlooWorld::waits_in_vain(const Peer& peer) const {
+  const FrameHeader& waiting = peer.waiting;
+  if (waiting.awaited != rank() || waiting.what != FrameKind::collective) return false;
+  if (waiting.concurrent || recorder_->is_concurrent()) return false;  // another thread may go on
+  const auto given = peer.given.find(waiting.group);
+  return given == peer.given.end() || given->second < waiting.tag;
+}
+
 Arrival GlooWorld::take(int from, FrameKind kind, int64_t group, int64_t tag, const std::string& doing,
                         double& waited) {
-  const Address address{kind, group, tag};
-  const Clock::time_point start = Clock::now(), end = start + timeout();
-  const milliseconds interval = std::min(kHeartbeatInterval, timeout() / 4);
-  Clock::time_point next_heartbeat = start + interval;
+  const Address address{kind, group, kind == FrameKind::message ? tag : 0};
+  const Clock::time_point start = Clock::now();
+  Clock::time_point end = start + timeout();
+  const milliseconds interval = std::min(kWaitingInterval, timeout() / 4);
+  Clock::time_point next_word = start + interval;
+  FrameHeader word;
+  word.group = group;
+  word.tag = tag;
+  word.awaited = from;
+  word.what = kind;
+  word.concurrent = recorder_->is_concurrent();
+  uint64_t progress = 0;  // of the peer, when the time was up before
   std::unique_lock lock(mutex_);
   while (true) {
     if (aborted_) {
@@ -341,41 +299,53 @@ Arrival GlooWorld::take(int from, FrameKind kind, int64_t group, int64_t tag, co
       throw_if_aborted();
       lock.lock();
     }
-    auto& queues = peers_[from].queues;
-    if (const auto queue = queues.find(address); queue != queues.end()) {
+    Peer& peer = peers_[from];
+    if (const auto queue = peer.queues.find(address); queue != peer.queues.end()) {
       Arrival arrival = std::move(queue->second.front());
       queue->second.pop_front();
-      if (queue->second.empty()) queues.erase(queue);
+      if (queue->second.empty()) peer.queues.erase(queue);
       if (arrival.transfer) unclaimed_bytes_ -= arrival.header.bytes;
       waited += seconds_between(start, Clock::now());
       return arrival;
     }
-    if (peers_[from].gone) {
-      const std::string why = *peers_[from].gone;
+    if (peer.gone) {
+      const std::string why = *peer.gone;
       lock.unlock();
       fail_peer(doing, from, why);
     }
-    const bool waits_itself = Clock::now() - peers_[from].heard_waiting < kFresh;
+    if (waits_in_vain(peer)) {
+      const std::string others = peer.waiting.text;
+      lock.unlock();
+      fail_mismatch(doing, from, others);
+    }
+    const bool waits_itself = Clock::now() - peer.heard_waiting < kFresh;
     if (Clock::now() > end + (waits_itself ? kGrace : milliseconds(0))) {
       lock.unlock();
-      fail_silence(doing, from);
+      const uint64_t now = signs_->ask(from).progress;
+      if (now == progress) fail_silence(doing, from);
+      progress = now;
+      end = Clock::now() + timeout();
+      lock.lock();
+      continue;
     }
-    const auto next = std::min(next_heartbeat, end + milliseconds(1));
-    if (arrived_.wait_until(lock, Clock::now() < end ? next : next_heartbeat) == std::cv_status::no_timeout) continue;
-    if (Clock::now() < next_heartbeat) continue;
-    next_heartbeat = Clock::now() + interval;
+    const auto next = std::min(next_word, end + milliseconds(1));
+    if (arrived_.wait_until(lock, Clock::now() < end ? next : next_word) == std::cv_status::no_timeout) continue;
+    if (Clock::now() < next_word) continue;
+    next_word = Clock::now() + interval;
     lock.unlock();
-    say_waiting(from, doing);
+    say_waiting(from, word, doing);
     lock.lock();
   }
 }
 
 // Writing to `awaited` also finds a connection that has ended in the middle of a frame.
-void GlooWorld::say_waiting(int awaited, const std::string& doing) {
+void GlooWorld::say_waiting(int awaited, const FrameHeader& header, const std::string& doing) {
+  FrameHeader word = header;
+  word.set_text(doing);
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     try {
-      keep_until_sent({transport_->send(pack_frame({}, nullptr), peer, kFrameTag), peer, doing, /*matters=*/false});
+      keep_until_sent({transport_->send(pack_frame(word, nullptr), peer, kFrameTag), peer, doing, /*matters=*/false});
     } catch (const std::exception& error) {
       if (peer == awaited) fail_peer(doing, peer, first_line(error));
     }

@@ -2,7 +2,7 @@
 //
 // Threads: one reader per peer takes frames as they come and sorts them into queues, so that a sender never waits for this rank's
 // program; one releaser lets go of sent tensors; one keeper looks for an abort in the shared keys. A reader that sees its
-// connection end marks the peer as gone, which is an error only for whoever waits for it.
+// connection end marks the peer as gone, which is an error only for whoever waits for it. One watcher looks whether the others live.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,6 +23,7 @@
 #include "comm/gloo/abort_keeper.h"
 #include "comm/gloo/frame.h"
 #include "comm/gloo/gloo.h"
+#include "comm/gloo/life_signs.h"
 #include "comm/gloo/transport.h"
 
 namespace trireme {
@@ -39,6 +40,7 @@ class GlooWorld {
 
   int rank() const { return options_.rank; }
   int size() const { return options_.size; }
+  FlightRecorder& recorder() { return *recorder_; }
 
   void abort(const std::string& reason);
   std::string abort_reason() const;
@@ -51,7 +53,8 @@ class GlooWorld {
   /// As post, but the transfer's end is this world's business.
   void post_and_forget(FrameHeader header, const at::Tensor& data, int to, const std::string& doing);
 
-  /// The oldest message or collective part from `from` with this group and, for messages, tag. Adds the seconds waited.
+  /// The oldest message with this tag, or else part of any collective of this group, from `from`. `tag`: for collectives, the number of
+  /// the call that waits. Adds the seconds waited.
   Arrival take(int from, FrameKind kind, int64_t group, int64_t tag, const std::string& doing, double& waited);
 
   /// Begins to receive the payload into `target` (contiguous, right size); done if there is none to wait for.
@@ -61,6 +64,9 @@ class GlooWorld {
   /// Aborts the world and throws: a run error, or the abort that came first.
   [[noreturn]] void fail(const std::string& doing, const std::string& what, const std::string& why,
                          const std::string& next);
+
+  /// As fail, for two ranks that are in operations that cannot both end.
+  [[noreturn]] void fail_mismatch(const std::string& doing, int other, const std::string& others_doing);
 
   /// Fails if two lists of ranks share one id.
   void register_group(int64_t id, const std::string& members);
@@ -75,6 +81,8 @@ class GlooWorld {
     Transfer* reading = nullptr;                    // what its reader waits for
     int payloads = 0;                               // sent to it so far
     Clock::time_point heard_waiting{};              // when it last said that it waits for some rank
+    FrameHeader waiting;                            // what it said then
+    std::map<int64_t, int64_t> given;               // by group: the newest collective call that it was sent a part of
     std::thread reader;
   };
   struct Sent {
@@ -96,7 +104,9 @@ class GlooWorld {
   /// False when cancelled: aborted, or the peer is gone. Such a transfer may have been done before that.
   bool wait_registered(Transfer& transfer, int peer, std::chrono::milliseconds limit);
   int next_payload_tag(int to);
-  void say_waiting(int awaited, const std::string& doing);
+  void say_waiting(int awaited, const FrameHeader& header, const std::string& doing);
+  bool waits_in_vain(const Peer& peer) const;
+  void watch();
   [[noreturn]] void fail_peer(const std::string& doing, int peer, const std::string& why);
   [[noreturn]] void fail_silence(const std::string& doing, int peer);
   void close_sends();
@@ -105,12 +115,15 @@ class GlooWorld {
 
   const GlooOptions options_;
   std::unique_ptr<Transport> transport_;
+  const std::shared_ptr<FlightRecorder> recorder_;
+  const std::shared_ptr<LifeSigns> signs_;
   std::unique_ptr<AbortKeeper> keeper_;
 
   mutable std::mutex mutex_;
   std::condition_variable arrived_;  // something in a queue, or no hope of it
   std::condition_variable sending_;  // something for the releaser, or nothing left
   std::condition_variable ending_;   // a peer is gone, an abort, the end
+  std::condition_variable watching_; // the end
   // all guarded by mutex_
   bool aborted_ = false;
   std::string reason_;
@@ -124,7 +137,7 @@ class GlooWorld {
   int64_t unclaimed_bytes_ = 0;  // of payloads received before anybody asked
   std::map<int64_t, std::string> groups_;
 
-  std::thread releaser_;
+  std::thread releaser_, watcher_;
 };
 
 }  // namespace trireme

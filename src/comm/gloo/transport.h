@@ -41,12 +41,15 @@ class KeyStore {
  public:
   virtual ~KeyStore() = default;
   virtual void publish(const std::string& key, const std::string& value) = 0;  ///< the first value stays
+  virtual void replace(const std::string& key, const std::string& value) = 0;  ///< the last value stays
   virtual std::optional<std::string> look_up(const std::string& key) = 0;
 };
 
 struct Connections {
   std::shared_ptr<KeyStore> keys;
   std::unique_ptr<Transport> transport;
+  /// The keys are read and written at any moment by all ranks, over connections of their own: ranks show signs of life through them.
+  bool keys_show_life = false;
 };
 
 /// Meets the other ranks. Run errors as gloo_communicator.

@@ -9,6 +9,8 @@
 
 namespace trireme {
 
+class FlightRecorder;
+
 struct MpiOptions {
   /// As the launcher says; MPI must say the same.
   int rank = 0;
@@ -22,6 +24,9 @@ struct MpiOptions {
 
   /// The device whose memory messages that have arrived and were not asked for yet count as (base/memory.h).
   int device = kNoDevice;
+
+  /// As GlooOptions'.
+  std::shared_ptr<FlightRecorder> recorder = {};
 };
 
 /// Whether this build has the backend.

@@ -23,7 +23,8 @@ std::unique_ptr<Communicator> mpi_communicator(const MpiOptions& options) {
                              .store_is_kept = true,
                              .meeting_seconds = options.meeting_seconds,
                              .timeout_seconds = options.timeout_seconds,
-                             .device = options.device};
+                             .device = options.device,
+                             .recorder = options.recorder};
   std::vector<int> everyone(size_t(options.size));
   std::iota(everyone.begin(), everyone.end(), 0);
   const std::shared_ptr<GlooWorld> world(new GlooWorld(of_world, std::move(connections)), [](GlooWorld* ended) {

@@ -68,6 +68,10 @@ class OwnKeys final : public KeyStore {
     const std::lock_guard lock(mutex_);
     values_.try_emplace(key, value);
   }
+  void replace(const std::string& key, const std::string& value) override {
+    const std::lock_guard lock(mutex_);
+    values_.insert_or_assign(key, value);
+  }
   std::optional<std::string> look_up(const std::string& key) override {
     const std::lock_guard lock(mutex_);
     const auto found = values_.find(key);

@@ -1,0 +1,229 @@
+#include "comm/flight_recorder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/seconds.h"
+
+namespace trireme {
+namespace {
+
+constexpr uint64_t kMagic = 0x31636572656d6972;  // "rimerec1": of this layout
+constexpr int kAttempts = 1000;                  // to read between two changes; a writer that is frozen in the middle of one stays there
+constexpr std::chrono::milliseconds kBeat{100};
+constexpr double kLongestLook = 0.5;             // a longer pause between two looks was this process' own
+
+/// Text in words that are read and written one by one, so that a reader may see it torn but never past its end.
+template <size_t kBytes>
+class SharedText {
+ public:
+  void set(std::string_view text) {
+    std::array<char, kBytes> bytes;
+    const size_t length = std::min(text.size(), kBytes - 1), words = length / sizeof(uint64_t) + 1;
+    std::memset(bytes.data() + (words - 1) * sizeof(uint64_t), 0, sizeof(uint64_t));
+    std::memcpy(bytes.data(), text.data(), length);
+    for (size_t w = 0; w < words; ++w) {
+      uint64_t word;
+      std::memcpy(&word, bytes.data() + w * sizeof word, sizeof word);
+      words_[w].store(word, std::memory_order_release);
+    }
+  }
+  void set(const SharedText& other) {
+    for (size_t w = 0; w < words_.size(); ++w) words_[w].store(other.words_[w].load(std::memory_order_relaxed), std::memory_order_release);
+  }
+  std::string get() const {
+    std::array<char, kBytes> bytes;
+    for (size_t w = 0; w < words_.size(); ++w) {
+      const uint64_t word = words_[w].load(std::memory_order_acquire);
+      std::memcpy(bytes.data() + w * sizeof word, &word, sizeof word);
+    }
+    return {bytes.data(), ::strnlen(bytes.data(), kBytes)};
+  }
+
+ private:
+  std::array<std::atomic<uint64_t>, kBytes / sizeof(uint64_t)> words_;
+};
+
+struct RecordedLine {
+  std::atomic<uint64_t> number;
+  std::atomic<bool> running;
+  std::atomic<int64_t> step;
+  SharedText<96> instruction;
+  SharedText<256> operation;
+};
+
+std::string place_of(int64_t step, const std::string& instruction) {
+  if (step == 0) return "before the first step";
+  return instruction.empty() ? fmt::format("step {}", step) : fmt::format("step {}, {}", step, instruction);
+}
+
+}  // namespace
+
+/// Memory that begins as zeros. `version` is odd while something changes.
+struct RecorderPage {
+  std::atomic<uint64_t> magic;
+  std::atomic<uint64_t> heartbeats;
+  std::atomic<uint64_t> version;
+  std::atomic<int64_t> step;
+  std::atomic<double> step_began, longest_step;
+  std::atomic<uint64_t> operations;  ///< begun
+  SharedText<96> instruction;
+  std::array<RecordedLine, FlightRecorder::kOperations> last;  ///< operation k lies at k modulo their number
+  SharedText<1024> run_folder;
+};
+
+namespace {
+
+class Change {
+ public:
+  Change(RecorderPage& page, std::mutex& mutex) : lock_(mutex), version_(page.version) { step(); }
+  ~Change() { step(); }
+
+ private:
+  void step() { version_.store(version_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+  const std::lock_guard<std::mutex> lock_;
+  std::atomic<uint64_t>& version_;
+};
+
+RankRecord copy_of(const RecorderPage& page) {
+  RankRecord record;
+  record.heartbeats = page.heartbeats.load(std::memory_order_acquire);
+  record.step = page.step.load(std::memory_order_acquire);
+  record.instruction = page.instruction.get();
+  const uint64_t begun = page.operations.load(std::memory_order_acquire);
+  const auto line = [&](uint64_t k) -> const RecordedLine& { return page.last[k % page.last.size()]; };
+  for (uint64_t k = begun - std::min<uint64_t>(begun, page.last.size()); k < begun; ++k) {
+    if (line(k).running.load(std::memory_order_acquire)) record.operation += (record.operation.empty() ? "" : " and ") + line(k).operation.get();
+    record.last.push_back(fmt::format("{}: {}", place_of(line(k).step.load(std::memory_order_acquire), line(k).instruction.get()),
+                                      line(k).operation.get()));
+  }
+  record.run_folder = page.run_folder.get();
+  return record;
+}
+
+RecorderPage* map(int file) {
+  void* memory = ::mmap(nullptr, sizeof(RecorderPage), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) fail_run({"the flight recorder", "cannot be mapped", std::strerror(errno), "close other programs and try again"});
+  return static_cast<RecorderPage*>(memory);
+}
+
+}  // namespace
+
+std::string standing(const RankRecord& record) {
+  const std::string place = place_of(record.step, record.instruction);
+  return record.operation.empty() ? place : fmt::format("{}, in {}", place, record.operation);
+}
+
+FlightRecorder::FlightRecorder() : file_(::memfd_create("trireme-recorder", MFD_CLOEXEC)) {
+  if (file_ < 0 || ::ftruncate(file_, sizeof(RecorderPage)) != 0)
+    fail_run({"the flight recorder", "cannot be made", std::strerror(errno), "close other programs and try again"});
+  page_ = map(file_);
+  page_->magic = kMagic;
+}
+
+FlightRecorder::FlightRecorder(int file) : file_(::fcntl(file, F_DUPFD_CLOEXEC, 0)) {
+  struct stat about {};
+  const bool fits = file_ >= 0 && ::fstat(file_, &about) == 0 && about.st_size == off_t(sizeof(RecorderPage));
+  if (fits) page_ = map(file_);
+  if (fits && page_->magic == kMagic) return;
+  if (fits) ::munmap(page_, sizeof(RecorderPage));
+  if (file_ >= 0) ::close(file_);
+  fail_run({"the flight recorder", fmt::format("descriptor {}", file), "is none of this version of trireme",
+            "start the ranks with the launcher of the same version"});
+}
+
+FlightRecorder::~FlightRecorder() {
+  ::munmap(page_, sizeof(RecorderPage));
+  ::close(file_);
+}
+
+void FlightRecorder::begin_step(int64_t step) {
+  const double now = steady_seconds(), began = page_->step_began;
+  if (began > 0 && step == page_->step + 1) page_->longest_step = std::max(page_->longest_step.load(), now - began);
+  const Change change(*page_, mutex_);
+  page_->step_began.store(now, std::memory_order_release);
+  page_->step.store(step, std::memory_order_release);
+  page_->instruction.set("");
+}
+
+void FlightRecorder::begin_instruction(std::string_view instruction) {
+  const Change change(*page_, mutex_);
+  page_->instruction.set(instruction);
+}
+
+uint64_t FlightRecorder::begin_operation(std::string_view operation) {
+  const Change change(*page_, mutex_);
+  const uint64_t number = page_->operations.load(std::memory_order_relaxed);
+  RecordedLine& line = page_->last[number % page_->last.size()];
+  line.number.store(number, std::memory_order_release);
+  line.running.store(true, std::memory_order_release);
+  line.step.store(page_->step.load(std::memory_order_relaxed), std::memory_order_release);
+  line.instruction.set(page_->instruction);
+  line.operation.set(operation);
+  page_->operations.store(number + 1, std::memory_order_release);
+  return number;
+}
+
+void FlightRecorder::end_operation(uint64_t number) {
+  const Change change(*page_, mutex_);
+  RecordedLine& line = page_->last[number % page_->last.size()];
+  if (line.number.load(std::memory_order_relaxed) == number) line.running.store(false, std::memory_order_release);
+}
+
+void FlightRecorder::set_run_folder(const std::string& folder) { page_->run_folder.set(folder); }
+
+void FlightRecorder::beat() { page_->heartbeats.fetch_add(1, std::memory_order_release); }
+
+void FlightRecorder::retire() { page_->heartbeats.store(0, std::memory_order_release); }
+
+RankRecord FlightRecorder::read() const {
+  for (int attempt = 1;; ++attempt) {
+    const uint64_t before = page_->version.load(std::memory_order_acquire);
+    RankRecord record = copy_of(*page_);
+    record.changes = before;
+    const bool whole = before % 2 == 0 && page_->version.load(std::memory_order_acquire) == before;
+    if (whole || attempt == kAttempts) return record;
+  }
+}
+
+uint64_t FlightRecorder::heartbeats() const { return page_->heartbeats.load(std::memory_order_acquire); }
+
+double FlightRecorder::longest_step() const { return page_->longest_step; }
+
+Heartbeat::Heartbeat(std::shared_ptr<FlightRecorder> recorder) : recorder_(std::move(recorder)) {
+  recorder_->beat();
+  thread_ = std::thread([this] {
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, kBeat, [this] { return stopped_; })) recorder_->beat();
+  });
+}
+
+Heartbeat::~Heartbeat() {
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  recorder_->retire();
+}
+
+void SilenceMeter::look(uint64_t heard, double now) {
+  if (heard != heard_ || heard == 0) silent_ = 0;
+  else if (looked_ >= 0) silent_ += std::min(now - looked_, kLongestLook);
+  heard_ = heard;
+  looked_ = now;
+}
+
+}  // namespace trireme

@@ -1,0 +1,116 @@
+// What a rank is doing and its last operations with others, in memory that another process can read too: of a rank that is frozen, or that
+// was torn down before it could say anything. After PyTorch's flight recorder, which writes such a list when a collective times out.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace trireme {
+
+class Communicator;
+struct RecorderPage;
+
+/// Environment variable of a rank whose launcher reads its recorder: the descriptor of its memory.
+inline constexpr const char* kRecorderVariable = "TRIREME_RECORDER";
+
+/// What can be read of a rank.
+struct RankRecord {
+  uint64_t heartbeats = 0;    ///< 0: it has not begun
+  uint64_t changes = 0;       ///< grows with each step, instruction and operation
+  int64_t step = 0;           ///< that it is in or was in last, from 1; 0: none yet
+  std::string instruction;    ///< of its program
+  std::string operation;      ///< with other ranks, that it is in (those, where several threads have some); empty: none
+  std::vector<std::string> last;  ///< operations, the oldest first, each with its step and instruction
+  std::string run_folder;     ///< empty: not known
+};
+
+/// Where it stands: "step 3, reduce_gradients bucket 2, in all_reduce(sum) of Float [4], call 7 of ranks 0,1".
+std::string standing(const RankRecord& record);
+
+/// Written to by one process, from any of its threads, and read by any process that has the memory. Some ten nanoseconds each: nothing is
+/// allocated or printed. Texts that are too long are cut off.
+class FlightRecorder {
+ public:
+  static constexpr int kOperations = 10;
+
+  /// Run error: the system gives no memory.
+  FlightRecorder();
+  /// In memory that another process made: `file` is a descriptor of it, which stays the caller's. Run error: it is none.
+  explicit FlightRecorder(int file);
+  ~FlightRecorder();
+  FlightRecorder(const FlightRecorder&) = delete;
+  FlightRecorder& operator=(const FlightRecorder&) = delete;
+
+  /// A descriptor of the memory, closed with this object and in programs that this process becomes.
+  int file() const { return file_; }
+
+  void begin_step(int64_t step);
+  void begin_instruction(std::string_view instruction);
+  /// Returns its number, for its end.
+  uint64_t begin_operation(std::string_view operation);
+  void end_operation(uint64_t number);
+  /// Several threads of this rank have operations at once from here on.
+  void set_concurrent() { concurrent_ = true; }
+  bool is_concurrent() const { return concurrent_; }
+  void set_run_folder(const std::string& folder);
+  void beat();
+  /// No heartbeat is to be expected any more.
+  void retire();
+
+  RankRecord read() const;
+  uint64_t heartbeats() const;
+  /// Seconds between the beginnings of two consecutive steps; 0: there were none.
+  double longest_step() const;
+
+ private:
+  RecorderPage* page_ = nullptr;
+  int file_ = -1;
+  std::mutex mutex_;  // of those who write
+  std::atomic<bool> concurrent_{false};
+};
+
+/// A thread that beats while this object lives, whatever the rank computes: who does not beat any more is frozen, not slow.
+class Heartbeat {
+ public:
+  explicit Heartbeat(std::shared_ptr<FlightRecorder> recorder);
+  ~Heartbeat();
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
+
+ private:
+  const std::shared_ptr<FlightRecorder> recorder_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopped_ = false;  // guarded by mutex_
+  std::thread thread_;
+};
+
+/// So long without a heartbeat a rank is called frozen, or the network to it cut. Long beside what a scheduler, a page fault or a lost
+/// packet take.
+constexpr double kSilenceSeconds = 5;
+
+/// How long nothing has been heard, counted only while this process was awake itself to listen: one that was stopped and goes on accuses
+/// nobody. Belongs to one thread, which looks several times a second.
+class SilenceMeter {
+ public:
+  /// `heard`: any number that changes with each sign of life; 0: there was none yet. `now`: of steady_seconds().
+  void look(uint64_t heard, double now);
+  /// 0 before the first sign.
+  double seconds() const { return silent_; }
+
+ private:
+  uint64_t heard_ = 0;
+  double looked_ = -1, silent_ = 0;
+};
+
+/// The recorder of the rank whose end this is; null where ranks are threads of one process: who reads one sees all.
+FlightRecorder* flight_recorder(Communicator& communicator);
+
+}  // namespace trireme

@@ -1,0 +1,106 @@
+#include "comm/gloo/life_signs.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <sstream>
+#include <utility>
+
+#include "base/seconds.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kExchangeSeconds = 0.25;
+constexpr std::chrono::milliseconds kPatience{700};  // of who asks: two exchanges
+
+std::string key_of(int rank) { return fmt::format("trireme/life/{}", rank); }
+
+std::string text_of(const LifeSigns::Sign& sign) { return fmt::format("{} {} {}", sign.beats, sign.progress, sign.standing); }
+
+LifeSigns::Sign sign_from(const std::string& text) {
+  LifeSigns::Sign sign;
+  std::istringstream stream(text);
+  stream >> sign.beats >> sign.progress;
+  stream.get();
+  std::getline(stream, sign.standing);
+  return sign;
+}
+
+}  // namespace
+
+LifeSigns::LifeSigns(const GlooOptions& options, bool watches, std::shared_ptr<const FlightRecorder> recorder)
+    : options_(options), watches_(watches), recorder_(std::move(recorder)), heard_(size_t(options.size)), ranks_(size_t(options.size)) {}
+
+void LifeSigns::exchange(KeyStore& keys) {
+  const double now = steady_seconds();
+  if (!watches_ || now - exchanged_ < kExchangeSeconds) return;
+  exchanged_ = now;
+  const RankRecord own = recorder_->read();
+  keys.replace(key_of(options_.rank), text_of({++beats_, own.changes, standing(own)}));
+  std::set<int> wanted;
+  {
+    std::lock_guard lock(mutex_);
+    wanted.swap(asked_);
+  }
+  for (int rank = 0; rank < options_.size; ++rank)
+    if (is_watched(rank)) wanted.insert(rank);
+  for (const int rank : wanted) {
+    const std::optional<std::string> text = keys.look_up(key_of(rank));
+    if (!text) continue;
+    std::lock_guard lock(mutex_);
+    heard_[size_t(rank)] = sign_from(*text);
+  }
+  {
+    std::lock_guard lock(mutex_);
+    answered_.merge(wanted);
+  }
+  heard_anew_.notify_all();
+}
+
+std::string LifeSigns::silence(uint64_t answers, const std::vector<bool>& gone) {
+  if (!watches_) return "";
+  const double now = steady_seconds();
+  keys_.look(answers, now);
+  if (keys_.seconds() > kSilenceSeconds)
+    return options_.store_is_kept || options_.rank == 0
+               ? missed(fmt::format("the ranks' meeting place, {}:{},", options_.address, options_.port), -1)
+               : missed("rank 0", 0);
+  if (answers == answers_) return "";  // nothing could be heard of anybody
+  answers_ = answers;
+  for (int rank = 0; rank < options_.size; ++rank) {
+    if (!is_watched(rank) || gone[size_t(rank)]) continue;
+    SilenceMeter& meter = ranks_[size_t(rank)];
+    {
+      std::lock_guard lock(mutex_);
+      meter.look(heard_[size_t(rank)].beats, now);
+    }
+    if (meter.seconds() > kSilenceSeconds) return missed(fmt::format("rank {}", rank), rank);
+  }
+  return "";
+}
+
+/// `rank`: whose last place is known; -1: none.
+std::string LifeSigns::missed(const std::string& whom, int rank) const {
+  std::string text = fmt::format("rank {}: {} has shown no sign of life for {} s: its process is frozen, or the network in between is cut",
+                                 options_.rank, whom, kSilenceSeconds);
+  std::lock_guard lock(mutex_);
+  if (rank >= 0 && heard_[size_t(rank)].beats > 0) text += fmt::format("; last seen in {}", heard_[size_t(rank)].standing);
+  return text + fmt::format("; this rank stands in {}", standing(recorder_->read()));
+}
+
+LifeSigns::Sign LifeSigns::heard(int rank) const {
+  std::lock_guard lock(mutex_);
+  return heard_[size_t(rank)];
+}
+
+LifeSigns::Sign LifeSigns::ask(int rank) {
+  if (!watches_) return {};
+  std::unique_lock lock(mutex_);
+  answered_.erase(rank);
+  asked_.insert(rank);
+  heard_anew_.wait_for(lock, kPatience, [&] { return answered_.count(rank) > 0; });
+  return heard_[size_t(rank)];
+}
+
+}  // namespace trireme

@@ -1,0 +1,67 @@
+// Whether the other ranks are alive, and where they stand, through the shared keys.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "comm/flight_recorder.h"
+#include "comm/gloo/gloo.h"
+#include "comm/gloo/transport.h"
+
+namespace trireme {
+
+/// Every rank writes its key several times a second, whatever its program does. Rank 0 reads those of all others and the others that of
+/// rank 0, so the keys' keeper has little to do; who does not reach the keys at all has lost rank 0, which keeps them. Payloads on slow
+/// links delay nobody's sign: the keys have connections of their own. Where they have not (a file, MPI) nobody watches. Thread-safe.
+class LifeSigns {
+ public:
+  /// `watches`: of Connections::keys_show_life.
+  LifeSigns(const GlooOptions& options, bool watches, std::shared_ptr<const FlightRecorder> recorder);
+
+  /// Shows the own sign and looks at those of others, at most every quarter of a second: on the thread that talks to the keys.
+  void exchange(KeyStore& keys);
+
+  /// On one thread, several times a second: why the world must end; "": nobody is missed. `answers`: of AbortKeeper. `gone`: ranks whose
+  /// connection has ended, who are no longer expected to live.
+  std::string silence(uint64_t answers, const std::vector<bool>& gone);
+
+  struct Sign {
+    uint64_t beats = 0;     ///< 0: nothing was heard
+    uint64_t progress = 0;  ///< changes with whatever its program does
+    std::string standing;
+  };
+  /// A recent one of any rank; the last that was heard if the keys do not answer soon.
+  Sign ask(int rank);
+  /// The last that was heard, without waiting.
+  Sign heard(int rank) const;
+
+ private:
+  bool is_watched(int rank) const { return options_.rank == 0 ? rank != 0 : rank == 0; }
+  std::string missed(const std::string& whom, int rank) const;
+
+  const GlooOptions options_;
+  const bool watches_;
+  const std::shared_ptr<const FlightRecorder> recorder_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable heard_anew_;
+  // guarded by mutex_
+  std::vector<Sign> heard_;  // by rank
+  std::set<int> asked_, answered_;
+
+  // of the thread that talks to the keys
+  double exchanged_ = 0;
+  uint64_t beats_ = 0;
+
+  // of the thread that calls silence()
+  SilenceMeter keys_;
+  std::vector<SilenceMeter> ranks_;
+  uint64_t answers_ = 0;
+};
+
+}  // namespace trireme
