@@ -1,5 +1,6 @@
 // Worker: what is known before the first step: bindings of layers to buckets and groups, how often each value is read.
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -104,6 +105,11 @@ void Worker::State::prepare(const Program& program, Prepared& prepared) {
       prepared.trainable.push_back(b);
   }
   count_uses(prepared);
+  if (!recorder) return;
+  for (const Instruction& i : program.instructions(rank)) {
+    prepared.texts.push_back((program.training ? "" : "evaluation, ") + program.describe(i, model));
+    if (program.micro_batches > 1 && i.micro_batch >= 0) prepared.texts.back() += fmt::format(" of micro-batch {}", i.micro_batch + 1);
+  }
 }
 
 std::vector<TrackedTable> Prepared::tracked_tables() const {

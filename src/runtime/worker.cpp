@@ -19,6 +19,7 @@ namespace {
 
 constexpr double kShownWaitSeconds = 5e-6;  // shorter waits get no event of their own
 constexpr double kShortestSleep = 2e-4;     // waking up takes a part of that
+constexpr const char* kAllDone = "its program done";
 
 /// Private replicas move tensors where shared ones only add in place.
 bool computes(EventKind kind, const Program& program) {
@@ -29,7 +30,8 @@ bool computes(EventKind kind, const Program& program) {
 }  // namespace
 
 Worker::State::State(int rank, const Model& model, Precision precision, std::unique_ptr<Communicator> world, const WorkerOptions& options)
-    : rank(rank), model(model), precision(precision), options(options), communicator(std::move(world)), redistributor(*communicator, rank) {}
+    : rank(rank), model(model), precision(precision), options(options), communicator(std::move(world)),
+      recorder(flight_recorder(*communicator)), redistributor(*communicator, rank) {}
 
 void Worker::State::begin_batch(const Prepared& prepared, const StepInput& step_input, int64_t number) {
   const Program& program = *prepared.program;
@@ -72,6 +74,7 @@ void Worker::State::execute(Prepared& prepared, const Instruction& i, BatchInFli
     case OpCode::gather_weights: return replicas->gather(i.index);
     case OpCode::release_weights: prepared.drop_views(i.index, false); return replicas->release(i.index);
     case OpCode::reduce_gradients:
+      check_gradient(*prepared.program, i);
       if (prepared.program->optimizer_sharding >= OptimizerSharding::zero2) prepared.drop_views(i.index, true);
       return replicas->reduce(i.index, i.last);
     case OpCode::clip_gradients: return take_norms(prepared, batch);
@@ -112,10 +115,13 @@ StepOutcome Worker::State::run_list(Prepared& prepared, int64_t number, bool tra
   outcome = {};
   outcome.begin = steady_seconds();
   double clock = outcome.begin;
-  for (const Instruction& i : program.instructions(rank)) {
+  const std::vector<Instruction>& list = program.instructions(rank);
+  for (size_t k = 0; k < list.size(); ++k) {
+    const Instruction& i = list[k];
     const int64_t batch = number - i.lag;
     if (batch < first || batch >= in_flight_end) continue;  // the pipeline is filling or running empty
     stop_if_aborted();
+    if (recorder) recorder->begin_instruction(prepared.texts[k]);
     const double waits_before = waits(), exchange_before = replicas->counts().exchange_seconds;
     const int64_t bytes_at = trace ? bytes() : 0;
     BatchInFlight& entry = in_flight[size_t(batch - first)];
@@ -132,6 +138,7 @@ StepOutcome Worker::State::run_list(Prepared& prepared, int64_t number, bool tra
     if (trace) record(program, i, kind, clock, end, waited, bytes() - bytes_at);
     clock = end;
   }
+  if (recorder) recorder->begin_instruction(kAllDone);
   outcome.end = clock;
   outcome.bytes_sent = bytes() - bytes_before;
   outcome.hidden_seconds = replicas->counts().hidden_seconds - hidden_before;
@@ -191,6 +198,7 @@ StepOutcome Worker::train(const StepInput& input) {
   state_->is_training = true;
   state_->carried_rows = input.batch.samples;
   state_->begin_batch(state_->training, input, state_->batches);
+  if (state_->recorder) state_->recorder->begin_step(input.step + 1);
   StepOutcome step = state_->run_list(state_->training, state_->batches++, input.trace);
   state_->average_buffers();
   return step;

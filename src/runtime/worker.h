@@ -57,6 +57,10 @@ struct StepOutcome {
                                           ///< the update's own reading and arithmetic overlap (part of compute_seconds)
   int64_t bytes_sent = 0;
   GradientNorms norms;                    ///< with WorkerOptions::gradient_norms
+  /// Private replicas: the first parameter, in the order of reduction, of which this worker's own gradient has an infinity or a NaN, and when
+  /// that was seen on the steady clock. Empty: none.
+  std::string not_finite;
+  double not_finite_at = 0;
   std::vector<Event> events;              ///< when traced
 };
 

@@ -1,5 +1,6 @@
 // Internals of Worker, split over worker.cpp (instruction loop), prepare.cpp (set-up), compute.cpp (layers), exchange.cpp (moves,
-// norms), gradient_pieces.cpp (norms of parts of a batch), average.cpp (averaged weights) and migrate.cpp (going on for other workers).
+// norms), gradient_pieces.cpp (norms of parts of a batch), gradient_check.cpp (infinities and NaNs), average.cpp (averaged weights) and
+// migrate.cpp (going on for other workers).
 #pragma once
 
 #include <deque>
@@ -8,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "comm/flight_recorder.h"
 #include "runtime/layer_call.h"
 #include "runtime/worker.h"
 #include "tensor/redistribute.h"
@@ -27,6 +29,7 @@ struct Prepared {
   std::vector<std::vector<int>> uses;
   std::map<int, std::vector<ValueId>> loaded;  ///< by stage: model inputs that this worker reads
   std::vector<BucketId> trainable;         ///< buckets of this worker that are updated
+  std::vector<std::string> texts;          ///< of this worker's instructions; empty where nobody records them
   CarriedStates states;
 
   std::vector<TrackedTable> tracked_tables() const;
@@ -117,6 +120,9 @@ struct Worker::State {
   double squares_so_far(const Prepared& prepared, BucketId bucket);
   int64_t samples_here(const Prepared& prepared, const MicroBatch& batch) const;
 
+  // gradient_check.cpp
+  void check_gradient(const Program& program, const Instruction& reduction);  ///< before it
+
   // average.cpp
   void average_buffers();
   void show_average(bool shown);
@@ -126,6 +132,7 @@ struct Worker::State {
   Precision precision;
   WorkerOptions options;
   std::unique_ptr<Communicator> communicator;
+  FlightRecorder* recorder;      ///< null: nobody reads one
   std::unique_ptr<Replicas> replicas;
   std::function<void()> detach;  ///< from the store, where there is one
   Redistributor redistributor;

@@ -46,7 +46,7 @@ std::string to_text(const PostedOutcome& p) {
   const GradientNorms& n = o.norms;
   return packed({p.step, p.evaluation, p.load_seconds, o.loss_sum, o.metrics, o.begin, o.end, o.compute_seconds, o.exposed_seconds,
                  o.waiting_seconds, o.hidden_seconds, o.bytes_sent, n.squares, n.piece_squares, n.pieces, n.inverse_samples,
-                 events_of(o.events)});
+                 o.not_finite, o.not_finite_at, events_of(o.events)});
 }
 
 PostedOutcome outcome_from(const std::string& text) {
@@ -62,6 +62,8 @@ PostedOutcome outcome_from(const std::string& text) {
     for (double* number : {&o.begin, &o.end, &o.compute_seconds, &o.exposed_seconds, &o.waiting_seconds, &o.hidden_seconds}) take(*number);
     take(o.bytes_sent);
     for (double* number : {&o.norms.squares, &o.norms.piece_squares, &o.norms.pieces, &o.norms.inverse_samples}) take(*number);
+    take(o.not_finite);
+    take(o.not_finite_at);
     o.events = read_events(list.at(next));
     return p;
   });

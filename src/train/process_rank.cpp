@@ -58,6 +58,7 @@ std::unique_ptr<Communicator> over_all(Communicator& world) {
 void shift(StepOutcome& outcome, double by) {
   outcome.begin += by;
   outcome.end += by;
+  outcome.not_finite_at += by;
   for (Event& event : outcome.events) {
     event.begin += by;
     event.end += by;

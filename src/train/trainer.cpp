@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <algorithm>
@@ -42,6 +43,7 @@ struct Ending {
   bool timed_out = false, interrupted = false;
   bool abandoned = false;     ///< workers were still busy when the user's patience ended
   int64_t diverged_step = 0;  ///< 0: never
+  std::string diverged;       ///< what was not finite then, and whose
   int64_t diverged_test = 0;  ///< step of the last evaluation if its loss was not finite; else 0
 };
 
@@ -55,6 +57,24 @@ StepReport step_report(const CurvePoint& point, const Summary& summary, const Ru
   // evaluation so far is spread over the steps so far
   report.seconds_left = (steady_seconds() - started) / double(point.step - begun_at.step) * double(run.steps - point.step);
   return report;
+}
+
+/// What is not finite in a step that is done; "": all is. The loss has the word: gradients follow it. `loss`: of all workers.
+std::string not_finite_in(const LedgerEntry& entry, double loss) {
+  std::vector<size_t> bad;
+  size_t counting = 0;
+  const StepOutcome* first = nullptr;
+  for (const StepOutcome& outcome : entry.outcomes) {
+    counting += outcome.loss_sum != 0;
+    if (!std::isfinite(outcome.loss_sum)) bad.push_back(size_t(&outcome - entry.outcomes.data()));
+    if (!outcome.not_finite.empty() && (!first || outcome.not_finite_at < first->not_finite_at)) first = &outcome;
+  }
+  if (!std::isfinite(loss)) {
+    const std::string whose = bad.empty() || bad.size() == counting ? "" : fmt::format(" on rank {}", fmt::join(bad, ", "));
+    return fmt::format("the loss of step {} is not finite{}", entry.step, whose);
+  }
+  if (!first) return "";
+  return fmt::format("rank {}'s gradient of {} is not finite in step {}", first - entry.outcomes.data(), first->not_finite, entry.step);
 }
 
 /// Asks the adapter after each step under which plan to go on.
@@ -106,7 +126,8 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
       observer.on_step(step_report(point, summary, run, begun_at, started));
       checkpoints.after_step(point);
       adaptation.after_step(*entry, summary.last_step_seconds());
-      if (!std::isfinite(point.loss) && ending.diverged_step == 0) {
+      if (ending.diverged_step == 0) ending.diverged = not_finite_in(*entry, point.loss);
+      if (!ending.diverged.empty() && ending.diverged_step == 0) {
         ending.diverged_step = point.step;
         run.gate.stop();
       }
@@ -155,8 +176,7 @@ void describe_ending(const Ending& ending, const std::exception_ptr& error, cons
     result.reason = "stopped by the user";
   } else if (ending.diverged_step > 0) {
     result.status = RunStatus::failed;
-    result.reason = fmt::format("diverged: the loss of step {} is not finite; lower the learning rate or set clip_norm",
-                                ending.diverged_step);
+    result.reason = fmt::format("diverged: {}; lower the learning rate or set clip_norm", ending.diverged);
   } else if (ending.diverged_test > 0 && result.status == RunStatus::ok) {
     result.status = RunStatus::failed;
     result.reason = fmt::format("diverged: the test loss after step {} is not finite; lower the learning rate or set clip_norm",

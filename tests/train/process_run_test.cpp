@@ -167,6 +167,8 @@ TEST(OutcomeText, KeepsEveryBit) {
   posted.outcome.begin = 1e9 / 7;
   posted.outcome.bytes_sent = int64_t{1} << 53;
   posted.outcome.norms.inverse_samples = 0.1;
+  posted.outcome.not_finite = "fc1.weight";
+  posted.outcome.not_finite_at = 1e9 / 3;
   posted.outcome.events = {{1, EventKind::reduce, "reduce \"fc1\"", 2, 0.25, 1.0 / 7, 99}};
   const PostedOutcome read = outcome_from(to_text(posted));
   EXPECT_EQ(read.step, 7);
@@ -177,6 +179,8 @@ TEST(OutcomeText, KeepsEveryBit) {
   EXPECT_EQ(read.outcome.begin, posted.outcome.begin);
   EXPECT_EQ(read.outcome.bytes_sent, posted.outcome.bytes_sent);
   EXPECT_EQ(read.outcome.norms.inverse_samples, 0.1);
+  EXPECT_EQ(read.outcome.not_finite, "fc1.weight");
+  EXPECT_EQ(read.outcome.not_finite_at, 1e9 / 3);
   ASSERT_EQ(read.outcome.events.size(), 1u);
   EXPECT_EQ(read.outcome.events[0].name, "reduce \"fc1\"");
   EXPECT_EQ(read.outcome.events[0].kind, EventKind::reduce);
