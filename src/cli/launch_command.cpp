@@ -18,10 +18,12 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "cli/elastic_launch.h"
 #include "cli/experiment_header.h"
 #include "cli/launch_hosts.h"
 #include "cli/launch_script.h"
+#include "cli/left_behind.h"
 #include "cli/rank_group.h"
 #include "cli/train_checkpoints.h"
 #include "cli/train_process.h"
@@ -100,6 +102,18 @@ std::filesystem::path free_run_path(const std::string& experiment) {
 
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
+/// The user's command up to "train". Ranks on other machines have it from the launcher that they were started by.
+std::string launched_by(const LaunchOptions& options, int processes) {
+  if (!options.launched_by.empty()) return options.launched_by;
+  std::vector<std::string> words{"trireme", "launch"};
+  if (options.hosts.empty()) words.insert(words.end(), {"-n", std::to_string(processes)});
+  else words.insert(words.end(), {"--hosts", join(options.hosts, ",")});
+  if (!options.interface.empty()) words.insert(words.end(), {"--interface", options.interface});
+  if (options.ssh != LaunchOptions().ssh) words.insert(words.end(), {"--ssh", options.ssh});
+  if (!options.bind) words.emplace_back("--no-bind");
+  return shell_line(words);
+}
+
 /// The ranks of this machine.
 struct LocalRanks {
   int first = 0, count = 1, all = 1;
@@ -115,12 +129,13 @@ void start_ranks(const LaunchOptions& options, const LocalRanks& local, RankGrou
   for (int r = 0; r < local.count; ++r) {
     const int rank = local.first + r;
     MemberStart member{.name = fmt::format("rank {}", rank), .words = {program}, .host = local.host, .cores = shares[size_t(r)],
-                       .own_output = rank == 0};
+                       .own_output = rank == 0, .recorded = true};
     member.words.insert(member.words.end(), options.words.begin(), options.words.end());
     member.variables = {{"RANK", std::to_string(rank)},           {"WORLD_SIZE", std::to_string(local.all)},
                         {"LOCAL_RANK", std::to_string(r)},        {"LOCAL_WORLD_SIZE", std::to_string(local.count)},
                         {"MASTER_ADDR", local.address},           {"MASTER_PORT", std::to_string(local.port)},
-                        {"TORCHELASTIC_USE_AGENT_STORE", "False"}};
+                        {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+                        {kLaunchedByVariable, launched_by(options, local.all)}};
     if (!options.interface.empty()) member.variables.emplace_back(kInterfaceVariable, options.interface);
     if (!local.generation.empty()) member.variables.emplace_back(kGenerationVariable, local.generation);
     if (rank != 0) member.prefix = fmt::format("rank {}: ", rank);
@@ -132,7 +147,8 @@ void start_ranks(const LaunchOptions& options, const LocalRanks& local, RankGrou
 void start_host(const LaunchOptions& options, const LaunchHost& host, const LocalRanks& ranks, RankGroup& group) {
   std::vector<std::string> there{own_program(), "launch", "-n", std::to_string(ranks.count),
                                  "--first-rank", std::to_string(ranks.first), "--all-processes", std::to_string(ranks.all),
-                                 "--address", ranks.address, "--port", std::to_string(ranks.port), kTokenFromInput};
+                                 "--address", ranks.address, "--port", std::to_string(ranks.port), kTokenFromInput,
+                                 "--launched-by", launched_by(options, ranks.all)};
   if (!options.interface.empty()) there.insert(there.end(), {"--interface", options.interface});
   if (!ranks.generation.empty()) there.insert(there.end(), {"--generation", ranks.generation});
   if (!options.bind) there.emplace_back("--no-bind");
@@ -161,8 +177,10 @@ void set_token_from_input() {
   ::setenv(kTokenVariable, token.c_str(), /*overwrite=*/1);
 }
 
-int report(const GroupEnd& end) {
+int report(const LaunchOptions& options, int processes, const GroupEnd& end) {
+  for (const std::string& operation : end.operations) std::cerr << "trireme: last operations: " << operation << "\n";
   if (!end.culprit.empty()) std::cerr << "trireme: " << end.culprit << "\n";
+  if (!end.run_folder.empty()) std::cerr << left_behind(end.run_folder, resume_command(launched_by(options, processes), options.train, end.run_folder));
   return end.exit_code;
 }
 
@@ -191,7 +209,7 @@ int run_elastic(const LaunchOptions& options, const Experiment& experiment, cons
     const EndOfGroup group_end(interrupted_launch(), launch.seconds_until_joining());
     const GroupEnd end = group.wait(group_end.wanted(), /*input_counts=*/false);
     const bool goes_on = !interrupted_launch() && launch.goes_on(end, group_end.is_due());
-    if (!goes_on) report(end);
+    if (!goes_on) report(options, processes_of(launch.hosts()), end);
     if (!launch.notice().empty()) std::cerr << "trireme: " << launch.notice() << "\n" << std::flush;
     if (!goes_on) return end.exit_code;
   }
@@ -248,6 +266,7 @@ void add_launch(CLI::App& app, LaunchOptions& o, const std::function<void(CLI::A
   verb->add_option("--first-rank", o.first_rank)->group("");
   verb->add_option("--all-processes", o.all_processes)->group("");
   verb->add_option("--address", o.address)->group("");
+  verb->add_option("--launched-by", o.launched_by)->group("");
   verb->require_subcommand(1);
   add_train(*verb, o.train);
 }
@@ -268,7 +287,7 @@ int run_agent(const LaunchOptions& options) {
   if (!options.generation.empty()) group.allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
   start_ranks(options, {options.first_rank, options.processes, options.all_processes, options.address, options.port, "", options.generation}, group);
   const GroupEnd end = group.wait(interrupted_launch(), /*input_counts=*/true);
-  report(end);
+  report(options, options.all_processes, end);
   return options.generation.empty() || end.lost.empty() ? end.exit_code : std::min(kLostRanks + int(end.lost.size()), kHostLost - 1);
 }
 
@@ -290,7 +309,7 @@ int run_launch(const LaunchOptions& options) {
   RankGroup group;
   if (experiment.checkpoint.wanted()) group.allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
   start_all(options, hosts, "", group);
-  return report(group.wait(interrupted_launch(), /*input_counts=*/false));
+  return report(options, processes_of(hosts), group.wait(interrupted_launch(), /*input_counts=*/false));
 }
 
 }  // namespace trireme

@@ -30,6 +30,7 @@ struct LaunchOptions {
   std::string address;
   bool token_from_input = false;    ///< the first line of standard input is the ranks' token
   std::string generation;           ///< cli/generation.h; empty: the run is not elastic
+  std::string launched_by;          ///< the command that the user gave there, up to "train"
 };
 
 /// The verb with its flags; the one that is launched, `train`, is a verb below it.

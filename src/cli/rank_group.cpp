@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 
 #include "base/cores.h"
@@ -24,6 +25,7 @@ namespace {
 constexpr int kPollMilliseconds = 50;
 constexpr double kSecondsToNotice = 5;   // after one failed, for the others to notice and to say what they know
 constexpr double kSecondsToEnd = 3;      // after SIGTERM
+constexpr double kSuspiciousSeconds = 2;  // without a heartbeat, of a member whom others may have missed before this process
 constexpr int kNotStarted = 127;         // as shells say it
 
 std::array<int, 2> make_pipe() {
@@ -51,6 +53,15 @@ std::vector<std::string> environment_of(const MemberStart& member) {
   return lines;
 }
 
+/// By SIGSTOP or a terminal.
+bool is_stopped(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(file, text);
+  const size_t name_end = text.rfind(')');  // a program's name may hold anything
+  return name_end != text.npos && text.substr(name_end).starts_with(") T");
+}
+
 std::string described(int exit_code, int signal) {
   return signal != 0 ? fmt::format("was ended by signal {} ({})", signal, ::strsignal(signal)) : fmt::format("ended with exit code {}", exit_code);
 }
@@ -71,7 +82,11 @@ void RankGroup::start(const MemberStart& start) {
   const auto output = make_pipe();
   std::array<int, 2> input{-1, -1};
   if (start.until_input_ends) input = make_pipe();
-  std::vector<std::string> words = start.words, variables = environment_of(start);
+  if (start.recorded) {
+    member->recorder = std::make_unique<FlightRecorder>();
+    member->start.variables.emplace_back(kRecorderVariable, std::to_string(member->recorder->file()));
+  }
+  std::vector<std::string> words = start.words, variables = environment_of(member->start);
   const std::vector<char*> argv = pointers_to(words), envp = pointers_to(variables);
   const pid_t parent = ::getpid(), child = ::fork();
   if (child < 0) fail_run({start.name, "cannot be started", std::strerror(errno), "close other programs and try again"});
@@ -84,6 +99,7 @@ void RankGroup::start(const MemberStart& start) {
     if (!start.own_output) ::dup2(output[1], STDOUT_FILENO);
     ::dup2(output[1], STDERR_FILENO);
     if (!start.cores.empty()) bind_to_cores(start.cores);
+    if (member->recorder) ::fcntl(member->recorder->file(), F_SETFD, 0);  // the program that it becomes has it too
     ::execvpe(argv[0], argv.data(), envp.data());
     ::_exit(kNotStarted);
   }
@@ -145,11 +161,31 @@ bool RankGroup::reap() {
   return running;
 }
 
+/// Whether any member that runs is frozen. `suspicious`: one has just failed, perhaps for missing a silent one before this process does.
+bool RankGroup::look_for_frozen(bool suspicious) {
+  const double now = steady_seconds(), limit = suspicious ? kSuspiciousSeconds : kSilenceSeconds;
+  bool any = false;
+  for (const auto& member : members_) {
+    if (!member->recorder || member->pid == 0) continue;
+    member->silence.look(member->recorder->heartbeats(), now);
+    if (member->frozen.empty() && member->silence.seconds() > limit)
+      member->frozen = fmt::format("has shown no sign of life for {:.0f} s{}", member->silence.seconds(), is_stopped(member->pid) ? ", stopped by a signal," : "");
+    any |= !member->frozen.empty();
+  }
+  return any;
+}
+
+/// They count as ended by a signal from elsewhere.
+void RankGroup::kill_frozen() {
+  for (const auto& member : members_)
+    if (member->pid != 0 && !member->frozen.empty()) ::kill(member->pid, SIGKILL);
+}
+
 /// `signal`: to those whose standard input does not end them.
 void RankGroup::ask_to_end(int signal) {
   for (const auto& member : members_) {
     if (member->pid == 0) continue;
-    member->asked = true;
+    member->asked |= member->frozen.empty();
     if (member->input >= 0) {
       ::close(member->input);
       member->input = -1;
@@ -162,7 +198,7 @@ void RankGroup::ask_to_end(int signal) {
 void RankGroup::signal_all(int signal) {
   for (const auto& member : members_) {
     if (member->pid == 0) continue;
-    member->asked = true;
+    member->asked |= member->frozen.empty();
     ::kill(member->pid, signal);
   }
 }
@@ -175,7 +211,8 @@ GroupEnd RankGroup::wait(const std::atomic<bool>& interrupted, bool input_counts
     const double now = steady_seconds();
     if (!running && (!lines || (ending_since > 0 && now - ending_since > patience + kSecondsToEnd))) break;  // a grandchild may hold a pipe open
     if (!running && ending_since == 0) ending_since = now;
-    if (!failed_.empty() && ending_since == 0) {
+    const bool any_frozen = look_for_frozen(!failed_.empty() && ending_since == 0);
+    if ((!failed_.empty() || any_frozen) && ending_since == 0) {
       ending_since = now;
       patience = kSecondsToNotice;
     }
@@ -186,6 +223,8 @@ GroupEnd RankGroup::wait(const std::atomic<bool>& interrupted, bool input_counts
       ask_to_end(SIGINT);
     }
     if (ending_since == 0) continue;
+    const bool all_others_ended = std::all_of(members_.begin(), members_.end(), [](const auto& m) { return m->pid == 0 || !m->frozen.empty(); });
+    if (any_frozen && (all_others_ended || now - ending_since > patience)) kill_frozen();
     if (!terminated && now - ending_since > patience) {
       terminated = true;
       if (asked) signal_all(SIGTERM);
@@ -199,12 +238,19 @@ GroupEnd RankGroup::wait(const std::atomic<bool>& interrupted, bool input_counts
   return end();
 }
 
-/// Whose end was the cause: who was ended by a signal from elsewhere, or else the first that failed.
+/// Whose end was the cause: who was frozen, or else ended by a signal from elsewhere, or else the first that failed. A survivor may be ended by
+/// SIGABRT: gloo's own thread calls abort() when a connection breaks.
 const RankGroup::Member* RankGroup::culprit() const {
-  const auto by_signal = std::find_if(failed_.begin(), failed_.end(), [](const Member* m) { return m->signal != 0 && !m->asked; });
-  if (by_signal != failed_.end()) return *by_signal;
-  const auto by_itself = std::find_if(failed_.begin(), failed_.end(), [](const Member* m) { return !m->asked && !m->last_line.empty(); });
-  if (by_itself != failed_.end()) return *by_itself;
+  constexpr bool (*kCauses[])(const Member&) = {
+      [](const Member& m) { return !m.frozen.empty() && m.signal == SIGKILL; },
+      [](const Member& m) { return m.signal != 0 && m.signal != SIGABRT; },
+      [](const Member& m) { return m.signal != 0; },
+      [](const Member& m) { return !m.last_line.empty(); },
+  };
+  for (const auto is_cause : kCauses) {
+    const auto found = std::find_if(failed_.begin(), failed_.end(), [&](const Member* m) { return !m->asked && is_cause(*m); });
+    if (found != failed_.end()) return *found;
+  }
   return failed_.empty() ? nullptr : failed_.front();
 }
 
@@ -216,7 +262,7 @@ std::vector<LostRanks> RankGroup::lost() const {
   for (const Member* member : failed_) {
     const MemberStart& start = member->start;
     if (member->asked) continue;
-    const std::string how = described(member->exit_code, member->signal);
+    const std::string how = how_ended(*member);
     const bool is_agent = start.until_input_ends;
     if (is_agent && (member->signal != 0 || member->exit_code == kHostLost)) lost.push_back({start.name, how, start.host, 0});
     else if (is_agent && member->exit_code > kLostRanks)
@@ -226,14 +272,23 @@ std::vector<LostRanks> RankGroup::lost() const {
   return lost;
 }
 
+std::string RankGroup::how_ended(const Member& member) const {
+  const std::string where = member.recorder && member.signal != 0 ? standing(member.recorder->read()) : "";
+  if (!member.frozen.empty() && member.signal == SIGKILL) return fmt::format("{} and was killed; it stood in {}", member.frozen, where);
+  return described(member.exit_code, member.signal) + (where.empty() ? "" : fmt::format(" in {}", where));
+}
+
 GroupEnd RankGroup::end() const {
   const Member* who = culprit();
   if (!who) return {};
   // the first member has the user's ear: it has said what happened
   const bool has_spoken = who == members_.front().get() && who->signal == 0 && who->exit_code != kNotStarted;
   GroupEnd end{.exit_code = who->signal == 0 ? who->exit_code : 1, .culprit = "", .lost = lost()};
+  const Member& first = *members_.front();
+  if (first.recorder && first.signal != 0) end.run_folder = first.recorder->read().run_folder;
   if (has_spoken || who->asked) return end;
-  end.culprit = fmt::format("{} {}", who->start.name, described(who->exit_code, who->signal));
+  end.culprit = fmt::format("{} {}", who->start.name, how_ended(*who));
+  if (who->recorder && !who->frozen.empty()) end.operations = who->recorder->read().last;
   if (!who->last_line.empty()) end.culprit += "; its last line: " + who->last_line;
   return end;
 }

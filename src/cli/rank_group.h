@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/line_reader.h"
+#include "comm/flight_recorder.h"
 
 namespace trireme {
 
@@ -23,6 +24,7 @@ struct MemberStart {
   std::vector<int> cores = {};          ///< that it is bound to; empty: to none
   std::string prefix = {};              ///< of its lines on this process' standard error
   bool own_output = false;              ///< its standard output is this process', as it is: a progress bar can be drawn
+  bool recorded = false;                ///< it has a flight recorder (comm/flight_recorder.h): when it freezes it is noticed, and where is known
   std::string input = {};               ///< its first line of standard input, with until_input_ends
   bool until_input_ends = false;        ///< it is asked to end by the end of its standard input (through ssh no signal gets there); else by SIGINT
 };
@@ -43,8 +45,11 @@ inline constexpr int kHostLost = 255;
 /// How the group ended.
 struct GroupEnd {
   int exit_code = 0;        ///< 0: all members ended with 0
-  std::string culprit;      ///< "rank 2 was ended by signal 9 (Killed); its last line: ..."; empty: all ended well, or who failed has said so itself
+  std::string culprit;      ///< "rank 2 was ended by signal 9 (Killed) in step 3, forward fc1; its last line: ..."; empty: all ended well, or who
+                            ///< failed has said so itself
   std::vector<LostRanks> lost = {};
+  std::vector<std::string> operations = {};  ///< the last ones of a culprit that was frozen, the oldest first
+  std::string run_folder = {};  ///< where the first member could not say what it leaves behind; else empty
 };
 
 /// Belongs to one thread, which must outlive the members: the system ends them with it.
@@ -61,8 +66,9 @@ class RankGroup {
   /// How long members have to end once they are asked to by an interrupt; 6 s unless set.
   void allow_seconds_after_interrupt(double seconds) { seconds_to_finish_ = seconds; }
 
-  /// Passes lines on until all members have ended. A few seconds after one failed, `interrupted` became true or the standard input ended
-  /// (`input_counts`), those that are left are made to: all are gone within 10 s.
+  /// Passes lines on until all members have ended. A few seconds after one failed or froze (kSilenceSeconds without a heartbeat),
+  /// `interrupted` became true or the standard input ended (`input_counts`), those that are left are made to: all are gone within 10 s. One
+  /// that is frozen is killed once the others have ended.
   GroupEnd wait(const std::atomic<bool>& interrupted, bool input_counts);
 
  private:
@@ -74,10 +80,16 @@ class RankGroup {
     std::string last_line;
     int exit_code = 0, signal = 0;
     bool asked = false;               ///< by this process to end
+    std::unique_ptr<FlightRecorder> recorder = {};
+    SilenceMeter silence = {};
+    std::string frozen = {};          ///< what is known of how; empty: it is not, as far as is known
   };
 
   bool read_lines(bool input_counts);
   bool reap();
+  bool look_for_frozen(bool suspicious);
+  void kill_frozen();
+  std::string how_ended(const Member& member) const;
   void ask_to_end(int signal);
   void signal_all(int signal);
   static constexpr double kSecondsToFinish = 6;  // a step, and saving the weights

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <string_view>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/launch_hosts.h"
+#include "comm/process_place.h"
 #include "train/checkpoint_folder.h"
 #include "train/checkpoint_use.h"
 
@@ -18,29 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMostNames = 10'000;
-
-/// A word as a shell takes it.
-std::string quoted(const std::string& word) {
-  const auto plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) ||
-           std::string_view("-_./=,:+@%").find(c) != std::string_view::npos;
-  };
-  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
-  std::string text = "'";
-  for (char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
-  return text + "'";
-}
-
-std::string resume_command(const TrainOptions& options, const fs::path& from) {
-  std::vector<std::string> words{"trireme"};
-  if (options.processes > 0) words.insert(words.end(), {"launch", "-n", std::to_string(options.processes)});
-  words.emplace_back("train");
-  for (const std::string& word : options.experiment.forwarded()) words.push_back(quoted(word));
-  words.insert(words.end(), {"--plan", quoted(options.plan)});
-  if (!options.experiment.devices.empty()) words.insert(words.end(), {"--devices", std::to_string(options.experiment.devices.front())});
-  words.insert(words.end(), {"--resume", quoted(from.string())});
-  return join(words, " ");
-}
 
 }  // namespace
 
@@ -82,6 +59,15 @@ std::vector<std::string> lines_of(const Resumption& resumption) {
   return lines;
 }
 
+std::string resume_command(const std::string& launched_by, const TrainOptions& options, const fs::path& from) {
+  std::vector<std::string> words{"train"};
+  for (const std::string& word : options.experiment.forwarded()) words.push_back(word);
+  words.insert(words.end(), {"--plan", options.plan});
+  if (!options.experiment.devices.empty()) words.insert(words.end(), {"--devices", std::to_string(options.experiment.devices.front())});
+  words.insert(words.end(), {"--resume", from.string()});
+  return (launched_by.empty() ? "trireme" : launched_by) + " " + shell_line(words);
+}
+
 std::string closing_lines(const TrainOptions& options, const RunResult& row, const fs::path& run_folder) {
   if (!row.checkpoints) return "";
   const CheckpointReport& report = *row.checkpoints;
@@ -94,8 +80,10 @@ std::string closing_lines(const TrainOptions& options, const RunResult& row, con
     text += "\n";
   }
   const bool whole = row.status == RunStatus::ok;
+  const std::string usual = options.processes > 0 ? fmt::format("trireme launch -n {}", options.processes) : "";
+  const std::string launched_by = environment()(kLaunchedByVariable).value_or(usual);
   const fs::path from = report.newest_step > 0 ? run_folder : options.resume;
-  if (!whole && !from.empty()) text += "to go on: " + resume_command(options, from) + "\n";
+  if (!whole && !from.empty()) text += "to go on: " + resume_command(launched_by, options, from) + "\n";
   return text;
 }
 

@@ -24,6 +24,12 @@ std::filesystem::path place_for_checkpoints(const Experiment& experiment, const 
 /// What is said of a run that goes on from a checkpoint.
 std::vector<std::string> lines_of(const Resumption& resumption);
 
+/// Environment variable of ranks: the command that started them all, up to "train".
+inline constexpr const char* kLaunchedByVariable = "TRIREME_LAUNCHED_BY";
+
+/// The command that goes on with a run. `launched_by`: as that variable; empty: a run without processes.
+std::string resume_command(const std::string& launched_by, const TrainOptions& options, const std::filesystem::path& from);
+
 /// What the run wrote and, where it did not get to its end, the command that goes on with it. Lines; "" where there is nothing to say.
 std::string closing_lines(const TrainOptions& options, const RunResult& row, const std::filesystem::path& run_folder);
 

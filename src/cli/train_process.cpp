@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -12,9 +15,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/agreement.h"
+#include "cli/left_behind.h"
 #include "cli/plan_choice.h"
 #include "cli/train_checkpoints.h"
 #include "cli/train_command.h"
+#include "comm/flight_recorder.h"
 #include "comm/gloo/gloo.h"
 #include "comm/interfaces.h"
 #include "comm/mpi/mpi.h"
@@ -30,6 +35,8 @@ namespace trireme {
 namespace {
 
 constexpr int kRunFailed = 1, kUserError = 2;
+/// In reasons for which a run ends, of a rank 0 that is dead, frozen or cut off.
+constexpr const char* kRank0Lost[] = {"rank 0 is gone", "rank 0 has shown no sign of life", "which rank 0 keeps, is gone"};
 
 std::string interface_of(const ProcessPlace& place) {
   const Variables variables = environment();
@@ -42,6 +49,26 @@ std::string interface_of(const ProcessPlace& place) {
   return interface_towards(place.address);
 }
 
+/// Read by the launcher where that is trireme's, else by this process' own threads alone.
+struct OwnRecorder {
+  std::shared_ptr<FlightRecorder> recorder;
+  bool launcher_reads = false;
+};
+
+OwnRecorder own_recorder() {
+  const std::string text = environment()(kRecorderVariable).value_or("");
+  if (text.empty()) return {std::make_shared<FlightRecorder>()};
+  int file = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), file);
+  if (error != std::errc() || end != text.data() + text.size())
+    fail_user({fmt::format("environment variable {}", kRecorderVariable), fmt::format("\"{}\"", text), "is set by trireme launch for its ranks only",
+               "unset it"});
+  OwnRecorder own{std::make_shared<FlightRecorder>(file), true};
+  ::close(file);
+  ::unsetenv(kRecorderVariable);  // of no use to processes that this one starts
+  return own;
+}
+
 /// How the ranks are connected.
 struct Connection {
   std::unique_ptr<Communicator> world;
@@ -49,15 +76,15 @@ struct Connection {
   std::string through;  ///< for people: "backend gloo through eth0"
 };
 
-Connection meet_over_mpi(const ProcessPlace& place) {
+Connection meet_over_mpi(const ProcessPlace& place, const std::shared_ptr<FlightRecorder>& recorder) {
   if (const std::string interface = environment()(kInterfaceVariable).value_or(""); !interface.empty())
     fail_user({fmt::format("environment variable {}", kInterfaceVariable), interface, "MPI chooses its networks itself",
                "unset it; with Open MPI: mpirun --mca btl_tcp_if_include " + interface});
-  return {mpi_communicator({.rank = place.rank, .size = place.size, .device = place.rank}), kMpiBackend, "backend mpi"};
+  return {mpi_communicator({.rank = place.rank, .size = place.size, .device = place.rank, .recorder = recorder}), kMpiBackend, "backend mpi"};
 }
 
-Connection meet(const TrainOptions& options, const ProcessPlace& place) {
-  if (options.backend == kMpiBackend) return meet_over_mpi(place);
+Connection meet(const TrainOptions& options, const ProcessPlace& place, const std::shared_ptr<FlightRecorder>& recorder) {
+  if (options.backend == kMpiBackend) return meet_over_mpi(place, recorder);
   const std::string interface = interface_of(place);
   const std::string token = read_token({});
   if (!place.store_is_kept && token.empty() && !is_loopback(place.address))
@@ -71,7 +98,8 @@ Connection meet(const TrainOptions& options, const ProcessPlace& place) {
                                   .store_is_kept = place.store_is_kept,
                                   .store_prefix = place.store_prefix,
                                   .interface = interface,
-                                  .device = place.rank});
+                                  .device = place.rank,
+                                  .recorder = recorder});
   return {std::move(world), "gloo", "backend gloo through " + interface};
 }
 
@@ -224,6 +252,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
     checkpoints.folder = place_for_checkpoints(subject.experiment, folder, show.goes_on);
     const std::filesystem::path logs = std::filesystem::absolute(folder) / "logs";
     log_to_file(logs / "rank-0.log");
+    flight_recorder(process->world())->set_run_folder(folder.string());
     broadcast_text(process->world(), logs.string());
     if (generation) record_beginning(member, plan, subject.model, begun_at);
   };
@@ -241,6 +270,7 @@ int work_along(const Member& member, const TrainSubject& subject) {
   const Plan plan = shared_plan(*process, member.options, subject);
   const std::filesystem::path logs = broadcast_text(process->world(), "");
   log_to_file(logs / fmt::format("rank-{}.log", rank));
+  flight_recorder(process->world())->set_run_folder(logs.parent_path().string());
   spdlog::info("rank {} of {}: process {}, cores {}, plan {}", rank, process->size(), ::getpid(), describe_cores(usable_cores()),
                plan.in_short(subject.model));
   follow(subject.experiment, subject.model, subject.data, plan, process, interrupted_by_user());
@@ -248,15 +278,34 @@ int work_along(const Member& member, const TrainSubject& subject) {
   return interrupted_by_user() ? kRunFailed : 0;
 }
 
+/// Whether a rank is the one that a reason begins with: "rank 1, barrier: ...", not "rank 12 failed".
+bool is_named_first(const std::string& reason, int rank) {
+  const std::string name = fmt::format("rank {}", rank);
+  return reason.starts_with(name) && (reason.size() == name.size() || !std::isdigit(static_cast<unsigned char>(reason[name.size()])));
+}
+
+/// Of a run that lost its rank 0, under another launcher than trireme's. Rank 1 has the word then.
+void say_what_is_left(ProcessRank& process) {
+  const std::string reason = process.abort_reason();
+  const bool lost = std::any_of(std::begin(kRank0Lost), std::end(kRank0Lost), [&](const char* words) { return reason.find(words) != reason.npos; });
+  const std::string folder = flight_recorder(process.world())->read().run_folder;
+  if (lost && process.rank() == 1 && !folder.empty()) std::cerr << left_behind(folder, "");
+}
+
 /// The other ranks: who fails says so, who is ended by it does not.
-int quietly(ProcessRank& process, const std::function<int()>& work) {
+int quietly(ProcessRank& process, bool launcher_reads, const std::function<int()>& work) {
   const int rank = process.rank();
   try {
     return work();
   } catch (const std::exception& error) {
-    const bool own = process.abort_reason().starts_with(fmt::format("rank {}", rank)) && !interrupted_by_user();
+    if (const double pause = flight_recorder(process.world())->longest_pause(); pause > kSilenceSeconds) {
+      spdlog::warn("rank {} was stopped for {:.0f} s, and the others did not wait", rank, pause);
+      return kRunFailed;
+    }
+    const bool own = is_named_first(process.abort_reason(), rank) && !interrupted_by_user();
     if (own) spdlog::error("rank {} failed: {}", rank, first_line(error));
     else spdlog::info("rank {} was stopped: {}", rank, first_line(error));
+    if (!launcher_reads) say_what_is_left(process);
     return kRunFailed;
   }
 }
@@ -271,7 +320,9 @@ int run_train_process(TrainOptions options, const ProcessPlace& place, const std
     if (generation->number > 0) options.experiment.devices.clear();  // of the first group
   }
   options.processes = place.size;
-  Connection connection = meet(options, place);
+  const OwnRecorder own = own_recorder();
+  const Heartbeat heartbeat(own.recorder);
+  Connection connection = meet(options, place, own.recorder);
   Member member{std::move(options), place, generation, std::make_shared<ProcessRank>(std::move(connection.world), connection.backend)};
   const auto work = [&] {
     std::optional<Resumption> resumption;
@@ -281,7 +332,7 @@ int run_train_process(TrainOptions options, const ProcessPlace& place, const std
     if (subject->experiment.checkpoint.wanted()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
     return place.rank == 0 ? lead(member, *subject, std::move(resumption), connection.through) : work_along(member, *subject);
   };
-  return place.rank == 0 ? work() : quietly(*member.process, work);
+  return place.rank == 0 ? work() : quietly(*member.process, own.launcher_reads, work);
 }
 
 }  // namespace trireme

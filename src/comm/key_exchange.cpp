@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kLargest = 1 << 20;    // bytes of a question or an answer: addresses and reasons
 constexpr size_t kMostKeys = 1 << 20;
 constexpr double kLook = 0.05;           // seconds between two looks at whether it is over
-constexpr Heartbeat kNone{0, 0};         // a frozen rank 0 is for its peers' own signs of life to tell
+constexpr WireHeartbeat kNone{0, 0};         // a frozen rank 0 is for its peers' own signs of life to tell
 
 const std::string kYes = "1", kNo = "0";
 

@@ -99,7 +99,7 @@ class Assembly {
   std::string bytes_;
 };
 
-void prepare(zmq::socket_t& socket, const Heartbeat& heartbeat) {
+void prepare(zmq::socket_t& socket, const WireHeartbeat& heartbeat) {
   socket.set(zmq::sockopt::linger, kLingerMilliseconds);
   socket.set(zmq::sockopt::sndhwm, 0);  // what waits to leave is one message per peer: its answer
   socket.set(zmq::sockopt::maxmsgsize, kPiece + kOverhead);
@@ -141,7 +141,7 @@ struct ServerWire::Sockets {
   std::set<std::string> ignored;         ///< peers
 };
 
-ServerWire::ServerWire(const std::string& listen, const CurveKeys& keys, int64_t largest, const Heartbeat& heartbeat)
+ServerWire::ServerWire(const std::string& listen, const CurveKeys& keys, int64_t largest, const WireHeartbeat& heartbeat)
     : sockets_(std::make_unique<Sockets>(keys, largest)) {
   zmq::socket_t& router = sockets_->router;
   sockets_->zap.bind(kZapEndpoint);
@@ -235,7 +235,7 @@ struct ClientWire::Sockets {
   Assembly open;
 };
 
-ClientWire::ClientWire(const std::string& server, const CurveKeys& keys, int64_t largest, const Heartbeat& heartbeat)
+ClientWire::ClientWire(const std::string& server, const CurveKeys& keys, int64_t largest, const WireHeartbeat& heartbeat)
     : sockets_(std::make_unique<Sockets>(largest)) {
   Sockets& s = *sockets_;
   prepare(s.dealer, heartbeat);

@@ -21,7 +21,7 @@ namespace trireme {
 inline constexpr int64_t kPiece = 256 * 1024;
 
 /// When a peer that says nothing counts as lost.
-struct Heartbeat {
+struct WireHeartbeat {
   double every = 1;       ///< seconds between two
   double lost_after = 5;  ///< seconds without a sign of life
 };
@@ -29,7 +29,7 @@ struct Heartbeat {
 class ServerWire {
  public:
   /// Listens from here on. `largest`: bytes of a message. Errors (run): the address is taken or not this machine's.
-  ServerWire(const std::string& listen, const CurveKeys& keys, int64_t largest, const Heartbeat& heartbeat);
+  ServerWire(const std::string& listen, const CurveKeys& keys, int64_t largest, const WireHeartbeat& heartbeat);
   ~ServerWire();
 
   /// Where it listens, with the port that it got.
@@ -57,7 +57,7 @@ class ServerWire {
 class ClientWire {
  public:
   /// Tries to connect from here on. Errors (run): an address that cannot be one.
-  ClientWire(const std::string& server, const CurveKeys& keys, int64_t largest, const Heartbeat& heartbeat);
+  ClientWire(const std::string& server, const CurveKeys& keys, int64_t largest, const WireHeartbeat& heartbeat);
   ~ClientWire();
 
   enum class State {

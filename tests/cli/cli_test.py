@@ -23,6 +23,7 @@ from slurm import *        # noqa: E402,F401,F403
 from strangers import *    # noqa: E402,F401,F403
 from launch_checkpoints import *  # noqa: E402,F401,F403
 from elastic import *      # noqa: E402,F401,F403
+from failures import *     # noqa: E402,F401,F403
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -23,7 +23,7 @@ struct RemoteClientOptions {
   int wanted = -1;                ///< the client's number; -1: any
   std::string about;              ///< what it is about to train, for the server's RemoteServerOptions::differs
   int64_t largest_message = 0;    ///< bytes of tensors that the server may send at once
-  Heartbeat heartbeat = {};
+  WireHeartbeat heartbeat = {};
   double patience = 10;           ///< seconds: that the server may take to answer
 };
 

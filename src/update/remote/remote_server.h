@@ -6,7 +6,7 @@
 //
 // A client joins with the token (wire.h), says what it is about to train, gets a number, and begins when all have joined, or so many as are
 // enough where the policy takes back who was lost: who joins later is taken in like one who comes back. One whose connection
-// ends, or that shows no sign of life for Heartbeat::lost_after, is lost: that ends the run, or the others go on, as UpdatePolicy::when_lost
+// ends, or that shows no sign of life for WireHeartbeat::lost_after, is lost: that ends the run, or the others go on, as UpdatePolicy::when_lost
 // says. A message that is none, from a client that has the token, loses that client, never the server.
 #pragma once
 
@@ -27,7 +27,7 @@ struct RemoteServerOptions {
   std::string listen = "tcp://127.0.0.1:*";
   std::string token;              ///< "": anybody on this machine may join
   int64_t largest_message = 0;    ///< bytes of tensors that a client may send at once
-  Heartbeat heartbeat = {};
+  WireHeartbeat heartbeat = {};
   UpdatePolicy::WhenLost when_lost = UpdatePolicy::WhenLost::ends;
   int enough = 0;                 ///< clients to begin with, others may join later; 0: all. Fewer than all: with WhenLost::may_return only
   /// What a client that says `theirs` may not join for, in words; "": it may.

@@ -1,0 +1,220 @@
+"""What becomes of a run whose workers are processes when one of them freezes, is cut off or computes nonsense."""
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import time
+
+import support
+from launch import LONG, Launch, free_port, text_of
+from support import CliTest, children_of, stop, wait_until
+
+CHECKPOINTS = ["--set", "checkpoint.every=3 steps"]
+SILENT = "has shown no sign of life for 5 s"
+
+
+def npy(file, shape, values, kind):
+    """A NumPy array file."""
+    header = f"{{'descr': '<{kind}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    with open(file, "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}{ {'f4': 'f', 'i8': 'q'}[kind] }", *values))
+
+
+class Failures(CliTest):
+    launch, training, wait_for, gone, rank = Launch.launch, Launch.training, Launch.wait_for, Launch.gone, Launch.rank
+
+    def whole_checkpoints_in(self, folder):
+        """As if the run had written them, of which the last is damaged."""
+        self.trireme("train", "e.toml", "--plan", "data", "--devices", "2", "--out", f"threads-{folder}", *CHECKPOINTS)
+        shutil.copytree(self.path(f"threads-{folder}", "checkpoints"), self.path(folder, "checkpoints"))
+        self.assertEqual(sorted(os.listdir(self.path(folder, "checkpoints"))), ["step-00000003", "step-00000006"])
+        os.remove(self.path(folder, "checkpoints", "step-00000006", "checkpoint.json"))
+
+    def freeze(self, pid):
+        time.sleep(0.3)
+        os.kill(pid, signal.SIGSTOP)
+        return time.monotonic()
+
+    def test_a_frozen_rank(self):
+        for frozen in (1, 0):
+            folder = f"o{frozen}"
+            process = self.launch("-n", "3", "train", "e.toml", "--out", folder, *LONG)
+            ranks = self.training(process, folder)
+            self.whole_checkpoints_in(folder)
+            self.freeze(ranks[frozen])
+            self.gone([pid for rank, pid in ranks.items() if rank != frozen], 10)
+            self.assertEqual(process.wait(3), 1, process.said())
+            self.gone(ranks.values(), 1)
+            said = process.said()
+            culprit = [line for line in said.splitlines() if line.startswith("trireme: rank")]
+            self.assertEqual(len(culprit), 1, said)
+            self.assertRegex(culprit[0], rf"^trireme: rank {frozen} has shown no sign of life for \d s, stopped by a signal, and was killed; it stood in step \d+")
+            self.assertEqual(len(re.findall(r"^trireme: last operations: step \d+, ", said, re.M)), 10, said)
+            if frozen == 1:
+                row = self.json(folder, "run.json")["rows"][0]
+                self.assertEqual(row["status"], "failed")
+                self.assertIn(f"rank 0: rank 1 {SILENT}", row["reason"])
+                self.assertRegex(row["reason"], r"last seen in step \d+")
+            else:  # which cannot say any more what it leaves
+                self.assertIn("newest whole checkpoint: after step 3, o0/checkpoints/step-00000003\n", said)
+                self.assertIn("to go on: trireme launch -n 3 train e.toml", said)
+                self.assertIn("--plan data --resume o0\n", said)
+
+    def test_a_dead_rank_0_leaves_a_checkpoint(self):
+        process = self.launch("-n", "2", "--no-bind", "train", "e.toml", "--out", "o", *LONG)
+        ranks = self.training(process)
+        self.whole_checkpoints_in("o")
+        os.kill(ranks[0], signal.SIGKILL)
+        self.assertEqual(process.wait(10), 1, process.said())
+        said = process.said().splitlines()
+        self.assertRegex(said[-3], r"^trireme: rank 0 was ended by signal 9 \(Killed\) in step \d+, ")
+        self.assertIn("after step 3", said[-2])
+        self.assertIn("to go on: trireme launch -n 2 --no-bind train e.toml", said[-1])
+
+    def test_a_slow_rank_is_not_frozen(self):
+        """Its only step takes longer than a frozen rank is waited for."""
+        self.write("slow.toml", support.EXPERIMENT + "\n[[cluster.worker.change]]\nat_step = 0\nworker = 1\nslower = 40000\n")
+        out, _ = self.trireme("launch", "-n", "2", "train", "slow.toml", "--out", "o", "--steps", "1", "--json", "o.json", seconds=120)
+        row = self.json("o.json")["rows"][0]
+        self.assertEqual(row["status"], "ok", out)
+        self.assertGreater(row["curve"][-1]["seconds"], 6, "it was slow")
+
+    def test_mpirun(self):
+        mpirun = shutil.which("mpirun")
+        if not mpirun:
+            self.skipTest("no mpirun on this machine")
+        self.environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        for frozen in (1, 0):
+            folder = f"o{frozen}"
+            log = self.path(f"mpirun-{frozen}.log")
+            with open(log, "w", encoding="utf-8") as said:
+                process = subprocess.Popen([mpirun, "--oversubscribe", "-n", "3", support.PROGRAM, "train", "e.toml", "--data-dir", self.data, "--out", folder, *LONG],
+                                           cwd=self.folder, env=self.environment, stdout=said, stderr=said)
+            process.said = lambda log=log: text_of(log)
+            self.addCleanup(stop, process)
+            metrics = self.path(folder, "metrics.jsonl")
+            self.wait_for(process, lambda metrics=metrics: os.path.exists(metrics) and text_of(metrics).count("\n") > 4)
+            ranks = {int(environment_of(pid)["OMPI_COMM_WORLD_RANK"]): pid for pid in children_of(process.pid)}
+            self.assertEqual(sorted(ranks), [0, 1, 2])
+            self.whole_checkpoints_in(folder)
+            self.freeze(ranks[frozen])
+            self.gone([pid for rank, pid in ranks.items() if rank != frozen], 10)
+            self.assertNotEqual(process.wait(10), 0, process.said())
+            self.gone(ranks.values(), 1)
+            said = " ".join(process.said().split())  # a table's reasons go over several lines
+            self.assertIn(f"rank {frozen} {SILENT}", said)
+            self.assertRegex(said, r"last seen in step \d+")
+            self.assertNotRegex(said, rf"rank {frozen} failed: ")
+            if frozen == 0:
+                self.assertIn("newest whole checkpoint: after step 3", process.said())
+                self.assertIn("to go on: start all ranks again with --resume", process.said())
+
+    REGRESSION = """
+name = "lines"
+batch = 2
+length = "8 steps"
+evaluate_every = "8 steps"
+precision = "fp32"
+save_weights = false
+devices = [2]
+[model]
+name = "mlp"
+options.depth = 1
+options.hidden = 8
+[data]
+name = "tensors"
+train = ["data.npy", "target.npy"]
+test = ["data.npy", "target.npy"]
+[optimizer]
+learning_rate = 1e-6
+"""
+
+    def as_ranks(self, values, *flags):
+        """Two ranks, each in a folder of its own, where the first feature has values[r] for rank r in every sample."""
+        port = str(free_port())
+        ranks = []
+        for rank, value in enumerate(values):
+            folder = self.path(f"rank-{rank}-{port}")
+            os.makedirs(folder)
+            with open(os.path.join(folder, "e.toml"), "w", encoding="utf-8") as f:
+                f.write(self.REGRESSION)
+            npy(os.path.join(folder, "data.npy"), (32, 200), ([value] + [1.0] * 199) * 32, "f4")
+            npy(os.path.join(folder, "target.npy"), (32,), [0.5] * 32, "f4")
+            variables = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+            process = subprocess.Popen([support.PROGRAM, "train", "e.toml", "--out", "o", *flags], cwd=folder, env={**self.environment, **variables},
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.addCleanup(stop, process)
+            ranks.append(process)
+        said = [process.communicate(timeout=60) for process in ranks]
+        self.assertTrue(os.path.exists(self.path(f"rank-0-{port}", "o", "run.json")), said)
+        row = self.json(f"rank-0-{port}", "o", "run.json")["rows"][0]
+        return [process.returncode for process in ranks], said, row
+
+    def test_what_is_not_finite_is_named(self):
+        codes, said, row = self.as_ranks([1.0, 2.0])
+        self.assertEqual((codes, row["status"]), ([0, 0], "ok"), said)
+        codes, said, row = self.as_ranks([1.0, 1e30])
+        self.assertEqual(row["status"], "failed", said)
+        self.assertEqual(row["reason"], "diverged: the loss of step 1 is not finite on rank 1; lower the learning rate or set clip_norm")
+        self.assertEqual(codes[0], 1, said)
+        # the loss of so large a value is finite, its gradient is not
+        codes, said, row = self.as_ranks([1.0, 6e20])
+        self.assertEqual(row["status"], "failed", said)
+        self.assertRegex(row["reason"], r"^diverged: rank 1's gradient of fc[12]\.(weight|bias) is not finite in step 1; lower the learning rate or set clip_norm$")
+        self.assertEqual(codes[0], 1, said)
+
+    def network(self, *command):
+        return subprocess.run(["ip", *command], capture_output=True, text=True, check=False)
+
+    def two_namespaces(self):
+        """Names and addresses of two hosts that one link joins."""
+        if os.geteuid() != 0:
+            self.skipTest("network namespaces need root")
+        if not shutil.which("ip"):
+            self.skipTest("no ip (iproute2) on this machine")
+        names = [f"trireme-{os.getpid()}-{side}" for side in "ab"]
+        for name in names:
+            made = self.network("netns", "add", name)
+            if made.returncode != 0:
+                self.skipTest("no network namespace can be made: " + made.stderr.strip())
+            self.addCleanup(self.network, "netns", "del", name)
+        addresses = [f"10.213.{os.getpid() % 250}.{n}" for n in (1, 2)]
+        made = self.network("link", "add", "link0", "netns", names[0], "type", "veth", "peer", "name", "link0", "netns", names[1])
+        if made.returncode != 0:
+            self.skipTest("no virtual link can be made: " + made.stderr.strip())
+        for name, address in zip(names, addresses, strict=True):
+            for command in (["addr", "add", address + "/24", "dev", "link0"], ["link", "set", "link0", "up"], ["link", "set", "lo", "up"]):
+                self.assertEqual(self.network("-n", name, *command).returncode, 0, command)
+        return names, addresses
+
+    def test_a_cut_link(self):
+        names, addresses = self.two_namespaces()
+        reach = self.write("reach", "#!/bin/sh\ncase $1 in\n" +
+                           "".join(f"{address}) where={name};;\n" for name, address in zip(names, addresses, strict=True)) +
+                           "esac\nshift\nexec ip netns exec $where sh -c \"$*\"\n")
+        os.chmod(reach, 0o755)
+        process = self.launch("--hosts", f"{addresses[0]}:1,{addresses[1]}:2", "--ssh", "./reach", "train", "e.toml", "--out", "o", *LONG)
+        metrics = self.path("o", "metrics.jsonl")
+        self.wait_for(process, lambda: os.path.exists(metrics) and text_of(metrics).count("\n") > 4)
+        agents = children_of(process.pid)
+        ranks = [rank for agent in agents for rank in children_of(agent)]
+        self.assertEqual(len(ranks), 3)
+        time.sleep(1)  # signs of life are from a step then
+        self.assertEqual(self.network("-n", names[0], "link", "set", "link0", "down").returncode, 0)
+        self.gone(ranks, 10)
+        self.assertNotEqual(process.wait(10), 0, process.said())
+        self.gone(agents, 1)
+        # each side says what it misses and where itself stood
+        self.assertRegex(process.said(), rf"rank [12]: rank 0 {SILENT}.*this rank stands in step \d+")
+        reason = self.json("o", "run.json")["rows"][0]["reason"]
+        self.assertRegex(reason, rf"rank 0: rank [12] {SILENT}: its process is frozen, or the network in between is cut; last seen in step \d+")
+
+
+def environment_of(pid):
+    with open(f"/proc/{pid}/environ", encoding="utf-8", errors="replace") as f:
+        return dict(line.split("=", 1) for line in f.read().split("\0") if "=" in line)
+
+
