@@ -183,7 +183,11 @@ void FlightRecorder::end_operation(uint64_t number) {
 
 void FlightRecorder::set_run_folder(const std::string& folder) { page_->run_folder.set(folder); }
 
-void FlightRecorder::beat() { page_->heartbeats.fetch_add(1, std::memory_order_release); }
+void FlightRecorder::beat() {
+  const double now = steady_seconds(), before = beaten_.exchange(now);
+  if (before > 0) longest_pause_ = std::max(longest_pause_.load(), now - before);
+  page_->heartbeats.fetch_add(1, std::memory_order_release);
+}
 
 void FlightRecorder::retire() { page_->heartbeats.store(0, std::memory_order_release); }
 

@@ -63,6 +63,8 @@ class FlightRecorder {
   void beat();
   /// No heartbeat is to be expected any more.
   void retire();
+  /// The longest time that this process was not given to beat: it was stopped. Of the process that writes.
+  double longest_pause() const { return longest_pause_; }
 
   RankRecord read() const;
   uint64_t heartbeats() const;
@@ -74,6 +76,7 @@ class FlightRecorder {
   int file_ = -1;
   std::mutex mutex_;  // of those who write
   std::atomic<bool> concurrent_{false};
+  std::atomic<double> beaten_{0}, longest_pause_{0};
 };
 
 /// A thread that beats while this object lives, whatever the rank computes: who does not beat any more is frozen, not slow.
