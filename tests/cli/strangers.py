@@ -94,12 +94,12 @@ class Strangers(CliTest):
         self.assertEqual((again.wait(60), other.wait(60)), (0, 0), again.said() + other.said())
 
     def test_bytes_of_strangers_change_nothing(self):
-        """At every port of every rank, while they train."""
+        """At every port that ranks listen at while they train."""
         draw = random.Random(SEED)
         process = self.launch("-n", "2", "train", "e.toml", "--out", "o", *LONG)
         ranks = self.training(process)
         ports = {port for _, port in listening_ports(ranks.values())}
-        self.assertGreaterEqual(len(ports), 3, "the meeting place and gloo's of either rank")
+        self.assertTrue(ports, "the meeting place; gloo has closed its own when all have met")
         slow = []
         for port in ports:
             for i in range(20):
