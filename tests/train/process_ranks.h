@@ -20,7 +20,7 @@ inline std::vector<std::string> as_ranks(int count, const std::function<void(con
   for (int rank = 0; rank < count; ++rank)
     ranks.emplace_back([&, rank] {
       try {
-        body(std::make_shared<ProcessRank>(world.communicator(rank), "local"));
+        body(std::make_shared<ProcessRank>(world.communicator(rank), "gloo"));
       } catch (const std::exception& error) {
         ends[size_t(rank)] = error.what();
       }
