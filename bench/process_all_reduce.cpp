@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "comm/gloo/gloo.h"
+#include "comm/interfaces.h"
 #include "comm/mpi/mpi.h"
 #include "comm/process_place.h"
 
@@ -25,7 +26,11 @@ std::unique_ptr<trireme::Communicator> connect(const std::string& backend) {
   const auto place = trireme::process_place();
   if (!place) trireme::fail_user({"process_all_reduce", "there is one process", "an all-reduce takes several", "start it with mpirun -n 2"});
   if (backend == "mpi") return trireme::mpi_communicator({.rank = place->rank, .size = place->size});
-  return trireme::gloo_communicator({.rank = place->rank, .size = place->size, .address = place->address, .port = place->port});
+  return trireme::gloo_communicator({.rank = place->rank,
+                                     .size = place->size,
+                                     .address = place->address,
+                                     .port = place->port,
+                                     .interface = trireme::interface_towards(place->address)});
 }
 
 }  // namespace
