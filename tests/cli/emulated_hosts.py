@@ -57,6 +57,7 @@ class EmulatedHosts:
         self.temporary = tempfile.TemporaryDirectory(prefix="trireme-hosts-")
 
     def __enter__(self):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # through __exit__
         try:
             self.build()
         except BaseException:

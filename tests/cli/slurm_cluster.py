@@ -78,6 +78,7 @@ class SlurmCluster:
         return os.path.join(self.folder, *names)
 
     def __enter__(self):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # through __exit__
         try:
             self.configure()
             self.start()
