@@ -16,14 +16,6 @@ from graphs import *      # noqa: E402,F401,F403
 from predictions import *  # noqa: E402,F401,F403
 from epochs import *       # noqa: E402,F401,F403
 from policies import *     # noqa: E402,F401,F403
-from processes import *    # noqa: E402,F401,F403
-from launch import *       # noqa: E402,F401,F403
-from four_hosts import *   # noqa: E402,F401,F403
-from slurm import *        # noqa: E402,F401,F403
-from strangers import *    # noqa: E402,F401,F403
-from launch_checkpoints import *  # noqa: E402,F401,F403
-from elastic import *      # noqa: E402,F401,F403
-from failures import *     # noqa: E402,F401,F403
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -6,10 +6,9 @@ import signal
 import socket
 import subprocess
 
-import launch as processes_of_a_run
 import support
-from launch import LONG, free_port, text_of, text_of_environment
-from support import CliTest, children_of, stop
+from launch import LONG, LaunchTest, free_port, text_of, text_of_environment
+from support import children_of, stop
 
 SEED = 4
 
@@ -35,12 +34,7 @@ def listening_ports(pids):
     return found
 
 
-class Strangers(CliTest):
-    launch = processes_of_a_run.Launch.launch
-    training = processes_of_a_run.Launch.training
-    wait_for = processes_of_a_run.Launch.wait_for
-    gone = processes_of_a_run.Launch.gone
-
+class Strangers(LaunchTest):
     def start(self, rank, size, **variables):
         name = self.path(f"rank-{rank}.txt")
         with open(name, "w", encoding="utf-8") as log:
