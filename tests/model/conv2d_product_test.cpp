@@ -31,10 +31,13 @@ double largest_difference(const Case& c, at::ScalarType type, bool accumulate) {
   at::Tensor input = layout(at::randn({c.n, c.in, c.height, c.width}, options));
   at::Tensor weight = layout(at::randn({c.out, c.in, c.kernel_y, c.kernel_x}, options));
   at::Tensor bias = at::randn({c.out}, options);
-  at::Tensor expected = at::convolution(input, weight, bias, {c.stride, c.stride}, {c.padding_y, c.padding_x}, {1, 1}, false, {0, 0}, 1);
+  // in contiguous order: oneDNN 2.6 overruns its memory on some of these shapes in channels_last order
+  const at::Tensor plain_input = input.contiguous(), plain_weight = weight.contiguous();
+  at::Tensor expected = at::convolution(plain_input, plain_weight, bias, {c.stride, c.stride}, {c.padding_y, c.padding_x}, {1, 1}, false, {0, 0}, 1);
   at::Tensor gradient = layout(at::randn(expected.sizes(), options));
-  auto [gx, gw, gb] = at::convolution_backward(gradient, input, weight, at::OptionalIntArrayRef(), {c.stride, c.stride},
-                                               {c.padding_y, c.padding_x}, {1, 1}, false, {0, 0}, 1, {true, true, false});
+  auto [gx, gw, gb] = at::convolution_backward(gradient.contiguous(), plain_input, plain_weight, at::OptionalIntArrayRef(),
+                                               {c.stride, c.stride}, {c.padding_y, c.padding_x}, {1, 1}, false, {0, 0}, 1,
+                                               {true, true, false});
   ConvolutionProduct product(input, weight, c.stride, c.padding_y, c.padding_x);
   double worst = (product.forward(bias) - expected).abs().max().item<double>();
   worst = std::max(worst, (product.input_gradient(gradient) - gx).abs().max().item<double>());
@@ -96,6 +99,18 @@ TEST(ConvolutionProduct, the_choice_depends_on_shapes_only) {
   EXPECT_FALSE(pays(64, 4096, at::kBFloat16));
   EXPECT_FALSE(pays(512, 1024, at::kFloat));
   EXPECT_TRUE(pays(512, 256, at::kFloat));
+}
+
+TEST(ConvolutionProduct, stands_in_where_onednn_overruns_its_memory) {
+  auto pays = [](int64_t channels, int64_t kernel, int64_t stride) {
+    return ConvolutionProduct(layout(at::zeros({8, channels, 8, 8})), layout(at::zeros({8, channels, kernel, kernel})), stride,
+                              kernel / 2, kernel / 2).pays();
+  };
+  EXPECT_TRUE(pays(4, 1, 2));
+  EXPECT_TRUE(pays(15, 1, 3));
+  EXPECT_FALSE(pays(16, 1, 2));
+  EXPECT_FALSE(pays(4, 1, 1));
+  EXPECT_FALSE(pays(4, 3, 2));
 }
 
 }  // namespace

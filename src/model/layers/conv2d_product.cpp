@@ -10,6 +10,8 @@ namespace {
 // Output channels per output pixel of the local batch from which a product is faster, measured on ResNet-18's shapes: oneDNN's
 // reordering of bfloat16 weights costs as much as tens of products, that of float32 weights far less.
 constexpr double kPaysBfloat16 = 1.0 / 9, kPaysFloat = 1.0;
+// Input channels of a vector of oneDNN's 1x1 kernels on CPUs with AVX-512; 8 with AVX2.
+constexpr int64_t kVectorChannels = 16;
 
 /// Kernel positions of one dim that see the image from at least one output position; empty where all see padding only.
 Range used_taps(int64_t kernel, int64_t extent, int64_t outputs, int64_t stride, int64_t padding) {
@@ -44,9 +46,13 @@ ConvolutionProduct::ConvolutionProduct(const at::Tensor& input, const at::Tensor
 }
 
 bool ConvolutionProduct::pays() const {
-  if (!all_taps()) return true;
+  if (!all_taps() || overruns_directly()) return true;
   const double least = input_.scalar_type() == at::kBFloat16 ? kPaysBfloat16 : kPaysFloat;
   return double(weight_.size(0)) >= least * double(shape_.rows());
+}
+
+bool ConvolutionProduct::overruns_directly() const {
+  return weight_.size(2) == 1 && weight_.size(3) == 1 && shape_.stride > 1 && shape_.channels < kVectorChannels;
 }
 
 at::Tensor ConvolutionProduct::taps_of(const at::Tensor& weight_like) const {

@@ -18,7 +18,7 @@ class ConvolutionProduct {
   /// above and below, and of columns left and right.
   ConvolutionProduct(const at::Tensor& input, const at::Tensor& weight, int64_t stride, int64_t padding_y, int64_t padding_x);
 
-  /// Whether the product is expected to be faster than a direct convolution. A function of the shapes only, never of a
+  /// Whether the product is expected to be faster than a direct convolution, or must stand in for it. A function of the shapes only, never of a
   /// measurement: all workers must choose alike, and every run the same.
   bool pays() const;
 
@@ -33,6 +33,9 @@ class ConvolutionProduct {
  private:
   at::Tensor rows() const;         ///< unfolded input [pixels, taps * c]
   at::Tensor matrix() const;       ///< weight of the taps in use [out, taps * c]
+  /// oneDNN 2.6 writes past the end of its scratch memory, and ends in a corrupted heap, for 1x1 kernels of a stride over 1 and fewer
+  /// input channels in channels_last order than a vector has (seen with AVX2, below 8 channels; PyTorch 1.13 crashes alike).
+  bool overruns_directly() const;
   bool reads_in_place() const;     ///< a row is a pixel: 1x1 taps with stride 1
   bool all_taps() const { return shape_.taps() == weight_.size(2) * weight_.size(3); }
   at::Tensor taps_of(const at::Tensor& weight_like) const;  ///< view [out, taps y, taps x, c]
