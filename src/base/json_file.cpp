@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -53,6 +55,12 @@ void write_file_atomically(const fs::path& path, std::string_view bytes) {
 void write_json_file(const fs::path& path, const nlohmann::json& value) {
   constexpr int kIndent = 2;
   write_file_atomically(path, value.dump(kIndent, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+nlohmann::json json_number(double value) { return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr); }
+
+double number_from(const nlohmann::json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }
 
 }  // namespace trireme

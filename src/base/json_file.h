@@ -1,4 +1,4 @@
-// Files read and written whole, with errors that name the path and the reason.
+// Files read and written whole, with errors that name the path and the reason; numbers in JSON.
 #pragma once
 
 #include <filesystem>
@@ -22,5 +22,9 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view b
 
 /// write_file_atomically of the indented text with a newline at its end. Bytes that are not UTF-8 become U+FFFD.
 void write_json_file(const std::filesystem::path& path, const nlohmann::json& value);
+
+/// JSON has no infinities and no NaN: they are written as null, which is read as NaN.
+nlohmann::json json_number(double value);
+double number_from(const nlohmann::json& value);
 
 }  // namespace trireme

@@ -212,4 +212,9 @@ std::string summary(const Machine& m) {
   return text + fmt::format(", {}; libtorch {}", format_bytes(m.memory_bytes), m.libtorch);
 }
 
+std::string host_name() {
+  char name[256] = "";
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
 }  // namespace trireme

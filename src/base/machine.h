@@ -47,6 +47,9 @@ Machine inspect_machine(bool time_product = true);
 /// What will be slow and what to do about it, one line each; empty on a well set-up machine.
 std::vector<std::string> slow_warnings(const Machine& machine);
 
+/// "" where the system does not say.
+std::string host_name();
+
 /// "2 cores, AVX-512, AMX, 23.4 GiB; libtorch 1.13.1"
 std::string summary(const Machine& machine);
 

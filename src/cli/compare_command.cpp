@@ -4,7 +4,6 @@
 #include <csignal>
 #include <cstring>
 #include <iostream>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -32,7 +31,7 @@ constexpr double kGraceSeconds = 20;  // for start-up and the last evaluation, b
 StepReport step_report_from(const nlohmann::json& m) {
   StepReport r;
   r.point = {m.at("step").get<int64_t>(), m.at("samples").get<int64_t>(), m.at("seconds").get<double>(),
-             m.at("loss").is_null() ? std::numeric_limits<double>::quiet_NaN() : m.at("loss").get<double>()};
+             number_from(m.at("loss"))};
   r.total_steps = m.at("total_steps").get<int64_t>();
   r.step_seconds = m.at("step_seconds").get<double>();
   r.samples_per_second = m.at("samples_per_second").get<double>();

@@ -1,11 +1,11 @@
 #include "cli/launch_hosts.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <charconv>
 
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -55,9 +55,7 @@ int processes_of(const std::vector<LaunchHost>& hosts) {
 }
 
 bool is_this_machine(const std::string& host) {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return host == kHere || host == name;
+  return host == kHere || host == host_name();
 }
 
 std::string shell_quoted(const std::string& word) {

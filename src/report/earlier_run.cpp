@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <tuple>
@@ -19,7 +18,6 @@ using nlohmann::json;
 
 constexpr std::array<std::string_view, 6> kOfEvaluations = {"kind", "step", "samples", "epoch", "seconds", "loss"};  // all else is a metric
 
-double number_in(const json& value) { return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>(); }
 
 /// Per-class metrics, which `names` does not have, by class: "iou.2" before "iou.10".
 void sort_metrics(std::vector<Metric>& metrics, const std::vector<std::string>& names) {
@@ -28,10 +26,10 @@ void sort_metrics(std::vector<Metric>& metrics, const std::vector<std::string>& 
 }
 
 EvaluationPoint evaluation_from(const json& line, const std::vector<std::string>& names) {
-  EvaluationPoint point{.step = line.at("step").get<int64_t>(), .samples = line.at("samples").get<int64_t>(), .epoch = number_in(line.at("epoch")),
-                        .seconds = number_in(line.at("seconds")), .loss = number_in(line.at("loss"))};
+  EvaluationPoint point{.step = line.at("step").get<int64_t>(), .samples = line.at("samples").get<int64_t>(), .epoch = number_from(line.at("epoch")),
+                        .seconds = number_from(line.at("seconds")), .loss = number_from(line.at("loss"))};
   for (const auto& [key, value] : line.items())
-    if (std::find(kOfEvaluations.begin(), kOfEvaluations.end(), key) == kOfEvaluations.end()) point.metrics.push_back({key, number_in(value)});
+    if (std::find(kOfEvaluations.begin(), kOfEvaluations.end(), key) == kOfEvaluations.end()) point.metrics.push_back({key, number_from(value)});
   sort_metrics(point.metrics, names);
   return point;
 }
@@ -49,8 +47,8 @@ EarlierRun take_back_to(const fs::path& run_folder, int64_t step, const std::vec
     if (!line.is_object() || line.value("step", step + 1) > step) continue;
     const std::string kind = line.value("kind", "");
     if (kind == "step")
-      earlier.curve.push_back({line.at("step").get<int64_t>(), line.at("samples").get<int64_t>(), number_in(line.at("seconds")),
-                               number_in(line.at("loss"))});
+      earlier.curve.push_back({line.at("step").get<int64_t>(), line.at("samples").get<int64_t>(), number_from(line.at("seconds")),
+                               number_from(line.at("loss"))});
     else if (kind == "test") earlier.evaluations.push_back(evaluation_from(line, metrics));
     else continue;  // what is measured at the end will be measured again
     kept.append(text, begin, end + 1 - begin);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_file.h"
 #include "base/text.h"
 #include "report/columns.h"
 #include "report/run_json.h"

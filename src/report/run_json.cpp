@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_file.h"
 #include "report/columns.h"
 
 namespace trireme {
@@ -24,8 +24,7 @@ auto enum_of(const Values& values, const std::string& name, const char* what) {
   throw std::invalid_argument(fmt::format("\"{}\" is no {}", name, what));
 }
 
-double number(const json& j) { return j.is_null() ? std::numeric_limits<double>::quiet_NaN() : j.get<double>(); }
-double number(const json& j, const char* key) { return number(j.at(key)); }
+double number(const json& j, const char* key) { return number_from(j.at(key)); }
 
 json optional_number(const std::optional<double>& value) { return value ? json_number(*value) : json(nullptr); }
 
@@ -297,7 +296,7 @@ void read_measured(const json& j, RunResult& row) {
   row.epoch_seconds = optional_number(j, "epoch_seconds");
   row.samples_per_second = optional_number(j, "samples_per_second");
   row.scaling_efficiency = optional_number(j, "scaling_efficiency");
-  for (const json& share : j.at("busy_share")) row.busy_share.push_back(number(share));
+  for (const json& share : j.at("busy_share")) row.busy_share.push_back(number_from(share));
   row.loading_share = optional_number(j, "loading_share");
   const json& communication = j.at("communication");
   row.exposed_communication = optional_number(communication, "exposed_share");
@@ -382,8 +381,6 @@ auto reading(const std::string& where, Read read) {
 }
 
 }  // namespace
-
-json json_number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 
 std::string json_text(const json& j, int indent) { return j.dump(indent, ' ', false, json::error_handler_t::replace); }
 

@@ -12,9 +12,6 @@ namespace trireme {
 constexpr int kRunSchema = 2;
 constexpr int kOldestRunSchema = 1;  ///< that can still be read
 
-/// A number, or null where it is not finite: JSON knows neither NaN nor infinity.
-nlohmann::json json_number(double value);
-
 /// Text of `json`; bytes that are not UTF-8 (a file name in a message) become the replacement character.
 std::string json_text(const nlohmann::json& json, int indent = -1);
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 
+#include "base/machine.h"
 #include "tensorboard_event.pb.h"
 
 namespace trireme {
@@ -31,12 +32,6 @@ void append_little_endian(std::string& out, Integer value) {
 
 double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-std::string host_name() {
-  char name[256] = {};
-  if (::gethostname(name, sizeof(name) - 1) != 0) return "localhost";
-  return name;
 }
 
 std::string record_of(const tensorboard::Event& event) { return tfrecord(event.SerializeAsString()); }

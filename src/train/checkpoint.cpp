@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -105,15 +104,13 @@ TensorMap state_tensors(const TrainingState& state) {
   return tensors;
 }
 
-json number(double value) { return std::isfinite(value) ? json(value) : json(); }
-double number_in(const json& value) { return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>(); }
 
 json to_json(const CheckpointIndex& index) {
   json j{{"format", kFormat}, {"step", index.step}, {"samples", index.samples}, {"epoch", index.epoch}, {"seconds", index.seconds},
-         {"loss", number(index.loss)}, {"test_loss", index.test_loss ? number(*index.test_loss) : json()}, {"seed", index.seed},
+         {"loss", json_number(index.loss)}, {"test_loss", index.test_loss ? json_number(*index.test_loss) : json()}, {"seed", index.seed},
          {"updates", index.updates}, {"experiment", index.experiment}, {"model", index.model}, {"plan", index.plan}, {"best", index.best},
          {"settings", index.settings}, {"metrics", json::array()}, {"files", json::array()}};
-  for (const Metric& metric : index.metrics) j["metrics"].push_back({{"name", metric.name}, {"value", number(metric.value)}});
+  for (const Metric& metric : index.metrics) j["metrics"].push_back({{"name", metric.name}, {"value", json_number(metric.value)}});
   for (const CheckpointFile& file : index.files)
     j["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32", file.checksum}});
   return j;
@@ -124,7 +121,7 @@ CheckpointIndex index_from(const json& j) {
                         .samples = j.at("samples").get<int64_t>(),
                         .epoch = j.at("epoch").get<double>(),
                         .seconds = j.at("seconds").get<double>(),
-                        .loss = number_in(j.at("loss")),
+                        .loss = number_from(j.at("loss")),
                         .seed = j.at("seed").get<uint64_t>(),
                         .updates = j.at("updates").get<int64_t>(),
                         .experiment = j.at("experiment").get<std::string>(),
@@ -134,7 +131,7 @@ CheckpointIndex index_from(const json& j) {
                         .settings = j.at("settings").get<std::map<std::string, std::string>>()};
   if (!j.at("test_loss").is_null()) index.test_loss = j.at("test_loss").get<double>();
   for (const json& metric : j.at("metrics"))
-    index.metrics.push_back({metric.at("name").get<std::string>(), number_in(metric.at("value"))});
+    index.metrics.push_back({metric.at("name").get<std::string>(), number_from(metric.at("value"))});
   for (const json& file : j.at("files"))
     index.files.push_back({file.at("name").get<std::string>(), file.at("bytes").get<int64_t>(), file.at("crc32").get<uint32_t>()});
   return index;

@@ -1,7 +1,5 @@
 #include "train/process_rank.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -14,6 +12,7 @@
 #include "base/cgroup.h"
 #include "base/cores.h"
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/seconds.h"
 #include "comm/text_messages.h"
 #include "train/outcome_text.h"
@@ -35,9 +34,7 @@ std::string machine_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
   if (std::getline(file, id)) return id;
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  return host;
+  return host_name();
 }
 
 std::string text_of(double number) { return {reinterpret_cast<const char*>(&number), sizeof number}; }

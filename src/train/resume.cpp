@@ -39,16 +39,24 @@ std::string text_of(const LearningRateSchedule& s) {
              .next = "resume with the checkpoint's setting, or name its files as model.weights to begin anew with them"});
 }
 
+/// One line; empty: every byte is as it was written.
+std::string damage_of(const FoundCheckpoint& found) {
+  if (!found.index) return found.damage;
+  try {
+    verify_checkpoint(found.path);
+    return "";
+  } catch (const Error& error) {
+    return first_line(error);
+  }
+}
+
 /// The newest that can be read; newer ones that cannot are said in `notices`.
 Resumption newest(const fs::path& folder, const Model& model) {
   std::vector<std::string> damaged;
   const std::vector<FoundCheckpoint> found = find_checkpoints(folder);
   for (auto entry = found.rbegin(); entry != found.rend(); ++entry) {
-    try {
-      if (!entry->index) throw Error(Blame::user, {entry->damage, "", "", ""});
-      verify_checkpoint(entry->path);
-    } catch (const Error& error) {
-      damaged.push_back(first_line(error));
+    if (const std::string damage = damage_of(*entry); !damage.empty()) {
+      damaged.push_back(damage);
       continue;
     }
     Resumption resumption{.checkpoint = read_checkpoint(entry->path, model), .path = entry->path};

@@ -96,8 +96,9 @@ TEST(Interfaces, OfThisMachine) {
   EXPECT_TRUE(std::any_of(all.begin(), all.end(), is_loopback));
   EXPECT_EQ(interface_towards("127.0.0.1"), "lo");
   EXPECT_EQ(interface_towards("localhost"), "lo");
-  for (const NetworkInterface& one : all)
+  for (const NetworkInterface& one : all) {
     if (!one.loopback && one.address.find(':') == std::string::npos) EXPECT_NE(interface_towards(one.address), "");
+  }
   check_interface("lo", "--interface");
   expect_error(Blame::user, {"--interface", "nosuch0", "lo (127.0.0.1"}, [] { check_interface("nosuch0", "--interface"); });
   expect_error(Blame::user, {"no.such.host.invalid"}, [] { interface_towards("no.such.host.invalid"); });

@@ -73,7 +73,7 @@ TEST(ProbeZoo, EveryKindOfLayerRunsByItselfUnderEveryOption) {
   std::set<std::string> seen, kinds;
   for (const ModelSpec& spec : small_zoo()) measure_all(spec, {}, seen, kinds);
   // all that the zoo is made of: its largest models have no others
-  for (const std::string& name : {"inception-v3", "resnext50"}) {
+  for (const char* name : {"inception-v3", "resnext50"}) {
     const Model model = make_model({.name = name, .sample_shape = {3, 299, 299}, .classes = 8});
     for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
       const std::string kind(model.node(id).layer->kind());
