@@ -153,6 +153,8 @@ DeviceScope::DeviceScope(int device) : previous_(current_device) {
   current_device = device;
 }
 
+int DeviceScope::current() { return current_device; }
+
 DeviceScope::~DeviceScope() { current_device = previous_; }
 
 MemoryScope::MemoryScope(MemoryCategory category) : previous_(current_category) { current_category = category; }

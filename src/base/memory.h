@@ -37,6 +37,8 @@ class DeviceScope {
   ~DeviceScope();
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
+  /// Of this thread; kNoDevice outside of every scope.
+  static int current();
 
  private:
   int previous_;

@@ -14,23 +14,30 @@
 
 namespace trireme {
 
+/// What an operation took. Its waits are nobody's idle time, since its rank computes meanwhile.
+struct OperationDone {
+  double begin = 0, end = 0;  ///< of base/seconds.h
+  CommunicationCount count;
+};
+
 /// A thread that works through operations in the order in which they were started. All ranks of the group start the same ones in the same
-/// order. Belongs to one thread, its rank's, which goes on to use other communicators meanwhile. What the operations count, their group and
-/// the one that it was made from count too.
+/// order. Belongs to one thread, its rank's, which goes on to use other communicators meanwhile. What the operations count is in their
+/// handles, not in the communicator that the group was made from.
 class CollectiveQueue {
  public:
   /// `group`: of this queue alone from here on. `device`: whose memory the operations take (base/memory.h).
   explicit CollectiveQueue(std::unique_ptr<Communicator> group, int device = kNoDevice);
-  /// Waits for all that was started; what failed and was never asked for is forgotten.
+  /// Waits for all that was started; what failed and was never asked for is forgotten. A rank that ends in the middle of its work aborts
+  /// first: others may never start what it has.
   ~CollectiveQueue();
   CollectiveQueue(const CollectiveQueue&) = delete;
   CollectiveQueue& operator=(const CollectiveQueue&) = delete;
 
   /// Returns at once. The handle's get() waits for the operation and throws what it threw; a handle that is let go of waits for nothing.
   /// Tensors of the operation belong to it until then.
-  std::future<void> start(std::function<void(Communicator&)> operation);
+  std::future<OperationDone> start(std::function<void(Communicator&)> operation);
   /// The tensor must not be touched until the handle's get() has returned.
-  std::future<void> start_all_reduce(at::Tensor tensor, ReduceOp op = ReduceOp::sum);
+  std::future<OperationDone> start_all_reduce(at::Tensor tensor, ReduceOp op = ReduceOp::sum);
 
  private:
   void work(int device);
@@ -38,8 +45,8 @@ class CollectiveQueue {
   const std::unique_ptr<Communicator> group_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::packaged_task<void(Communicator&)>> waiting_;  // guarded by mutex_
-  bool ending_ = false;                                          // guarded by mutex_
+  std::deque<std::packaged_task<OperationDone(Communicator&)>> waiting_;  // guarded by mutex_
+  bool ending_ = false;                                                   // guarded by mutex_
   std::thread thread_;
 };
 

@@ -71,6 +71,10 @@ class Communicator {
 
   virtual CommunicationCount count() const = 0;
 
+  /// Whether bytes move while this rank computes, so that an operation on another thread (comm/collective_queue.h) hides behind its work.
+  /// Threads of one process move them by computing themselves.
+  virtual bool moves_beside_computing() const { return false; }
+
   /// Ends every pending and later operation of every rank with an error that carries `reason`. Any thread may call it.
   virtual void abort(const std::string& reason) = 0;
   /// Why the world was aborted; empty while it was not.

@@ -13,14 +13,21 @@
 namespace trireme {
 
 void Tally::add(const CommunicationCount& more) {
+  std::shared_ptr<Tally> parent;
   {
     const std::lock_guard lock(mutex_);
     count_.bytes_sent += more.bytes_sent;
     count_.steps += more.steps;
     count_.operations += more.operations;
     count_.wait_seconds += more.wait_seconds;
+    parent = parent_;
   }
-  if (parent_) parent_->add(more);
+  if (parent) parent->add(more);
+}
+
+void Tally::detach() {
+  const std::lock_guard lock(mutex_);
+  parent_.reset();
 }
 
 CommunicationCount Tally::count() const {

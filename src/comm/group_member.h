@@ -20,17 +20,20 @@ class Tally {
   explicit Tally(std::shared_ptr<Tally> parent) : parent_(std::move(parent)) {}
   void add(const CommunicationCount& more);
   CommunicationCount count() const;
+  /// Nothing is counted together with others' from here on.
+  void detach();
 
  private:
-  const std::shared_ptr<Tally> parent_;
   mutable std::mutex mutex_;
-  CommunicationCount count_;  // guarded by mutex_
+  std::shared_ptr<Tally> parent_;  // guarded by mutex_
+  CommunicationCount count_;       // guarded by mutex_
 };
 
 class GroupMember : public Communicator {
  public:
   int rank() const final { return rank_; }
   CommunicationCount count() const final { return tally_->count(); }
+  void count_apart() { tally_->detach(); }
   /// As flight_recorder() of comm/flight_recorder.h.
   virtual FlightRecorder* recorder() { return nullptr; }
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/seconds.h"
 #include "runtime/layerwise.h"
 
 namespace trireme {
@@ -42,6 +43,19 @@ void BucketReplica::measure_part_of(int64_t begin, Range part, at::Tensor master
   const SliceUpdate work{.slice = part, .gradients = {&gradient, 1}, .gradient_offset = part.begin, .gradient_scale = scale,
                          .master = &master, .state = state_, .state_offset = part.begin, .step = updates_ + 1};
   measure_part(setting_.optimizer, setting_.program, setting_.bucket(), begin + part.begin, work, sums);
+}
+
+void BucketReplica::await(std::future<OperationDone>& operation) {
+  const double asked = steady_seconds();
+  const OperationDone done = operation.get();
+  const double blocked = std::max(0.0, done.end - asked);
+  const double waited = std::clamp(done.begin + done.count.wait_seconds - asked, 0.0, blocked);
+  ReplicaCounts& counts = setting_.counts;
+  counts.wait_seconds += waited;
+  counts.exchange_seconds += blocked - waited;
+  counts.hidden_seconds += std::max(0.0, done.end - done.begin - done.count.wait_seconds - (blocked - waited));
+  counts.bytes_sent += done.count.bytes_sent;
+  transfers_.push_back({setting_.id, done.begin, done.end, done.count.bytes_sent});
 }
 
 void BucketReplica::clear_unwritten(const bool* written, at::Tensor& flat) const {
@@ -120,16 +134,14 @@ class PrivateReplicas final : public Replicas {
   double square_sum(BucketId bucket) override { return replica(bucket).square_sum(); }
   void measure(BucketId bucket, double scale, std::span<SquareSums> sums) override { replica(bucket).measure(scale, sums); }
   void update(BucketId bucket, double learning_rate, double scale, std::span<const double> trust) override {
-    BucketReplica& mine = replica(bucket);
-    const double before = mine.exchange_seconds();
-    mine.update(learning_rate, scale, trust);
-    counts_.exchange_seconds += mine.exchange_seconds() - before;
+    replica(bucket).update(learning_rate, scale, trust);
   }
   void exchange_average(BucketId bucket) override { replica(bucket).exchange_average(); }
   void settle() override {}
   std::vector<ReplicaPiece> pieces(BucketId bucket) override {
     return replicas_[size_t(bucket)] ? replicas_[size_t(bucket)]->pieces() : std::vector<ReplicaPiece>{};
   }
+  std::vector<Transfer> take_transfers() override;
 
  private:
   BucketReplica& replica(BucketId bucket) {
@@ -141,6 +153,7 @@ class PrivateReplicas final : public Replicas {
   const OptimizerConfig optimizer_;
   std::map<std::vector<int>, std::unique_ptr<Communicator>> groups_;  // by holders
   std::vector<std::unique_ptr<BucketReplica>> replicas_;              // by bucket; null where this worker is no holder
+  std::map<std::vector<int>, std::unique_ptr<CollectiveQueue>> queues_;  // as groups_; ends first, its operations use replicas
 };
 
 PrivateReplicas::PrivateReplicas(int rank, const Program& program, Precision precision, Communicator& world,
@@ -153,10 +166,22 @@ PrivateReplicas::PrivateReplicas(int rank, const Program& program, Precision pre
     if (std::find(holders.begin(), holders.end(), rank) == holders.end()) continue;
     std::unique_ptr<Communicator>& group = groups_[holders];
     if (holders.size() > 1 && !group) group = world.group(holders);
-    const ReplicaSetting setting{program, BucketId(b), rank, precision, group.get(), optimizer_};
     const bool divided = program.optimizer_sharding != OptimizerSharding::none && group;
+    const bool beside = group && !divided && program.training && group->moves_beside_computing();
+    std::unique_ptr<CollectiveQueue>& queue = queues_[holders];
+    if (beside && !queue) queue = std::make_unique<CollectiveQueue>(world.group(holders), DeviceScope::current());
+    const ReplicaSetting setting{program, BucketId(b), rank, precision, group.get(), optimizer_, beside ? queue.get() : nullptr, counts_};
     replicas_[b] = divided ? zero_replica(setting) : whole_replica(setting);
   }
+}
+
+std::vector<Transfer> PrivateReplicas::take_transfers() {
+  std::vector<Transfer> all;
+  if (queues_.empty()) return all;
+  for (const auto& replica : replicas_)
+    if (replica)
+      for (const Transfer& transfer : replica->take_transfers()) all.push_back(transfer);
+  return all;
 }
 
 }  // namespace

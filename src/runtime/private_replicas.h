@@ -6,10 +6,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "comm/collective_queue.h"
 #include "comm/communicator.h"
 #include "program/program.h"
 #include "runtime/optimizer.h"
@@ -26,6 +29,8 @@ struct ReplicaSetting {
   Precision precision;
   Communicator* group;   ///< over the holders; null where this worker is the only one
   const OptimizerConfig& optimizer;
+  CollectiveQueue* queue;  ///< over the holders too, where gradients travel beside computing; else null
+  ReplicaCounts& counts;   ///< of the worker
 
   const Bucket& bucket() const { return program.buckets[size_t(id)]; }
   bool frozen() const { return bucket().contributors.empty() || !program.training; }
@@ -56,7 +61,8 @@ class BucketReplica {
   virtual void exchange_average() = 0;
   virtual std::vector<ReplicaPiece> pieces() = 0;
 
-  double exchange_seconds() const { return exchange_seconds_; }
+  /// What went on beside computing and is done with since it was asked last.
+  std::vector<Transfer> take_transfers() { return std::exchange(transfers_, {}); }
 
  protected:
   void allocate_state(int64_t elements);
@@ -67,6 +73,8 @@ class BucketReplica {
   void measure_part_of(int64_t begin, Range part, at::Tensor master, const at::Tensor& gradient, double scale,
                        std::span<SquareSums> sums);
   bool has_average() const { return setting_.optimizer.ema > 0 && updates_ > 0; }
+  /// Blocks until an operation of the queue is done. Its own waiting for others is taken to be at its beginning.
+  void await(std::future<OperationDone>& operation);
   /// Zeroes what no layer has written since the last reduction, and the gaps between shards.
   void clear_unwritten(const bool* written, at::Tensor& flat) const;
   void reset(bool* written) const;
@@ -74,7 +82,7 @@ class BucketReplica {
   const ReplicaSetting setting_;
   std::vector<at::Tensor> state_;
   int64_t updates_ = 0;
-  double exchange_seconds_ = 0;  ///< without waiting, which the communicator counts
+  std::vector<Transfer> transfers_;
 };
 
 /// Whole weights of a bucket in its last versions: a ring, in which version v lies at v modulo its length. In one dtype

@@ -31,9 +31,16 @@ struct ReplicaPiece {
 /// What agreeing took, over all steps so far, besides what the communicator counts.
 struct ReplicaCounts {
   double wait_seconds = 0;     ///< blocked until other workers were ready
-  double hidden_seconds = 0;   ///< estimate: exchange that the one-pass update overlaps
-  double exchange_seconds = 0; ///< within update(): moving weights while computing nothing
+  double hidden_seconds = 0;   ///< exchange that went on beside computing; an estimate where the one-pass update overlaps it
+  double exchange_seconds = 0; ///< within norms and update(): moving gradients and weights while computing nothing
   int64_t bytes_sent = 0;
+};
+
+/// The sum of a bucket's gradients while the worker computed: seconds of the steady clock, by the worker's own steps and bytes.
+struct Transfer {
+  BucketId bucket = -1;
+  double begin = 0, end = 0;
+  int64_t bytes = 0;
 };
 
 /// Belongs to one worker and is used by its thread, except pieces(), which any thread may call while no step is running.
@@ -100,6 +107,8 @@ class Replicas {
   virtual std::vector<ReplicaPiece> pieces(BucketId bucket) = 0;
 
   const ReplicaCounts& counts() const { return counts_; }
+  /// What the updates and norms since the last call have waited for.
+  virtual std::vector<Transfer> take_transfers() { return {}; }
 
  protected:
   explicit Replicas(const Program& program);

@@ -1,6 +1,7 @@
 // Plain data parallelism: every holder has everything and makes the same update, bit for bit, because reductions add in
 // rank order.
 #include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
 #include <optional>
@@ -29,13 +30,15 @@ class WholeReplica final : public BucketReplica {
   std::vector<ReplicaPiece> pieces() override;
 
  private:
-  void sum();
+  void sum(Communicator& group);
+  void await_sum();
 
   WeightRing weights_;
   at::Tensor flat_;                  ///< this worker's summand, after reduce() the sum; undefined where it has none
   at::Tensor reduced_;               ///< `flat_`, or memory for the sum only; undefined before the first reduce()
   bool pending_ = false;             ///< reduced, not yet used by an update
   std::optional<PowerSgd> factors_;
+  std::future<OperationDone> summing_;  ///< valid from reduce() until somebody needs the sum, where it goes on beside computing
 };
 
 WholeReplica::WholeReplica(const ReplicaSetting& setting)
@@ -59,11 +62,14 @@ at::Tensor WholeReplica::gradient() {
   return flat_;
 }
 
-void WholeReplica::sum() {
-  if (!setting_.group) return;
-  if (factors_) factors_->all_reduce(reduced_, *setting_.group);
-  else if (setting_.program.compression.kind == Compression::Kind::bf16) all_reduce_as_bfloat16(reduced_, *setting_.group);
-  else setting_.group->all_reduce(reduced_);
+void WholeReplica::sum(Communicator& group) {
+  if (factors_) factors_->all_reduce(reduced_, group);
+  else if (setting_.program.compression.kind == Compression::Kind::bf16) all_reduce_as_bfloat16(reduced_, group);
+  else group.all_reduce(reduced_);
+}
+
+void WholeReplica::await_sum() {
+  if (summing_.valid()) await(summing_);
 }
 
 void WholeReplica::reduce(bool* written, bool last) {
@@ -75,18 +81,25 @@ void WholeReplica::reduce(bool* written, bool last) {
   if (flat_.defined()) clear_unwritten(written, flat_);
   reset(written);
   reduced_ = flat_.defined() ? flat_ : at::zeros({setting_.bucket().elements}, setting_.master());
-  sum();
   pending_ = true;
+  if (setting_.queue)
+    summing_ = setting_.queue->start([this](Communicator& group) {
+      const c10::InferenceMode inference;
+      sum(group);
+    });
+  else if (setting_.group) sum(*setting_.group);
 }
 
 double WholeReplica::square_sum() {
   check_internal(pending_, "the norm is taken of a reduced gradient");
+  await_sum();
   const Range part = setting_.bucket().slice_of(setting_.rank);
   return sum_of_squares(reduced_.narrow(0, part.begin, part.size()));
 }
 
 void WholeReplica::measure(double scale, std::span<SquareSums> sums) {
   check_internal(pending_, "norms are taken of a reduced gradient");
+  await_sum();
   const Range part = setting_.bucket().slice_of(setting_.rank);
   measure_part_of(0, part, weights_.master(), reduced_, scale, sums);
   if (setting_.optimizer.kind != OptimizerConfig::Kind::lamb) return;
@@ -97,6 +110,7 @@ void WholeReplica::measure(double scale, std::span<SquareSums> sums) {
 
 void WholeReplica::update(double learning_rate, double scale, std::span<const double> trust) {
   check_internal(pending_, "an update uses a reduced gradient");
+  await_sum();
   weights_.advance();
   step(0, weights_.master(), weights_.narrow() ? &weights_.newest() : nullptr, reduced_, learning_rate, scale, trust);
   pending_ = false;

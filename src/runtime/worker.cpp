@@ -103,8 +103,30 @@ void Worker::State::sleep_for(EventKind kind, double busy, double slowness) {
   sleep_owed -= steady_seconds() - begin;
 }
 
-/// One round through the instruction list: the work on batch `number` and, at their lags, on those before it.
+/// What went on beside the instructions that are through; returns its bytes.
+int64_t Worker::State::record_transfers(const Program& program, bool trace) {
+  int64_t bytes = 0;
+  for (const Transfer& t : replicas->take_transfers()) {
+    bytes += t.bytes;
+    if (!trace) continue;
+    const std::string name = program.describe({OpCode::reduce_gradients, t.bucket}, model);
+    outcome.events.push_back({rank, EventKind::reduce, name, -1, t.begin, t.end, t.bytes});
+  }
+  return bytes;
+}
+
 StepOutcome Worker::State::run_list(Prepared& prepared, int64_t number, bool trace) {
+  try {
+    return run_instructions(prepared, number, trace);
+  } catch (const std::exception& error) {
+    // what was started beside would wait for others that wait for this worker
+    if (communicator->moves_beside_computing()) communicator->abort(fmt::format("rank {} failed: {}", rank, first_line(error)));
+    throw;
+  }
+}
+
+/// One round through the instruction list: the work on batch `number` and, at their lags, on those before it.
+StepOutcome Worker::State::run_instructions(Prepared& prepared, int64_t number, bool trace) {
   const Program& program = *prepared.program;
   const int64_t first = in_flight.empty() ? number : in_flight.front().number;
   const auto in_flight_end = first + int64_t(in_flight.size());
@@ -135,7 +157,8 @@ StepOutcome Worker::State::run_list(Prepared& prepared, int64_t number, bool tra
     (computes(kind, program) ? outcome.compute_seconds : outcome.exposed_seconds) += busy;
     outcome.exposed_seconds += exchanged;
     outcome.waiting_seconds += waited;
-    if (trace) record(program, i, kind, clock, end, waited, bytes() - bytes_at);
+    const int64_t beside = record_transfers(program, trace);
+    if (trace) record(program, i, kind, clock, end, waited, bytes() - bytes_at - beside);
     clock = end;
   }
   if (recorder) recorder->begin_instruction(kAllDone);

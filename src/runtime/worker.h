@@ -53,8 +53,9 @@ struct StepOutcome {
   double compute_seconds = 0;             ///< load, forward, backward, update
   double exposed_seconds = 0;             ///< moving tensors while computing nothing
   double waiting_seconds = 0;             ///< blocked until another worker was ready: bubbles and imbalance
-  double hidden_seconds = 0;              ///< estimate, by bytes: reading others' gradients within the one-pass update, which
-                                          ///< the update's own reading and arithmetic overlap (part of compute_seconds)
+  /// Moving gradients beside computing (part of compute_seconds). Of shared replicas an estimate, by bytes: reading others' gradients
+  /// within the one-pass update, which the update's own reading and arithmetic overlap.
+  double hidden_seconds = 0;
   int64_t bytes_sent = 0;
   GradientNorms norms;                    ///< with WorkerOptions::gradient_norms
   /// Private replicas: the first parameter, in the order of reduction, of which this worker's own gradient has an infinity or a NaN, and when

@@ -65,6 +65,8 @@ struct Worker::State {
   // worker.cpp
   void begin(const Program* training_program, const Program* evaluation_program);
   StepOutcome run_list(Prepared& prepared, int64_t number, bool trace);
+  StepOutcome run_instructions(Prepared& prepared, int64_t number, bool trace);
+  int64_t record_transfers(const Program& program, bool trace);
   void execute(Prepared& prepared, const Instruction& instruction, BatchInFlight& batch);
   void stop_if_aborted() const;  ///< ends long segments soon after another worker failed or the user interrupted
   void begin_batch(const Prepared& prepared, const StepInput& step_input, int64_t number);

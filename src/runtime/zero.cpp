@@ -264,7 +264,7 @@ void ZeroReplica::gather_updated() {
   for (const Range& part : parts_) outputs.push_back(whole_->newest().narrow(0, part.begin, part.size()));
   setting_.group->all_gather(outputs[mine_], outputs);
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  exchange_seconds_ += seconds - (setting_.group->count().wait_seconds - waited);
+  setting_.counts.exchange_seconds += seconds - (setting_.group->count().wait_seconds - waited);
 }
 
 void ZeroReplica::update(double learning_rate, double scale, std::span<const double> trust) {

@@ -30,6 +30,7 @@ class LocalCommunicator final : public GroupMember {
   at::Tensor receive_shared(int from, int64_t tag) override;
   void barrier() override;
   std::unique_ptr<Communicator> group(std::span<const int> ranks) override;
+  bool moves_beside_computing() const override { return world_->moves_beside_computing() && size() > 1; }
   void abort(const std::string& reason) override { world_->abort(reason); }
   std::string abort_reason() const override { return world_->aborted() ? world_->abort_reason() : ""; }
 

@@ -47,6 +47,10 @@ class LocalState {
   /// Waits for the oldest message; adds the seconds waited to `waited`, without those on the link.
   at::Tensor take(int receiver, const Address& address, double& waited);
 
+  /// See LocalWorld.
+  void move_beside_computing() { moves_beside_computing_ = true; }
+  bool moves_beside_computing() const { return moves_beside_computing_; }
+
   EmulatedLinks* links() const { return links_.get(); }
   /// Sleeps till then. Errors (run): aborted.
   void sleep_until(Time time) const;
@@ -55,6 +59,8 @@ class LocalState {
   std::shared_ptr<LocalGroup> group(int64_t parent, const std::vector<int>& world_ranks, int64_t occurrence);
 
  private:
+  std::atomic<bool> moves_beside_computing_{false};
+
   /// Where threads sleep that wait for counters of one hash value.
   struct alignas(64) Lot {
     std::mutex mutex;

@@ -33,6 +33,7 @@ std::unique_ptr<Communicator> LocalWorld::communicator(int rank) {
   return std::make_unique<LocalCommunicator>(state_, state_->group(kNoParent, everyone, 0), rank, nullptr);
 }
 
+void LocalWorld::move_beside_computing() { state_->move_beside_computing(); }
 void LocalWorld::abort(const std::string& reason) { state_->abort(reason); }
 bool LocalWorld::aborted() const { return state_->aborted(); }
 std::string LocalWorld::abort_reason() const { return state_->abort_reason(); }

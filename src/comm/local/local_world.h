@@ -27,6 +27,9 @@ class LocalWorld {
   /// The communicator of one rank, over all ranks. To be asked for once per rank.
   std::unique_ptr<Communicator> communicator(int rank);
 
+  /// For ranks that stand for processes: what they start to move goes on beside their work, as between processes. Before any communicator.
+  void move_beside_computing();
+
   /// First reason wins; wakes every waiting rank.
   void abort(const std::string& reason);
   bool aborted() const;
