@@ -7,38 +7,24 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "comm/gloo/gloo.h"
-#include "comm/interfaces.h"
-#include "comm/mpi/mpi.h"
-#include "comm/process_place.h"
+#include "ranks.h"
 
 namespace {
 
 constexpr int64_t kBytes[] = {4'000, 1'000'000, 25'000'000, 100'000'000};
 constexpr int kRepetitions = 30;
 
-std::unique_ptr<trireme::Communicator> connect(const std::string& backend) {
-  const auto place = trireme::process_place();
-  if (!place) trireme::fail_user({"process_all_reduce", "there is one process", "an all-reduce takes several", "start it with mpirun -n 2"});
-  if (backend == "mpi") return trireme::mpi_communicator({.rank = place->rank, .size = place->size});
-  return trireme::gloo_communicator({.rank = place->rank,
-                                     .size = place->size,
-                                     .address = place->address,
-                                     .port = place->port,
-                                     .interface = trireme::interface_towards(place->address)});
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string backend = argc > 1 ? argv[1] : "gloo";
   try {
-    const auto world = connect(backend);
+    const auto world = trireme::ranks_of_bench(backend);
+    if (!world) trireme::fail_user({"process_all_reduce", "there is one process", "an all-reduce takes several", "start it with mpirun -n 2"});
     at::set_num_threads(1);
     for (const int64_t bytes : kBytes) {
       at::Tensor tensor = at::zeros({bytes / 4});

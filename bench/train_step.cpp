@@ -1,4 +1,5 @@
-// Images per second of training steps under a plan, on random images in memory: the counterpart of peers/ddp.py.
+// Images per second of training steps under a plan, on random images in memory: the counterpart of peers/ddp.py. Its workers are threads, or,
+// where mpirun or torchrun's variables say that there are several processes, those, over gloo; rank 0 prints.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -6,12 +7,15 @@
 #include <algorithm>
 #include <iostream>
 #include <numeric>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/text_messages.h"
 #include "plan/named.h"
 #include "profile/layer_times.h"
 #include "program/compile.h"
+#include "ranks.h"
 #include "runtime/crew.h"
 #include "runtime/worker.h"
 #include "zoo/zoo.h"
@@ -98,6 +102,37 @@ void run_steps(const Options& o, Worker& worker, const Batch& batch, int rank, M
   measured.memory[r] = memory_use(rank);
 }
 
+/// Every worker a thread.
+void run_in_threads(const Options& o, const Model& model, const Program& program, Precision precision, const WorkerOptions& options,
+                    const Batch& batch, Measured& measured) {
+  LocalWorld world(int(measured.begin.size()));
+  ParameterStore store(program, precision);
+  run_crew(world, [&](int rank) {
+    Worker worker(rank, model, &program, nullptr, store, world, options);
+    run_steps(o, worker, batch, rank, measured);
+    worker.barrier();  // before anybody's memory is freed
+  });
+}
+
+/// This process is one worker; rank 0 gets all times.
+void run_as_process(const Options& o, const Model& model, const Program& program, Precision precision, const WorkerOptions& options,
+                    const Batch& batch, Communicator& ranks, Measured& measured) {
+  std::vector<int> all(size_t(ranks.size()));
+  std::iota(all.begin(), all.end(), 0);
+  const int rank = ranks.rank();
+  const auto r = size_t(rank);
+  LocalWorld alone(1);
+  run_crew(alone, [&](int) {
+    Worker worker(rank, model, &program, nullptr, precision, ranks.group(all), options);
+    run_steps(o, worker, batch, rank, measured);
+    worker.barrier();
+  }, {}, rank);
+  const std::string own = fmt::format("{} {} {} {}", measured.begin[r], measured.end[r], measured.waiting[r], measured.exposed[r]);
+  const std::vector<std::string> texts = gather_texts(ranks, own);
+  for (size_t q = 0; q < texts.size(); ++q)
+    std::istringstream(texts[q]) >> measured.begin[q] >> measured.end[q] >> measured.waiting[q] >> measured.exposed[q];
+}
+
 void print_events(const std::map<std::string, double>& seconds) {
   std::vector<std::pair<double, std::string>> sorted;
   for (const auto& [name, value] : seconds) sorted.emplace_back(value, name);
@@ -119,11 +154,13 @@ void print_details(const Options& o, const Model& model, Measured& measured) {
   for (int64_t bytes : measured.memory[0].at_peak) std::cout << bytes << ' ';
 }
 
-double images_per_second(const Options& o) {
+/// `ranks`: null where the workers are threads.
+double images_per_second(const Options& o, Communicator* ranks) {
   const Precision precision = parse_precision(o.precision, "--precision");
   const Model model = make_model(spec_of(o));
   const Plan plan = plan_for(o, model, precision);
-  const Program program = compile(model, plan, {.segment_per_layer = o.events, .mixed_precision = precision == Precision::bf16});
+  const Program program = compile(model, plan, {.segment_per_layer = o.events, .mixed_precision = precision == Precision::bf16,
+                                                .private_replicas = ranks != nullptr});
   Shape shape = o.sample;
   shape.insert(shape.begin(), o.batch);
   at::Tensor images = at::rand(shape);
@@ -134,15 +171,11 @@ double images_per_second(const Options& o) {
   };
   OptimizerConfig optimizer{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 5e-4};
   if (o.memory) install_memory_accounting();
-  LocalWorld world(plan.devices);
-  ParameterStore store(program, precision);
   Measured measured(plan.devices);
-  run_crew(world, [&](int rank) {
-    Worker worker(rank, model, &program, nullptr, store, world, {.optimizer = optimizer});
-    run_steps(o, worker, {o.batch, load}, rank, measured);
-    worker.barrier();  // before anybody's memory is freed
-  });
-  print_details(o, model, measured);
+  const Batch batch{o.batch, load};
+  if (ranks) run_as_process(o, model, program, precision, {.optimizer = optimizer}, batch, *ranks, measured);
+  else run_in_threads(o, model, program, precision, {.optimizer = optimizer}, batch, measured);
+  if (!ranks || ranks->rank() == 0) print_details(o, model, measured);
   return double(o.batch * o.steps) / measured.elapsed();
 }
 
@@ -172,7 +205,10 @@ int main(int argc, char** argv) {
   app.add_flag("--events", o.events, "print seconds per layer and direction");
   CLI11_PARSE(app, argc, argv);
   try {
-    std::cout << fmt::format("{:.1f}\n", trireme::images_per_second(o));
+    const auto ranks = trireme::ranks_of_bench("gloo");
+    if (ranks) o.devices = ranks->size();
+    const double rate = trireme::images_per_second(o, ranks.get());
+    if (!ranks || ranks->rank() == 0) std::cout << fmt::format("{:.1f}\n", rate);
   } catch (const std::exception& error) {
     std::cerr << trireme::first_line(error) << "\n";
     return 1;

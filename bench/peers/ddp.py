@@ -1,4 +1,5 @@
-"""Images per second of PyTorch's DistributedDataParallel on random images in memory: the counterpart of train_step.cpp."""
+"""Images per second of PyTorch's DistributedDataParallel on random images in memory: the counterpart of train_step.cpp. Starts its processes
+itself, or is one of them where RANK and WORLD_SIZE are set; rank 0 prints."""
 import argparse
 import os
 import time
@@ -45,7 +46,7 @@ def train(rank, args, results):
     model = resnet18(args.model == "cifar-resnet18", args.classes).to(memory_format=torch.channels_last)
     if args.processes > 1:
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-        os.environ["MASTER_PORT"] = str(args.port)
+        os.environ.setdefault("MASTER_PORT", str(args.port))
         dist.init_process_group("gloo", rank=rank, world_size=args.processes)
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
@@ -61,9 +62,21 @@ def train(rank, args, results):
             loss = F.cross_entropy(model(x), y)
         loss.backward()
         optimizer.step()
-    results.put((start, time.monotonic()))
+    end = time.monotonic()
+    if results is None:  # one machine, one clock
+        times = [None] * args.processes
+        dist.all_gather_object(times, (start, end))
+        if rank == 0:
+            report(args, times)
+    else:
+        results.put((start, end))
     if args.processes > 1:
         dist.destroy_process_group()
+
+
+def report(args, times):
+    elapsed = max(t[1] for t in times) - min(t[0] for t in times)
+    print(f"{args.batch * args.steps / elapsed:.1f}")
 
 
 def main():
@@ -78,15 +91,16 @@ def main():
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--port", type=int, default=29571)
     args = parser.parse_args()
+    if "RANK" in os.environ:  # one of several processes that somebody else started
+        args.processes = int(os.environ["WORLD_SIZE"])
+        return train(int(os.environ["RANK"]), args, None)
     context = mp.get_context("spawn")
     results = context.Queue()
     if args.processes == 1:
         train(0, args, results)
     else:
         mp.spawn(train, (args, results), args.processes)
-    times = [results.get() for _ in range(args.processes)]
-    elapsed = max(t[1] for t in times) - min(t[0] for t in times)
-    print(f"{args.batch * args.steps / elapsed:.1f}")
+    report(args, [results.get() for _ in range(args.processes)])
 
 
 if __name__ == "__main__":
