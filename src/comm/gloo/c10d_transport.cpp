@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "comm/gloo/frame.h"
 #include "comm/gloo/transport.h"
 #include "comm/key_exchange.h"
 
@@ -43,21 +44,27 @@ class C10dTransfer final : public Transfer {
   const c10::intrusive_ptr<c10d::Work> work_;
 };
 
+/// Two connections between each pair of ranks, each for the payloads of one direction. Gloo sends a payload when the receiver has said that it is
+/// ready, and writes to a connection in order: over one connection a rank could not say so while a payload of its own was on its way, and
+/// two that send to each other would take turns. Frames go against the payloads' direction, so they wait for none either.
 class C10dTransport final : public Transport {
  public:
-  explicit C10dTransport(c10::intrusive_ptr<c10d::ProcessGroupGloo> group) : group_(std::move(group)) {}
+  using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
+  C10dTransport(Group upwards, Group downwards) : upwards_(std::move(upwards)), downwards_(std::move(downwards)) {}
 
   std::unique_ptr<Transfer> send(const at::Tensor& contiguous, int to, int tag) override {
     std::vector<at::Tensor> tensors{contiguous};
-    return std::make_unique<C10dTransfer>(group_->send(tensors, to, tag));
+    return std::make_unique<C10dTransfer>(connection(to > upwards_->getRank(), tag).send(tensors, to, tag));
   }
   std::unique_ptr<Transfer> receive(const at::Tensor& contiguous, int from, int tag) override {
     std::vector<at::Tensor> tensors{contiguous};
-    return std::make_unique<C10dTransfer>(group_->recv(tensors, from, tag));
+    return std::make_unique<C10dTransfer>(connection(from < upwards_->getRank(), tag).recv(tensors, from, tag));
   }
 
  private:
-  const c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+  c10d::ProcessGroupGloo& connection(bool to_a_higher_rank, int tag) { return to_a_higher_rank != (tag == kFrameTag) ? *upwards_ : *downwards_; }
+
+  const Group upwards_, downwards_;  // to higher ranks, to lower ones
 };
 
 class C10dKeys final : public KeyStore {
@@ -179,9 +186,12 @@ Connections connect_ranks(const GlooOptions& options) {
     auto group_options = c10d::ProcessGroupGloo::Options::create(meeting_time(options));
     group_options->devices.push_back(open_device(options));
     group_options->threads = 1;  // for c10d's own collectives, which are not used
-    auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", store),
-                                                             options.rank, options.size, group_options);
-    return {std::make_shared<C10dKeys>(store), std::make_unique<C10dTransport>(std::move(group)),
+    const auto connect = [&](const char* prefix) {
+      return c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>(prefix, store), options.rank,
+                                                         options.size, group_options);
+    };
+    auto upwards = connect("gloo/up"), downwards = connect("gloo/down");
+    return {std::make_shared<C10dKeys>(store), std::make_unique<C10dTransport>(std::move(upwards), std::move(downwards)),
             /*keys_show_life=*/options.store_file.empty()};
   } catch (const Error&) {
     throw;
