@@ -38,6 +38,19 @@ void ExperimentOptions::add_common(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--data-dir", data_dir, "folder with the data set");
   app.add_option("--seed", seed, "seed of weights, sample order, dropout and augmentation")->check(whole_number(0));
+  app.add_flag("--trust", trust, "run the code in the TorchScript file that is the model (model = \"own.pt\")");
+}
+
+Experiment ExperimentOptions::read() const {
+  Experiment read = read_experiment(experiment, overrides());
+  if (!read.model_file.empty()) check_trust(read.model_file);
+  return read;
+}
+
+void ExperimentOptions::check_trust(const std::filesystem::path& script) const {
+  if (trust) return;
+  fail_user({script.string(), "is a TorchScript file, which is a program", "its code runs when it is opened, with all that you may do",
+             "add --trust if you know where it comes from; weights alone, a state dict or safetensors, are read without running anything"});
 }
 
 void ExperimentOptions::add_devices(CLI::App& app, bool several, int most) {
@@ -62,6 +75,7 @@ std::vector<std::string> ExperimentOptions::forwarded() const {
   for (const std::string& assignment : set) flags.insert(flags.end(), {"--set", assignment});
   if (data_dir) flags.insert(flags.end(), {"--data-dir", data_dir->string()});
   if (seed) flags.insert(flags.end(), {"--seed", std::to_string(*seed)});
+  if (trust) flags.push_back("--trust");
   if (steps) flags.insert(flags.end(), {"--steps", std::to_string(*steps)});
   return flags;
 }

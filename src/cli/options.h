@@ -24,8 +24,9 @@ struct ExperimentOptions {
   std::vector<std::string> strategies;
   std::vector<int> devices;
   std::optional<std::filesystem::path> out;
+  bool trust = false;
 
-  /// EXPERIMENT, --set, --data-dir, --seed.
+  /// EXPERIMENT, --set, --data-dir, --seed, --trust.
   void add_common(CLI::App& app);
   /// --devices with one number, or several.
   void add_devices(CLI::App& app, bool several, int most = kMaxDevices);
@@ -33,7 +34,10 @@ struct ExperimentOptions {
   void add_run(CLI::App& app);
 
   ExperimentOverrides overrides() const;
-  Experiment read() const { return read_experiment(experiment, overrides()); }
+  /// Errors (user): as read_experiment; a model of a file without --trust.
+  Experiment read() const;
+  /// Before a TorchScript file is opened: its code runs then. User error without --trust.
+  void check_trust(const std::filesystem::path& script) const;
   /// The same flags for a child process, but for devices and strategies.
   std::vector<std::string> forwarded() const;
 };

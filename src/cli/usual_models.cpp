@@ -53,6 +53,7 @@ ImportedModel model_of_file(const PlanShowOptions& options, const std::string& f
   if (options.sample.empty())
     fail_user({file, "its samples' shape", "a TorchScript file does not say it",
                "give it, --sample 3,224,224 (token ids: --sample 128 --vocabulary 30000), or name an experiment"});
+  options.experiment.check_trust(file);
   return import_model(file, {.name = file, .sample_shape = options.sample, .options = {}, .vocabulary = options.vocabulary});
 }
 

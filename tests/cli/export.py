@@ -89,17 +89,19 @@ class Weights(CliTest):
     def test_an_imported_model_is_trained_and_exported_again(self):
         self.trireme("export", "e.toml", "-o", "own.pt")
         self.write("own.toml", EXPERIMENT.replace('name = "mlp"\noptions.hidden = 32', 'name = "own.pt"'))
-        out, _ = self.trireme("train", "own.toml", "--out", "o")
+        for verb in ("train", "compare", "verify", "simulate", "plan", "profile", "export"):
+            self.refused(verb, "own.toml", says=["own.pt", "which is a program", "its code runs", "--trust"])
+        out, _ = self.trireme("train", "own.toml", "--out", "o", "--trust")
         metadata = read_header(self.path("o", "weights.safetensors"))["__metadata__"]
         self.assertNotIn("trireme.model", metadata)  # the zoo cannot make it again
         self.refused("export", "o", "-o", "trained.pt", says=["does not say of which model", "EXPERIMENT.toml"], data=False)
-        self.trireme("export", "own.toml", "--set", "model.weights=" + self.path("o"), "-o", "trained.pt")
+        self.trireme("export", "own.toml", "--set", "model.weights=" + self.path("o"), "-o", "trained.pt", "--trust")
         self.trireme("export", "o", "-o", "run.safetensors", data=False)
         self.trireme("export", "trained.pt", "-o", "again.safetensors", data=False)
         with open(self.path("run.safetensors"), "rb") as run, open(self.path("again.safetensors"), "rb") as again:
             self.assertEqual(run.read(), again.read())
         self.write("trained.toml", EXPERIMENT.replace('name = "mlp"\noptions.hidden = 32', 'name = "trained.pt"'))
-        self.trireme("train", "trained.toml", "--steps", "1", "--out", "p")
+        self.trireme("compare", "trained.toml", "--strategies", "single", "--steps", "1", "--out", "p", "--no-predict", "--trust")
         last = self.json("o", "run.json")["rows"][0]["test"]["loss"]
         self.assertLess(self.json("p", "run.json")["rows"][0]["curve"][0]["loss"], 1.5 * last)
 
