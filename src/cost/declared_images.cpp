@@ -170,14 +170,15 @@ LayerMemory conv2d(const CallShapes& call) {
   keep_input(memory, extended);
   const int64_t x = call.wanted[0] ? call.inputs[0].bytes() : 0;
   set_backward_peak(memory, {extended.bytes + x, extended.bytes + x + weight_gradient_bytes(call)});
-  const bool is_plain = number(call, "groups") == 1 && stride[0] == stride[1] && dilation == std::vector<int64_t>{1, 1};
+  const bool one_tap = weight[2] == 1 && weight[3] == 1;
+  const bool is_plain = number(call, "groups") == 1 && (one_tap || dilation == std::vector<int64_t>{1, 1});
   if (!is_plain || call.samples == 0) return memory;
   const auto type = call.compute == 2 ? at::kBFloat16 : call.compute == 8 ? at::kDouble : at::kFloat;
   const auto like = at::TensorOptions().device(at::kMeta).dtype(type).memory_format(at::MemoryFormat::ChannelsLast);
   Shape read = in;
   const bool by_height = call.tensor > 1 && call.option->inputs[0] == Placement::shard(2);
   if (extended.bytes > 0) read[2] = in[2] * extended.bytes / call.inputs[0].bytes();
-  const ConvolutionProduct product(at::empty(read, like), at::empty(weight, like), stride[0], by_height ? 0 : padding[0], padding[1]);
+  const ConvolutionProduct product(at::empty(read, like), at::empty(weight, like), {stride[0], stride[1]}, by_height ? 0 : padding[0], padding[1]);
   if (!product.pays()) return memory;
   const int64_t unfolded = product.unfolded_elements() * call.compute;
   memory.forward_workspace = unfolded;

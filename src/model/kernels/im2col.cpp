@@ -43,8 +43,8 @@ std::vector<Reach> reaching(int64_t at, int64_t tap0, int64_t tap1, int64_t outp
 template <class Sum, class Element, class Emit>
 void fold_pixels(const Unfolding& u, const Element* rows, const Emit& emit) {
   std::vector<std::vector<Reach>> by_y, by_x;
-  for (int64_t y = 0; y < u.height; ++y) by_y.push_back(reaching(y, u.tap_y0, u.tap_y1, u.out_height, u.stride, u.padding_y));
-  for (int64_t x = 0; x < u.width; ++x) by_x.push_back(reaching(x, u.tap_x0, u.tap_x1, u.out_width, u.stride, u.padding_x));
+  for (int64_t y = 0; y < u.height; ++y) by_y.push_back(reaching(y, u.tap_y0, u.tap_y1, u.out_height, u.stride_y, u.padding_y));
+  for (int64_t x = 0; x < u.width; ++x) by_x.push_back(reaching(x, u.tap_x0, u.tap_x1, u.out_width, u.stride_x, u.padding_x));
   std::vector<Sum> sum(static_cast<size_t>(u.channels));
   const int64_t row_length = u.columns(), taps_x = u.tap_x1 - u.tap_x0;
   for (int64_t n = 0; n < u.n; ++n)
@@ -72,7 +72,7 @@ void unfold(const Unfolding& u, const void* images, void* rows, int64_t element_
     for (int64_t oy = 0; oy < u.out_height; ++oy)
       for (int64_t ox = 0; ox < u.out_width; ++ox)
         for (int64_t ty = u.tap_y0; ty < u.tap_y1; ++ty) {
-          const int64_t y = oy * u.stride - u.padding_y + ty, x0 = ox * u.stride - u.padding_x + u.tap_x0;
+          const int64_t y = oy * u.stride_y - u.padding_y + ty, x0 = ox * u.stride_x - u.padding_x + u.tap_x0;
           const int64_t taps = u.tap_x1 - u.tap_x0;
           // taps left of, inside and right of the image
           const int64_t left = y < 0 || y >= u.height ? taps : std::clamp<int64_t>(-x0, 0, taps);

@@ -9,7 +9,7 @@ namespace trireme::kernels {
 /// Images [n, height, width, channels]; taps are the kernel positions [tap_y0, tap_y1) x [tap_x0, tap_x1) that are unfolded.
 struct Unfolding {
   int64_t n = 0, height = 0, width = 0, channels = 0;
-  int64_t out_height = 0, out_width = 0, stride = 1, padding_y = 0, padding_x = 0;
+  int64_t out_height = 0, out_width = 0, stride_y = 1, stride_x = 1, padding_y = 0, padding_x = 0;
   int64_t tap_y0 = 0, tap_y1 = 0, tap_x0 = 0, tap_x1 = 0;
 
   int64_t taps() const { return (tap_y1 - tap_y0) * (tap_x1 - tap_x0); }

@@ -103,9 +103,9 @@ Size2d Conv2d::padding(const LayerCall& call) const {
 
 std::optional<ConvolutionProduct> Conv2d::as_product(LayerCall& call, const at::Tensor& input, const at::Tensor& weight) const {
   const Conv2dOptions& o = options_;
-  if (o.groups > 1 || !o.stride.is_square() || o.dilation != Size2d(1)) return {};
+  if (o.groups > 1 || (o.dilation != Size2d(1) && o.kernel != Size2d(1))) return {};
   const Size2d pad = padding(call);
-  ConvolutionProduct product(input, weight, o.stride.height, pad.height, pad.width);
+  ConvolutionProduct product(input, weight, o.stride, pad.height, pad.width);
   if (!product.pays()) return {};
   return product;
 }

@@ -32,16 +32,16 @@ at::Tensor pixels(const at::Tensor& images) {  // [n, c, h, w] channels_last -> 
 
 }  // namespace
 
-ConvolutionProduct::ConvolutionProduct(const at::Tensor& input, const at::Tensor& weight, int64_t stride, int64_t padding_y,
+ConvolutionProduct::ConvolutionProduct(const at::Tensor& input, const at::Tensor& weight, Size2d stride, int64_t padding_y,
                                        int64_t padding_x)
     : input_(input), weight_(weight) {
   const int64_t kernel_y = weight.size(2), kernel_x = weight.size(3);
   shape_ = {.n = input.size(0), .height = input.size(2), .width = input.size(3), .channels = input.size(1),
-            .out_height = (input.size(2) + 2 * padding_y - kernel_y) / stride + 1,
-            .out_width = (input.size(3) + 2 * padding_x - kernel_x) / stride + 1, .stride = stride,
+            .out_height = (input.size(2) + 2 * padding_y - kernel_y) / stride.height + 1,
+            .out_width = (input.size(3) + 2 * padding_x - kernel_x) / stride.width + 1, .stride_y = stride.height, .stride_x = stride.width,
             .padding_y = padding_y, .padding_x = padding_x};
-  const Range y = used_taps(kernel_y, shape_.height, shape_.out_height, stride, padding_y);
-  const Range x = used_taps(kernel_x, shape_.width, shape_.out_width, stride, padding_x);
+  const Range y = used_taps(kernel_y, shape_.height, shape_.out_height, stride.height, padding_y);
+  const Range x = used_taps(kernel_x, shape_.width, shape_.out_width, stride.width, padding_x);
   shape_.tap_y0 = y.begin, shape_.tap_y1 = y.end, shape_.tap_x0 = x.begin, shape_.tap_x1 = x.end;
 }
 
@@ -52,7 +52,7 @@ bool ConvolutionProduct::pays() const {
 }
 
 bool ConvolutionProduct::overruns_directly() const {
-  return weight_.size(2) == 1 && weight_.size(3) == 1 && shape_.stride > 1 && shape_.channels < kVectorChannels;
+  return weight_.size(2) == 1 && weight_.size(3) == 1 && std::max(shape_.stride_y, shape_.stride_x) > 1 && shape_.channels < kVectorChannels;
 }
 
 at::Tensor ConvolutionProduct::taps_of(const at::Tensor& weight_like) const {
@@ -64,7 +64,7 @@ at::Tensor ConvolutionProduct::taps_of(const at::Tensor& weight_like) const {
 at::Tensor ConvolutionProduct::matrix() const { return taps_of(weight_).reshape({weight_.size(0), shape_.columns()}); }
 
 bool ConvolutionProduct::reads_in_place() const {
-  return shape_.taps() == 1 && shape_.stride == 1 && shape_.out_height == shape_.height && shape_.out_width == shape_.width;
+  return shape_.taps() == 1 && shape_.stride_y == 1 && shape_.stride_x == 1 && shape_.out_height == shape_.height && shape_.out_width == shape_.width;
 }
 
 at::Tensor ConvolutionProduct::rows() const {

@@ -9,6 +9,7 @@
 
 #include "model/kernels/im2col.h"
 #include "model/layer.h"
+#include "model/layers/size2d.h"
 
 namespace trireme {
 
@@ -16,7 +17,7 @@ class ConvolutionProduct {
  public:
   /// input [n, c, h, w] and weight [out, c, kernel height, width] in channels_last order, n > 0, no groups. Padding of rows
   /// above and below, and of columns left and right.
-  ConvolutionProduct(const at::Tensor& input, const at::Tensor& weight, int64_t stride, int64_t padding_y, int64_t padding_x);
+  ConvolutionProduct(const at::Tensor& input, const at::Tensor& weight, Size2d stride, int64_t padding_y, int64_t padding_x);
 
   /// Whether the product is expected to be faster than a direct convolution, or must stand in for it. A function of the shapes only, never of a
   /// measurement: all workers must choose alike, and every run the same.
