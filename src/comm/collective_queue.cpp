@@ -5,32 +5,16 @@
 
 #include <utility>
 
+#include "base/error.h"
 #include "base/seconds.h"
-#include "comm/flight_recorder.h"
 #include "comm/group_member.h"
 
 namespace trireme {
-namespace {
-
-OperationDone carry_out(const std::function<void(Communicator&)>& operation, Communicator& group) {
-  const CommunicationCount before = group.count();
-  OperationDone done;
-  done.begin = steady_seconds();
-  operation(group);
-  done.end = steady_seconds();
-  const CommunicationCount after = group.count();
-  done.count = {.bytes_sent = after.bytes_sent - before.bytes_sent, .steps = after.steps - before.steps,
-                .operations = after.operations - before.operations, .wait_seconds = after.wait_seconds - before.wait_seconds};
-  return done;
-}
-
-}  // namespace
 
 CollectiveQueue::CollectiveQueue(std::unique_ptr<Communicator> group, int device)
     : group_(std::move(group)) {
-  if (auto* const member = dynamic_cast<GroupMember*>(group_.get())) member->count_apart();
-  thread_ = std::thread([this, device] { work(device); });
-  if (FlightRecorder* recorder = flight_recorder(*group_)) recorder->set_concurrent();
+  if (auto* const member = dynamic_cast<GroupMember*>(group_.get())) member->work_beside();
+  thread_ = std::thread([this, device, threads = at::get_num_threads()] { work(device, threads); });
 }
 
 CollectiveQueue::~CollectiveQueue() {
@@ -43,8 +27,8 @@ CollectiveQueue::~CollectiveQueue() {
 }
 
 std::future<OperationDone> CollectiveQueue::start(std::function<void(Communicator&)> operation) {
-  std::packaged_task<OperationDone(Communicator&)> task(
-      [operation = std::move(operation)](Communicator& group) { return carry_out(operation, group); });
+  std::packaged_task<OperationDone()> task(
+      [this, operation = std::move(operation)]() { return carry_out(operation); });
   std::future<OperationDone> handle = task.get_future();
   {
     const std::lock_guard lock(mutex_);
@@ -58,13 +42,40 @@ std::future<OperationDone> CollectiveQueue::start_all_reduce(at::Tensor tensor, 
   return start([tensor = std::move(tensor), op](Communicator& group) mutable { group.all_reduce(tensor, op); });
 }
 
-void CollectiveQueue::work(int device) {
+std::exception_ptr CollectiveQueue::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+OperationDone CollectiveQueue::carry_out(const std::function<void(Communicator&)>& operation) {
+  if (const std::exception_ptr before = failure()) std::rethrow_exception(before);
+  const CommunicationCount before = group_->count();
+  OperationDone done;
+  done.begin = steady_seconds();
+  try {
+    operation(*group_);
+  } catch (const std::exception& error) {
+    {
+      const std::lock_guard lock(mutex_);
+      failure_ = std::current_exception();
+    }
+    group_->abort(first_line(error));  // the others are in this operation, this rank will be in no other
+    throw;
+  }
+  done.end = steady_seconds();
+  const CommunicationCount after = group_->count();
+  done.count = {.bytes_sent = after.bytes_sent - before.bytes_sent, .steps = after.steps - before.steps,
+                .operations = after.operations - before.operations, .wait_seconds = after.wait_seconds - before.wait_seconds};
+  return done;
+}
+
+void CollectiveQueue::work(int device, int threads) {
   at::get_num_threads();  // else the first operator would set its own number
-  at::set_num_threads(1);
+  at::set_num_threads(threads);
   const DeviceScope of_device(device);
   const MemoryScope buffers(MemoryCategory::buffers);
   while (true) {
-    std::packaged_task<OperationDone(Communicator&)> task;
+    std::packaged_task<OperationDone()> task;
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
@@ -72,7 +83,7 @@ void CollectiveQueue::work(int device) {
       task = std::move(waiting_.front());
       waiting_.pop_front();
     }
-    task(*group_);  // what it throws is the handle's
+    task();  // what it throws is the handle's
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <future>
 #include <memory>
@@ -25,10 +26,11 @@ struct OperationDone {
 /// handles, not in the communicator that the group was made from.
 class CollectiveQueue {
  public:
-  /// `group`: of this queue alone from here on. `device`: whose memory the operations take (base/memory.h).
+  /// `group`: of this queue alone from here on. `device`: whose memory the operations take (base/memory.h). They compute with as many threads as
+  /// operators of the thread that makes the queue.
   explicit CollectiveQueue(std::unique_ptr<Communicator> group, int device = kNoDevice);
   /// Waits for all that was started; what failed and was never asked for is forgotten. A rank that ends in the middle of its work aborts
-  /// first: others may never start what it has.
+  /// first: others may never start what it has. An operation that fails aborts, and is what those after it end with too.
   ~CollectiveQueue();
   CollectiveQueue(const CollectiveQueue&) = delete;
   CollectiveQueue& operator=(const CollectiveQueue&) = delete;
@@ -38,15 +40,19 @@ class CollectiveQueue {
   std::future<OperationDone> start(std::function<void(Communicator&)> operation);
   /// The tensor must not be touched until the handle's get() has returned.
   std::future<OperationDone> start_all_reduce(at::Tensor tensor, ReduceOp op = ReduceOp::sum);
+  /// Of the first operation that failed; null: none did.
+  std::exception_ptr failure() const;
 
  private:
-  void work(int device);
+  void work(int device, int threads);
+  OperationDone carry_out(const std::function<void(Communicator&)>& operation);
 
   const std::unique_ptr<Communicator> group_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  std::exception_ptr failure_;  // guarded by mutex_
   std::condition_variable changed_;
-  std::deque<std::packaged_task<OperationDone(Communicator&)>> waiting_;  // guarded by mutex_
-  bool ending_ = false;                                                   // guarded by mutex_
+  std::deque<std::packaged_task<OperationDone()>> waiting_;  // guarded by mutex_
+  bool ending_ = false;                                      // guarded by mutex_
   std::thread thread_;
 };
 

@@ -56,9 +56,6 @@ class FlightRecorder {
   /// Returns its number, for its end.
   uint64_t begin_operation(std::string_view operation);
   void end_operation(uint64_t number);
-  /// Several threads of this rank have operations at once from here on.
-  void set_concurrent() { concurrent_ = true; }
-  bool is_concurrent() const { return concurrent_; }
   void set_run_folder(const std::string& folder);
   void beat();
   /// No heartbeat is to be expected any more.
@@ -75,7 +72,6 @@ class FlightRecorder {
   RecorderPage* page_ = nullptr;
   int file_ = -1;
   std::mutex mutex_;  // of those who write
-  std::atomic<bool> concurrent_{false};
   std::atomic<double> beaten_{0}, longest_pause_{0};
 };
 

@@ -33,7 +33,8 @@ class GroupMember : public Communicator {
  public:
   int rank() const final { return rank_; }
   CommunicationCount count() const final { return tally_->count(); }
-  void count_apart() { tally_->detach(); }
+  /// Another thread than its rank's uses it from here on (comm/collective_queue.h): it counts by itself.
+  virtual void work_beside() { tally_->detach(); }
   /// As flight_recorder() of comm/flight_recorder.h.
   virtual FlightRecorder* recorder() { return nullptr; }
 

@@ -32,6 +32,7 @@ void Worker::State::move(Prepared& prepared, const Instruction& instruction, Mic
 }
 
 void Worker::State::take_norms(Prepared& prepared, BatchInFlight& batch) {
+  replicas->await_sums();  // buckets are not reduced in the order of their numbers, in which squares are added
   double squares = 0;
   for (BucketId id : prepared.trainable) squares += replicas->square_sum(id);
   if (options.gradient_norms) outcome.norms.squares += squares;

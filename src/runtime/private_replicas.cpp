@@ -130,11 +130,17 @@ class PrivateReplicas final : public Replicas {
   void gather(BucketId bucket) override { replica(bucket).gather(); }
   void release(BucketId bucket) override { replica(bucket).release(); }
   at::Tensor gradient(BucketId bucket) override { return replica(bucket).gradient(); }
-  void reduce(BucketId bucket, bool last) override { replica(bucket).reduce(written_[size_t(bucket)].get(), last); }
+  void reduce(BucketId bucket, bool last) override {
+    replica(bucket).reduce(written_[size_t(bucket)].get(), last);
+    if (last) reduced_.push_back(bucket);
+  }
+  void await_sums() override;
+  std::exception_ptr failure() const override;
   double square_sum(BucketId bucket) override { return replica(bucket).square_sum(); }
   void measure(BucketId bucket, double scale, std::span<SquareSums> sums) override { replica(bucket).measure(scale, sums); }
   void update(BucketId bucket, double learning_rate, double scale, std::span<const double> trust) override {
     replica(bucket).update(learning_rate, scale, trust);
+    std::erase(reduced_, bucket);
   }
   void exchange_average(BucketId bucket) override { replica(bucket).exchange_average(); }
   void settle() override {}
@@ -151,6 +157,7 @@ class PrivateReplicas final : public Replicas {
   }
 
   const OptimizerConfig optimizer_;
+  std::vector<BucketId> reduced_;  // and not yet updated, in this order
   std::map<std::vector<int>, std::unique_ptr<Communicator>> groups_;  // by holders
   std::vector<std::unique_ptr<BucketReplica>> replicas_;              // by bucket; null where this worker is no holder
   std::map<std::vector<int>, std::unique_ptr<CollectiveQueue>> queues_;  // as groups_; ends first, its operations use replicas
@@ -173,6 +180,17 @@ PrivateReplicas::PrivateReplicas(int rank, const Program& program, Precision pre
     const ReplicaSetting setting{program, BucketId(b), rank, precision, group.get(), optimizer_, beside ? queue.get() : nullptr, counts_};
     replicas_[b] = divided ? zero_replica(setting) : whole_replica(setting);
   }
+}
+
+void PrivateReplicas::await_sums() {
+  for (const BucketId bucket : reduced_) replica(bucket).await_sum();
+}
+
+std::exception_ptr PrivateReplicas::failure() const {
+  for (const auto& [holders, queue] : queues_)
+    if (queue)
+      if (const std::exception_ptr failure = queue->failure()) return failure;
+  return nullptr;
 }
 
 std::vector<Transfer> PrivateReplicas::take_transfers() {

@@ -55,6 +55,8 @@ class BucketReplica {
   virtual at::Tensor gradient() = 0;
   /// `written`: by shard; all false afterwards, unless the contribution stays where it is for more to be added.
   virtual void reduce(bool* written, bool last) = 0;
+  /// Blocks until the last reduce() is done, where it goes on beside computing.
+  virtual void await_sum() {}
   virtual double square_sum() = 0;
   virtual void measure(double scale, std::span<SquareSums> sums) = 0;
   virtual void update(double learning_rate, double scale, std::span<const double> trust) = 0;

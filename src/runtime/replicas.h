@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
 #include <vector>
@@ -105,6 +106,11 @@ class Replicas {
 
   /// What this worker holds of the newest version: whole buckets or slices.
   virtual std::vector<ReplicaPiece> pieces(BucketId bucket) = 0;
+
+  /// Where sums go on beside computing: blocks until all that were asked for are there, in the order in which they were.
+  virtual void await_sums() {}
+  /// Why one of them failed; null: none did.
+  virtual std::exception_ptr failure() const { return nullptr; }
 
   const ReplicaCounts& counts() const { return counts_; }
   /// What the updates and norms since the last call have waited for.

@@ -23,6 +23,7 @@ class WholeReplica final : public BucketReplica {
   const at::Tensor& weights(int64_t version) override { return weights_.version(version); }
   at::Tensor gradient() override;
   void reduce(bool* written, bool last) override;
+  void await_sum() override;
   double square_sum() override;
   void measure(double scale, std::span<SquareSums> sums) override;
   void update(double learning_rate, double scale, std::span<const double> trust) override;
@@ -31,7 +32,6 @@ class WholeReplica final : public BucketReplica {
 
  private:
   void sum(Communicator& group);
-  void await_sum();
 
   WeightRing weights_;
   at::Tensor flat_;                  ///< this worker's summand, after reduce() the sum; undefined where it has none
@@ -85,6 +85,7 @@ void WholeReplica::reduce(bool* written, bool last) {
   if (setting_.queue)
     summing_ = setting_.queue->start([this](Communicator& group) {
       const c10::InferenceMode inference;
+      const MemoryScope gradients(MemoryCategory::gradients);
       sum(group);
     });
   else if (setting_.group) sum(*setting_.group);

@@ -119,8 +119,10 @@ StepOutcome Worker::State::run_list(Prepared& prepared, int64_t number, bool tra
   try {
     return run_instructions(prepared, number, trace);
   } catch (const std::exception& error) {
-    // what was started beside would wait for others that wait for this worker
+    // what was started beside would wait for others that wait for this worker, and its end waits for that: aborting comes first
     if (communicator->moves_beside_computing()) communicator->abort(fmt::format("rank {} failed: {}", rank, first_line(error)));
+    // where it failed itself this thread has only met the abort
+    if (const std::exception_ptr first = replicas->failure()) std::rethrow_exception(first);
     throw;
   }
 }

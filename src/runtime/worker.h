@@ -53,8 +53,8 @@ struct StepOutcome {
   double compute_seconds = 0;             ///< load, forward, backward, update
   double exposed_seconds = 0;             ///< moving tensors while computing nothing
   double waiting_seconds = 0;             ///< blocked until another worker was ready: bubbles and imbalance
-  /// Moving gradients beside computing (part of compute_seconds). Of shared replicas an estimate, by bytes: reading others' gradients
-  /// within the one-pass update, which the update's own reading and arithmetic overlap.
+  /// Moving gradients while this worker did something else. Of shared replicas an estimate, by bytes: reading others' gradients
+  /// within the one-pass update, which the update's own reading and arithmetic overlap (part of compute_seconds).
   double hidden_seconds = 0;
   int64_t bytes_sent = 0;
   GradientNorms norms;                    ///< with WorkerOptions::gradient_norms

@@ -447,6 +447,23 @@ TEST_P(Contract, AnAbortReachesWhatWasStarted) {
   });
 }
 
+TEST_P(Contract, AStartedCollectiveThatFailsEndsWhatComesAfterIt) {
+  run_ranks(backend, 2, [&](Communicator& c) {
+    CollectiveQueue queue(c.group(std::vector<int>{0, 1}));
+    at::Tensor tensor = at::ones({1000}), next = at::ones({1000});
+    if (c.rank() == 1) {
+      EXPECT_THAT(error_of([&] { queue.start_all_reduce(tensor).get(); }), HasSubstr("the memory is full"));
+      return;
+    }
+    std::future<OperationDone> failing = queue.start([](Communicator&) { fail_run({"rank 0", "the memory is full", "", ""}); });
+    std::future<OperationDone> after = queue.start_all_reduce(next);
+    EXPECT_THAT(error_of([&] { failing.get(); }), HasSubstr("the memory is full"));
+    EXPECT_THAT(error_of([&] { after.get(); }), HasSubstr("the memory is full"));
+    EXPECT_NE(queue.failure(), nullptr);
+    EXPECT_THAT(c.abort_reason(), HasSubstr("the memory is full"));
+  });
+}
+
 struct Mismatch {
   int ranks;
   std::string a, b;  // both are in every rank's error

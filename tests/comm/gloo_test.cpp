@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "comm/backends.h"
+#include "comm/collective_queue.h"
 #include "comm/flight_recorder.h"
 
 namespace trireme {
@@ -160,6 +161,14 @@ TEST_F(Gloo, CallsInDifferentGroupsAreFoundWhileBothWait) {
   });
   expect_mismatch(2, "rank 0 called receive from rank 1, tag 3", "rank 1 called barrier, call 1 of ranks 0,1", [](Communicator& c) {
     if (c.rank() == 0) c.receive(1, 3);
+  });
+  // a queue that has nothing to do changes nothing
+  expect_mismatch(2, "rank 0 called receive from rank 1, tag 3", "rank 1 called barrier, call 1 of ranks 0,1", [](Communicator& c) {
+    CollectiveQueue queue(c.group(std::vector<int>{0, 1}));
+    at::Tensor tensor = at::ones({4});
+    queue.start_all_reduce(tensor).get();
+    if (c.rank() == 0) c.receive(1, 3);
+    else c.barrier();
   });
   // whose part comes first is the other's
   expect_mismatch(2, "rank 0 called broadcast(root 1) of Float [4]", "rank 1 called broadcast(root 0) of Float [4]", [](Communicator& c) {

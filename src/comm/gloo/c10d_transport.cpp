@@ -44,13 +44,14 @@ class C10dTransfer final : public Transfer {
   const c10::intrusive_ptr<c10d::Work> work_;
 };
 
-/// Two connections between each pair of ranks, each for the payloads of one direction. Gloo sends a payload when the receiver has said that it is
-/// ready, and writes to a connection in order: over one connection a rank could not say so while a payload of its own was on its way, and
-/// two that send to each other would take turns. Frames go against the payloads' direction, so they wait for none either.
+/// Three connections between each pair of ranks: one for frames, and one for the payloads of each direction. Gloo sends when the receiver has said
+/// that it is ready, and writes to a connection in order: over one connection a rank could not say so while a payload of its own was on its way, and
+/// two that send to each other would take turns.
 class C10dTransport final : public Transport {
  public:
   using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
-  C10dTransport(Group upwards, Group downwards) : upwards_(std::move(upwards)), downwards_(std::move(downwards)) {}
+  C10dTransport(Group frames, Group upwards, Group downwards)
+      : frames_(std::move(frames)), upwards_(std::move(upwards)), downwards_(std::move(downwards)) {}
 
   std::unique_ptr<Transfer> send(const at::Tensor& contiguous, int to, int tag) override {
     std::vector<at::Tensor> tensors{contiguous};
@@ -62,9 +63,11 @@ class C10dTransport final : public Transport {
   }
 
  private:
-  c10d::ProcessGroupGloo& connection(bool to_a_higher_rank, int tag) { return to_a_higher_rank != (tag == kFrameTag) ? *upwards_ : *downwards_; }
+  c10d::ProcessGroupGloo& connection(bool to_a_higher_rank, int tag) {
+    return tag == kFrameTag ? *frames_ : to_a_higher_rank ? *upwards_ : *downwards_;
+  }
 
-  const Group upwards_, downwards_;  // to higher ranks, to lower ones
+  const Group frames_, upwards_, downwards_;  // payloads to higher ranks, to lower ones
 };
 
 class C10dKeys final : public KeyStore {
@@ -190,8 +193,8 @@ Connections connect_ranks(const GlooOptions& options) {
       return c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>(prefix, store), options.rank,
                                                          options.size, group_options);
     };
-    auto upwards = connect("gloo/up"), downwards = connect("gloo/down");
-    return {std::make_shared<C10dKeys>(store), std::make_unique<C10dTransport>(std::move(upwards), std::move(downwards)),
+    auto frames = connect("gloo/frames"), upwards = connect("gloo/up"), downwards = connect("gloo/down");
+    return {std::make_shared<C10dKeys>(store), std::make_unique<C10dTransport>(std::move(frames), std::move(upwards), std::move(downwards)),
             /*keys_show_life=*/options.store_file.empty()};
   } catch (const Error&) {
     throw;

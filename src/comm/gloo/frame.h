@@ -34,7 +34,7 @@ struct FrameHeader {
   int32_t payload_tag = 0;  ///< the transport's tag of the payload; 0: inline
   int32_t dims = 0;
   int32_t awaited = -1;                  ///< waiting: the rank that is waited for
-  int32_t concurrent = 0;                ///< waiting: 1 where other threads of the rank may go on meanwhile
+  int32_t concurrent = 0;                ///< waiting: 1 where it is another thread than the rank's own that waits
   int32_t reserved = 0;                  ///< no byte that is sent is left to chance
   FrameKind what = FrameKind::waiting;   ///< waiting: a message or a collective of that rank
   int64_t sizes[kMaxDims] = {};

@@ -43,6 +43,11 @@ GlooCommunicator::GlooCommunicator(std::shared_ptr<GlooWorld> world, std::vector
     : GroupMember(rank, std::move(parent)), world_(std::move(world)), world_ranks_(std::move(world_ranks)), members_(in_words(world_ranks_)),
       id_(id) {}
 
+void GlooCommunicator::work_beside() {
+  GroupMember::work_beside();
+  world_->work_beside(id_);
+}
+
 // ---- parts of a collective ----
 
 GlooCommunicator::Call GlooCommunicator::begin(std::string name, const at::Tensor& alike) {

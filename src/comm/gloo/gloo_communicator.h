@@ -36,6 +36,7 @@ class GlooCommunicator final : public GroupMember {
   std::unique_ptr<Communicator> group(std::span<const int> ranks) override;
   void abort(const std::string& reason) override { world_->abort(reason); }
   std::string abort_reason() const override { return world_->abort_reason(); }
+  void work_beside() override;
   bool moves_beside_computing() const override { return size() > 1; }
   FlightRecorder* recorder() override { return &world_->recorder(); }
 

@@ -22,6 +22,7 @@ constexpr milliseconds kWaitingInterval{1000};  // between words of a rank that 
 constexpr milliseconds kFresh{2000};            // so recent a word says that the rank still waits
 constexpr milliseconds kGrace{3000};  // beyond the timeout, for a rank that waits itself: its peer is to be named first
 constexpr milliseconds kMoment{1};    // for a transfer that is done or never will be
+constexpr milliseconds kLastBytes{2000};  // of a rank that has left: payloads come over another connection than its end does
 constexpr milliseconds kForever{std::chrono::hours(24 * 365)};
 constexpr milliseconds kLingerAfterAbort{2000};  // until the others have looked at the keys
 constexpr double kStepsOfPatience = 20;
@@ -270,10 +271,10 @@ void GlooWorld::deliver(int from, Arrival arrival) {
 
 // The peer waits for this rank's part of a call that this rank has not come to, and this rank waits for the peer: frames of a pair come in
 // order, so what the peer sent before it said so is here. Neither can go on.
-bool GlooWorld::waits_in_vain(const Peer& peer) const {
+bool GlooWorld::waits_in_vain(const Peer& peer, const FrameHeader& own) const {
   const FrameHeader& waiting = peer.waiting;
   if (waiting.awaited != rank() || waiting.what != FrameKind::collective) return false;
-  if (waiting.concurrent || recorder_->is_concurrent()) return false;  // another thread may go on
+  if (waiting.concurrent || own.concurrent) return false;  // another thread may go on
   const auto given = peer.given.find(waiting.group);
   return given == peer.given.end() || given->second < waiting.tag;
 }
@@ -290,9 +291,9 @@ Arrival GlooWorld::take(int from, FrameKind kind, int64_t group, int64_t tag, co
   word.tag = tag;
   word.awaited = from;
   word.what = kind;
-  word.concurrent = recorder_->is_concurrent();
   uint64_t progress = 0;  // of the peer, when the time was up before
   std::unique_lock lock(mutex_);
+  word.concurrent = beside_.contains(group);
   while (true) {
     if (aborted_) {
       lock.unlock();
@@ -313,7 +314,7 @@ Arrival GlooWorld::take(int from, FrameKind kind, int64_t group, int64_t tag, co
       lock.unlock();
       fail_peer(doing, from, why);
     }
-    if (waits_in_vain(peer)) {
+    if (waits_in_vain(peer, word)) {
       const std::string others = peer.waiting.text;
       lock.unlock();
       fail_mismatch(doing, from, others);
@@ -395,7 +396,7 @@ void GlooWorld::finish(std::unique_ptr<Transfer> transfer, int peer, const std::
   try {
     if (wait_registered(*transfer, peer, timeout())) return;
     throw_if_aborted();
-    if (transfer->wait(kMoment)) return;  // it left after its last byte
+    if (transfer->wait(kLastBytes)) return;  // it left after its last byte
     fail_peer(doing, peer, "the connection ended");
   } catch (const Error&) {
     throw;
@@ -403,6 +404,11 @@ void GlooWorld::finish(std::unique_ptr<Transfer> transfer, int peer, const std::
     if (Clock::now() >= end) fail_silence(doing, peer);
     fail_peer(doing, peer, first_line(error));
   }
+}
+
+void GlooWorld::work_beside(int64_t group) {
+  std::lock_guard lock(mutex_);
+  beside_.insert(group);
 }
 
 void GlooWorld::register_group(int64_t id, const std::string& members) {

@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -70,6 +71,8 @@ class GlooWorld {
 
   /// Fails if two lists of ranks share one id.
   void register_group(int64_t id, const std::string& members);
+  /// Another thread than the rank's own calls this group's collectives: it may go on while that one waits.
+  void work_beside(int64_t group);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -105,7 +108,7 @@ class GlooWorld {
   bool wait_registered(Transfer& transfer, int peer, std::chrono::milliseconds limit);
   int next_payload_tag(int to);
   void say_waiting(int awaited, const FrameHeader& header, const std::string& doing);
-  bool waits_in_vain(const Peer& peer) const;
+  bool waits_in_vain(const Peer& peer, const FrameHeader& own) const;
   void watch();
   [[noreturn]] void fail_peer(const std::string& doing, int peer, const std::string& why);
   [[noreturn]] void fail_silence(const std::string& doing, int peer);
@@ -136,6 +139,7 @@ class GlooWorld {
   bool release_soon_ = false;
   int64_t unclaimed_bytes_ = 0;  // of payloads received before anybody asked
   std::map<int64_t, std::string> groups_;
+  std::set<int64_t> beside_;
 
   std::thread releaser_, watcher_;
 };
