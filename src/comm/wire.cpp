@@ -108,6 +108,12 @@ void prepare(zmq::socket_t& socket, const WireHeartbeat& heartbeat) {
   socket.set(zmq::sockopt::handshake_ivl, kHandshakeSeconds * 1000);
 }
 
+/// ZeroMQ binds to addresses and interfaces, not to names of hosts.
+std::string with_address(const std::string& listen) {
+  constexpr std::string_view kName = "tcp://localhost:";
+  return listen.starts_with(kName) ? "tcp://127.0.0.1:" + listen.substr(kName.size()) : listen;
+}
+
 bool is_ipv6(const std::string& endpoint) { return endpoint.find('[') != endpoint.npos; }
 
 }  // namespace
@@ -153,7 +159,7 @@ ServerWire::ServerWire(const std::string& listen, const CurveKeys& keys, int64_t
   router.set(zmq::sockopt::zap_domain, kDomain);
   router.set(zmq::sockopt::ipv6, is_ipv6(listen));
   try {
-    router.bind(listen);
+    router.bind(with_address(listen));
   } catch (const zmq::error_t& error) {
     fail_run({listen, "cannot listen there", error.what(), "choose another port or address"});
   }

@@ -28,7 +28,8 @@ struct WireHeartbeat {
 
 class ServerWire {
  public:
-  /// Listens from here on. `largest`: bytes of a message. Errors (run): the address is taken or not this machine's.
+  /// Listens at "tcp://ADDRESS:PORT" from here on (an address, an interface, * or localhost). `largest`: bytes of a message.
+  /// Errors (run): the address is taken or not this machine's.
   ServerWire(const std::string& listen, const CurveKeys& keys, int64_t largest, const WireHeartbeat& heartbeat);
   ~ServerWire();
 

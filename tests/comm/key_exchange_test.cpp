@@ -97,6 +97,13 @@ TEST(KeyExchange, ManyAddAtOnce) {
   EXPECT_EQ(KeyClient(server.endpoint(), make_curve_keys(kToken), 10).add("sum", 0), 400);
 }
 
+TEST(KeyExchange, ListensByTheNameOfThisMachine) {  // torchrun's MASTER_ADDR is that
+  KeyServer server("tcp://localhost:*", make_curve_keys(kToken));
+  KeyClient client("tcp://localhost:" + std::to_string(port_of(server.endpoint())), make_curve_keys(kToken), 60);
+  client.set("a", "b");
+  EXPECT_EQ(client.get("a"), "b");
+}
+
 TEST(KeyExchange, AnotherTokenIsRefusedAtOnce) {
   KeyServer server(kLocal, make_curve_keys(kToken));
   for (const std::string& token : {std::string("fedcba9876543210fedcba9876543210"), std::string()}) {
