@@ -17,6 +17,7 @@
 #include "cli/measure_epochs_command.h"
 #include "cli/plan_accuracy.h"
 #include "cli/profile_command.h"
+#include "cli/train_process.h"
 #include "plan/strategy.h"
 #include "update/registry.h"
 
@@ -422,6 +423,8 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   try {
     trireme::set_up_logging();
+    for (const char* verb : {"compare", "serve", "measure-epochs", "verify", "profile"})
+      if (app.got_subcommand(verb)) trireme::check_started_once(verb);
     if (app.got_subcommand("compare")) return run_compare(compare);
     if (app.got_subcommand("train")) return end_training(run_train(train));
     if (app.got_subcommand("launch")) return trireme::run_launch(launch);

@@ -335,4 +335,11 @@ int run_train_process(TrainOptions options, const ProcessPlace& place, const std
   return place.rank == 0 ? work() : quietly(*member.process, own.launcher_reads, work);
 }
 
+void check_started_once(const std::string& verb) {
+  const std::optional<ProcessPlace> place = process_place(environment(), {.needs_address = false});
+  if (!place) return;
+  fail_user({"trireme " + verb, fmt::format("was started as {} processes, says {}", place->size, place->said_by), "only train shares its work between processes",
+             "start it once; where nobody started several, unset those variables"});
+}
+
 }  // namespace trireme

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "cli/commands.h"
 #include "cli/generation.h"
@@ -20,5 +21,9 @@ inline constexpr const char* kMpiBackend = "mpi";
 /// run folder's logs/rank-N.log. Returns the exit code, which is not 0 on any rank of a run that failed.
 /// Errors (user): as trireme train, on rank 0, also for what another rank has otherwise, which is named.
 int run_train_process(TrainOptions options, const ProcessPlace& place, const std::optional<Generation>& generation = {});
+
+/// For verbs other than train, which as several processes would do the same several times, each in the others' way.
+/// Errors (user): a launcher started this process as one of several.
+void check_started_once(const std::string& verb);
 
 }  // namespace trireme

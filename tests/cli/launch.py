@@ -224,6 +224,9 @@ class Launch(LaunchTest):
         self.refused("train", "e.toml", says=["TRIREME_INTERFACE", "nosuch0", "lo (127.0.0.1"])
         self.refused("train", "e.toml", "--backend", "mpi", says=["TRIREME_INTERFACE", "MPI chooses"])
         self.environment.pop("TRIREME_INTERFACE")
+        for verb in (["compare", "e.toml"], ["profile", "e.toml"], ["verify", "e.toml"], ["measure-epochs", "e.toml", "--batches", "8"],
+                     ["serve", "e.toml", "--plan", "fedavg,rounds=1", "--clients", "1"]):
+            self.refused(*verb, says=["trireme " + verb[0], "2 processes", "torchrun's variables", "start it once"])
         if shutil.which("mpirun"):
             self.refused("train", "e.toml", "--backend", "mpi", says=["was not started by MPI", "mpirun"])
 
