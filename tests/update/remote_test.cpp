@@ -175,6 +175,34 @@ TEST(RemoteServer, TheOthersGoOnWhereTheyCanAndMeetWithoutIt) {
   EXPECT_EQ(server->counts(1).bytes_sent, 16);
 }
 
+TEST(RemoteServer, CountsWhatALostClientSentAndGot) {
+  RunningServer server(2, nullptr, test_server_options(WhenLost::goes_on));
+  auto lost = std::make_unique<LostSoon>(test_client_options(*server, 0));
+  LostSoon stays(test_client_options(*server, 1));
+  std::thread first([&] { lost->begin(); });
+  stays.begin();
+  first.join();
+  const auto average = [](Hub& hub) {
+    std::vector<at::Tensor> tensors = {at::ones({2}, at::kDouble)};
+    hub.average(tensors);
+    EXPECT_EQ(hub.total(1), 2);  // a number is no tensor
+    const Hub::Unmetered unmetered(hub);
+    hub.average(tensors);
+  };
+  std::thread other([&] { average(*lost->hub); });
+  average(*stays.hub);
+  other.join();
+  lost.reset();
+  stays.hub->leave();
+  EXPECT_EQ(server.join(), "");
+  for (const int client : {0, 1}) {
+    const HubCounts counts = server->counts(client);
+    EXPECT_EQ(counts.bytes_sent, 16) << client;
+    EXPECT_EQ(counts.bytes_received, 16) << client;
+    EXPECT_EQ(counts.collectives, 1) << client;
+  }
+}
+
 TEST(RemoteServer, NonsenseFromAClientLosesTheClientOnly) {
   Told told;
   RemoteServerOptions options = test_server_options(WhenLost::goes_on);
@@ -260,6 +288,7 @@ TEST(RemoteFederated, ARoundGoesOnWithoutALostClientWhichComesBack) {
   RemoteServerOptions options = test_server_options(WhenLost::may_return);
   options.first_step = [](int client) { return client == 1 ? 2 : 0; };
   std::atomic<int64_t> rounds = 0;
+  int64_t visits_of_second_life = 0;
   policy->on_round = [&](const RoundRecord& record, const ModelValues&) { rounds = record.round + 1; };
   ToyOptions toy{.steps = {10000000}};
   toy.watch = [&](int replica, int64_t step, ReplicaState&, ReplicaPolicy&, Hub&) {
@@ -281,6 +310,7 @@ TEST(RemoteFederated, ARoundGoesOnWithoutALostClientWhichComesBack) {
     EXPECT_EQ(hub.first_step(), number == 1 ? 2 : 0);
     ToyResult result = toy_replica(hub, *policy, problem, toy);
     hub.leave();
+    if (number == 1) visits_of_second_life = hub.counts().visits;
     return result;
   };
   std::thread stays([&] { life(0, false); });
@@ -295,6 +325,7 @@ TEST(RemoteFederated, ARoundGoesOnWithoutALostClientWhichComesBack) {
   EXPECT_EQ(records.front().samples, 12);
   EXPECT_TRUE(std::any_of(records.begin() + 3, records.end(), [](const RoundRecord& record) { return record.answered == 2; })) << "the client is back";
   EXPECT_GT(back.steps, 5);
+  EXPECT_GT(server->counts(1).visits, visits_of_second_life) << "its first life counts";
 }
 
 TEST(RemoteFederated, BeginsWithEnoughAndTakesInWhoComesLater) {

@@ -16,7 +16,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "values travel as they lie in memory");
 
 constexpr uint32_t kMagic = 0x4d495254;  // "TRIM"
-constexpr uint16_t kVersion = 2;
+constexpr uint16_t kVersion = 3;
 constexpr size_t kMostDims = 8;
 
 // by its number in messages
@@ -33,7 +33,7 @@ struct Head {
   uint32_t numbers = 0;
   uint32_t text = 0;
   uint32_t tensors = 0;
-  uint32_t unused = 0;
+  uint32_t counted = 0;
 };
 static_assert(sizeof(Head) == 40);
 
@@ -96,7 +96,7 @@ Shaped read_shape(Reader& reader) {
 
 std::string encode(const Message& message) {
   Head head{.verb = uint16_t(message.verb), .ticket = message.ticket, .shard = message.shard, .operation = message.operation,
-            .numbers = uint32_t(message.numbers.size()), .text = uint32_t(message.text.size()), .tensors = uint32_t(message.tensors.size())};
+            .numbers = uint32_t(message.numbers.size()), .text = uint32_t(message.text.size()), .tensors = uint32_t(message.tensors.size()), .counted = message.counted};
   size_t size = sizeof(Head) + message.numbers.size() * sizeof(double) + message.text.size();
   for (const at::Tensor& tensor : message.tensors) size += sizeof(TensorHead) + size_t(tensor.dim()) * sizeof(int64_t) + tensor.nbytes();
   std::string bytes;
@@ -124,7 +124,7 @@ Message decode(std::string_view bytes) {
   if (head.magic != kMagic) refuse("it is none of Trireme's");
   if (head.version != kVersion) refuse(fmt::format("it is of version {}, this Trireme speaks version {}", head.version, kVersion));
   if (head.verb > uint16_t(kLastVerb)) refuse(fmt::format("verb {}", head.verb));
-  Message message{.verb = Verb(head.verb), .ticket = head.ticket, .shard = head.shard, .operation = head.operation};
+  Message message{.verb = Verb(head.verb), .ticket = head.ticket, .shard = head.shard, .operation = head.operation, .counted = head.counted != 0};
   const std::string_view numbers = reader.take(size_t(head.numbers) * sizeof(double), "numbers");
   message.numbers.resize(head.numbers);
   if (!numbers.empty()) std::memcpy(message.numbers.data(), numbers.data(), numbers.size());

@@ -39,6 +39,7 @@ struct Message {
   uint64_t ticket = 0;  ///< the client's numbering of what it asks; an answer has its question's
   int shard = 0;        ///< of visit
   int operation = 0;    ///< of visit and report
+  bool counted = true;  ///< of collectives and visits: false where the hub is not metered
   std::vector<double> numbers = {};
   std::string text = {};
   std::vector<at::Tensor> tensors = {};

@@ -168,6 +168,7 @@ class RemoteHub final : public Hub {
     client_.take(0);
     client_.check();
     message.ticket = ++tickets_;
+    message.counted = metered();
     if (metered()) counts_.bytes_sent += bytes_of(message.tensors);
     client_.send(message);
     return message.ticket;

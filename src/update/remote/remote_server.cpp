@@ -18,6 +18,14 @@ constexpr double kLookSeconds = 0.25;   // between two looks at who is there
 
 std::string why_dropped(const std::exception& error) { return fmt::format("it sent what cannot be used: {}", first_line(error)); }
 
+/// What a client's end could not say itself.
+void add_lost(const HubCounts& seen, HubCounts& counts) {
+  counts.bytes_sent += seen.bytes_sent;
+  counts.bytes_received += seen.bytes_received;
+  counts.collectives += seen.collectives;
+  counts.visits += seen.visits;
+}
+
 }  // namespace
 
 RemoteServer::RemoteServer(int clients, ShardServer* server, RemoteServerOptions options)
@@ -168,6 +176,7 @@ void RemoteServer::start(int client) {
 void RemoteServer::handle(int client, Message message) {
   if (message.verb == Verb::leave) return leave(client, message);
   if (clients_[size_t(client)].is != Is::here) fail_run({"message", "came before the start", "", ""});
+  if (message.verb != Verb::report) see(client, message);
   switch (message.verb) {
     case Verb::sum:
     case Verb::total:
@@ -180,6 +189,14 @@ void RemoteServer::handle(int client, Message message) {
       return;
     default: fail_run({"message", "has a verb that is not a client's", "", ""});
   }
+}
+
+void RemoteServer::see(int client, const Message& message) {
+  Client& who = clients_[size_t(client)];
+  if (!message.counted || message.verb == Verb::total) return;
+  ++(message.verb == Verb::visit ? who.seen.visits : who.seen.collectives);
+  who.seen.bytes_sent += bytes_of(message.tensors);
+  who.asked.insert(message.ticket);
 }
 
 void RemoteServer::visit(int client, Message message) {
@@ -229,7 +246,9 @@ void RemoteServer::leave(int client, const Message& message) {
     to_lose_.emplace_back(client, message.text);
     return;
   }
-  who.counts = counts_from(message.numbers);
+  HubCounts said = counts_from(message.numbers);
+  add_lost(who.counts, said);
+  who.counts = std::move(said);
   who.is = Is::left;
   wire_.ignore(std::exchange(who.peer, {}));
   tell(fmt::format("client {} is through", client));
@@ -245,6 +264,8 @@ void RemoteServer::lose(int client, const std::string& why) {
     return tell(fmt::format("client {} is gone again: {}", client, why));
   }
   who.is = Is::lost;
+  add_lost(std::exchange(who.seen, {}), who.counts);
+  who.asked.clear();
   tell(fmt::format("client {} was lost: {}", client, why));
   const bool all_have_begun = std::all_of(clients_.begin(), clients_.end(), [](const Client& c) { return c.has_begun || c.is == Is::awaited; });
   if (options_.when_lost == UpdatePolicy::WhenLost::ends || !all_have_begun) end(fmt::format("client {} was lost: {}", client, why));
@@ -272,7 +293,9 @@ void RemoteServer::look_after() {
 }
 
 void RemoteServer::send(int client, const Message& message) {
-  const std::string& peer = clients_[size_t(client)].peer;
+  Client& who = clients_[size_t(client)];
+  if (message.verb == Verb::answer && who.asked.erase(message.ticket) > 0) who.seen.bytes_received += bytes_of(message.tensors);
+  const std::string& peer = who.peer;
   if (!peer.empty() && !wire_.send(peer, encode(message))) to_lose_.emplace_back(client, "its connection ended, or it showed no sign of life");
 }
 

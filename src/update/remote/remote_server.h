@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,7 +57,8 @@ class RemoteServer final : public HubWorld {
   void abort(const std::string& reason) override;
   /// Serves until all clients have left. `body` is not called. Errors (run): aborted; a client was lost that the others need, or all were.
   void run(const std::function<void(Hub&)>& body) override;
-  /// What the client said when it left; none of one that was lost.
+  /// What the client said when it left. Of one that was lost, and of its earlier lives where it came back, what the server saw: bytes,
+  /// collectives and visits.
   HubCounts counts(int replica) override { return clients_.at(size_t(replica)).counts; }
 
  private:
@@ -71,7 +73,9 @@ class RemoteServer final : public HubWorld {
     Is is = Is::awaited;
     std::string peer;  ///< its connection, where it is here
     bool has_begun = false;  ///< nobody waits for it to begin: it has reported something, or the others had begun before it
-    HubCounts counts;
+    HubCounts counts;         ///< of what is over
+    HubCounts seen;           ///< since it came
+    std::set<uint64_t> asked = {};  ///< tickets of what is to be counted when it is answered
   };
   struct Parked {  // a request that was put off
     int client;
@@ -85,6 +89,7 @@ class RemoteServer final : public HubWorld {
   bool is_over();
   void take(const ServerWire::Arrival& arrival);
   void handle(int client, Message message);
+  void see(int client, const Message& message);
   void greet(const std::string& peer, const Message& hello);
   int number_for(double wanted, std::string& why_not) const;
   void start_if_enough_are_here();
