@@ -100,6 +100,22 @@ class Elastic(LaunchTest):
         self.assertEqual(row["plan"], "data 3 -> data 2 -> one device")
         self.assertIn("one process goes on", process.said())
 
+    def test_frozen_ranks(self):
+        """One is replaced, rank 0 after it is not; nobody ever wakes them."""
+        self.undisturbed("data", 3, *EXACT)
+        process = self.launch("-n", "3", "--restarts", "1", "train", "e.toml", *RUN, *EXACT, "--plan", "data", "--out", "o")
+        for generation, (frozen, step) in enumerate([(1, 40), (0, 160)]):
+            self.trains_to(process, step)
+            ranks = self.group(process, 3)
+            os.kill(ranks[frozen], signal.SIGSTOP)
+            wait_until(lambda: len(self.records()) == generation + 2, 25)
+            self.gone(ranks.values(), 5)
+        self.ends_well(process)
+        row = self.expect_whole_curve(1e-9)
+        self.assertEqual([change["to"] for change in row["changes"]], ["data 3", "data 2"])
+        for change, (rank, _) in zip(row["changes"], [(1, 40), (0, 160)], strict=True):
+            self.assertIn(f"rank {rank} ", change["reason"])
+
     def test_degrees_that_are_spelled_out(self):
         self.undisturbed("data=2,tensor=2", 4, *EXACT)
         process = self.launch("-n", "4", "train", "e.toml", *RUN, *EXACT, "--plan", "data=2,tensor=2",
