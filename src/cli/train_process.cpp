@@ -190,7 +190,7 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
   if (experiment.elastic && !member.generation)
     fail_user({fmt::format("{}: elastic", experiment.file.string()), "is for trireme launch", "other launchers end all processes when one is lost",
                "leave it out; trireme launch train --resume goes on with the run"});
-  experiment.private_replicas = true;
+  experiment.private_replicas = experiment.processes = true;
   experiment.devices = {place.size};
   if (place.rank == 0) resumption = resumption_of(member, subject);
   return subject;

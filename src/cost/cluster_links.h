@@ -29,7 +29,7 @@ class ClusterLinks final : public Links {
   std::vector<int> pools_of(int rank) const override;
   bool receiver_moves() const override { return false; }
   int cores_of(int) const override { return -1; }
-  bool overlaps() const override { return cluster_.overlaps; }
+  Overlap overlap() const override { return cluster_.overlap; }
   double compute_slowdown() const override { return cluster_.compute_slowdown; }
 
  private:

@@ -255,7 +255,7 @@ InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
   const OptimizerSharding sharding = program_.optimizer_sharding;
   const int kind = cluster_.devices[size_t(rank)].kind;
   const bool is_divided = sharding != OptimizerSharding::none;
-  const bool early = links_.overlaps();  // weights travel when they are asked for, else when they are taken
+  const bool early = links_.overlap() == Overlap::all;  // weights travel when they are asked for, else when they are taken
   switch (i.code) {
     case OpCode::reduce_gradients: {
       if (!program_.private_replicas) return {};

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "plan/cluster.h"
 #include "tensor/redistribute.h"
 
 namespace trireme {
@@ -52,8 +53,7 @@ class Links {
   virtual bool receiver_moves() const = 0;
   /// The pool of cores that this rank computes with; -1: its device is its own.
   virtual int cores_of(int rank) const = 0;
-  /// Whether a worker goes on computing while gradients are reduced, weights gathered and messages sent.
-  virtual bool overlaps() const = 0;
+  virtual Overlap overlap() const = 0;
   /// Seconds until a worker that waits for another one goes on, once what it waits for is there.
   virtual double hand_over() const { return 0; }
   /// Factor on computing that begins while the worker communicates.

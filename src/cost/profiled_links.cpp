@@ -3,8 +3,9 @@
 #include <algorithm>
 
 namespace trireme {
-ProfiledLinks::ProfiledLinks(const LinkMeasurement& measured, int workers, int cores)
-    : measured_(measured), crowded_(workers > cores), cores_(cores), pools_{{Pool::Kind::cores, double(cores)}} {}
+
+ProfiledLinks::ProfiledLinks(const LinkMeasurement& measured, int workers, int cores, Overlap overlap)
+    : measured_(measured), crowded_(workers > cores), cores_(cores), overlap_(overlap), pools_{{Pool::Kind::cores, double(cores)}} {}
 
 /// Of the measured number of workers that is nearest.
 TransferLine ProfiledLinks::line_of(const std::string& operation, int workers) const {

@@ -9,7 +9,7 @@ namespace trireme {
 class ProfiledLinks final : public Links {
  public:
   /// The link part of a profile, for so many workers of one intra-op thread on so many cores.
-  ProfiledLinks(const LinkMeasurement& measured, int workers, int cores);
+  ProfiledLinks(const LinkMeasurement& measured, int workers, int cores, Overlap overlap = Overlap::nothing);
 
   const std::vector<Pool>& pools() const override { return pools_; }
   Demand collective(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike) const override;
@@ -18,7 +18,7 @@ class ProfiledLinks final : public Links {
   Demand message(int from, int to, double bytes, int alike) const override;
   bool receiver_moves() const override { return true; }
   int cores_of(int) const override { return 0; }
-  bool overlaps() const override { return false; }
+  Overlap overlap() const override { return overlap_; }
   double hand_over() const override;
 
  private:
@@ -28,6 +28,7 @@ class ProfiledLinks final : public Links {
   const LinkMeasurement measured_;
   const bool crowded_;  ///< more workers than cores: who waits sleeps
   const double cores_;
+  const Overlap overlap_;
   std::vector<Pool> pools_;
 };
 

@@ -54,6 +54,13 @@ struct PriceTag {
   std::string source;
 };
 
+/// What a device communicates while it computes.
+enum class Overlap {
+  nothing,  ///< one after the other
+  sums,     ///< gradients that all holders need whole are summed meanwhile: processes and threads of this machine
+  all       ///< also weights are gathered and messages sent (GPUs with streams)
+};
+
 struct Cluster {
   std::string name;
   std::string description;
@@ -61,7 +68,7 @@ struct Cluster {
   std::vector<DeviceKind> kinds;  ///< none for devices of this machine
   std::vector<ClusterNode> nodes;
   Link network;                   ///< between nodes: every node has one such connection, which its devices share
-  bool overlaps = true;           ///< devices compute and communicate at once (GPUs with streams); false: one after the other
+  Overlap overlap = Overlap::all;
   double compute_slowdown = 1;    ///< of computing while the device communicates
   double transfer_slowdown = 1;   ///< of communicating while the device computes
   PriceTag price;

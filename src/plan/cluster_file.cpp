@@ -241,8 +241,8 @@ class ClusterReader {
   }
 
   void read_overlap() {
-    cluster_.overlaps = file_.get_bool("overlaps", true);
-    if (!cluster_.overlaps && file_.has("overlap"))
+    cluster_.overlap = file_.get_bool("overlaps", true) ? Overlap::all : Overlap::nothing;
+    if (cluster_.overlap == Overlap::nothing && file_.has("overlap"))
       file_.fail("overlap", "with overlaps = false devices do one after the other", "remove one of the two");
     const ConfigTable overlap = file_.table("overlap");
     cluster_.compute_slowdown = positive(overlap, "compute_slowdown", overlap.get_double("compute_slowdown", 1, 1));

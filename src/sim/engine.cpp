@@ -82,10 +82,12 @@ void Engine::finish() {
 // -- the main lane
 
 Lane Engine::lane_of(const Instruction& i) const {
-  if (!links_.overlaps()) return Lane::main;
+  const Overlap overlap = links_.overlap();
+  if (overlap == Overlap::nothing) return Lane::main;
+  const bool reduces = i.code == OpCode::reduce_gradients && program_.private_replicas;
+  if (overlap == Overlap::sums) return reduces && program_.optimizer_sharding == OptimizerSharding::none ? Lane::exchange : Lane::main;
   if (i.code == OpCode::send) return Lane::mail;
-  const bool exchanges = i.code == OpCode::prefetch_weights || (i.code == OpCode::reduce_gradients && program_.private_replicas);
-  return exchanges ? Lane::exchange : Lane::main;
+  return reduces || i.code == OpCode::prefetch_weights ? Lane::exchange : Lane::main;
 }
 
 void Engine::next(int rank) {
@@ -318,7 +320,7 @@ void Engine::account(const Task& task) {
   const double seconds = clock_.now() - task.begin;
   r.seconds.bytes_sent += costs_.of(task.rank, at(task)).bytes_sent;
   if (task.lane != Lane::main) return;
-  const bool for_exchange = r.was_held || (links_.overlaps() && code == OpCode::gather_weights);
+  const bool for_exchange = r.was_held || (links_.overlap() == Overlap::all && code == OpCode::gather_weights);
   (for_exchange ? r.seconds.exposed : r.seconds.waiting) += task.begin - r.free;
   (computes(code) || code == OpCode::optimizer_step ? r.seconds.computing : r.seconds.exposed) += seconds;
 }

@@ -51,6 +51,7 @@ struct Experiment {
   std::vector<int> device_threads;             ///< intra-op threads by worker
   std::vector<double> device_speeds;           ///< relative, by worker; empty: in proportion to the threads
   bool private_replicas = false;               ///< replicas = "private": a copy of the weights per worker, as separate devices have
+  bool processes = false;                      ///< workers are processes: for whoever starts them to say, no file does
   std::optional<LinkSchedule> links;           ///< [cluster.link]: workers talk as over links of this speed; replicas are private then
   ReplicaSpec replicas;                        ///< [update]: of the rows that train under an update policy
   std::vector<WorkerChange> worker_changes;    ///< [[cluster.worker.change]]: workers that slow down during a run

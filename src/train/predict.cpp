@@ -111,7 +111,6 @@ void describe_links(const LinkMeasurement& links, Cluster& cluster) {
     link.latency = links.hand_over;
   }
   cluster.nodes = {ClusterNode{.link = link, .price_per_hour = 0, .instance = ""}};
-  cluster.overlaps = false;
 }
 
 }  // namespace
@@ -120,6 +119,7 @@ void emulate_links(double bandwidth, double latency, int cores, CostSource& sour
   source.links = std::make_shared<LinksOfSpeed>(source.cluster.size(), cores, bandwidth, latency);
   const double price = source.cluster.nodes.empty() ? 0 : source.cluster.nodes.front().price_per_hour;
   source.cluster.nodes = {ClusterNode{.link = {.bandwidth = bandwidth, .latency = latency}, .price_per_hour = price, .instance = ""}};
+  source.cluster.overlap = Overlap::sums;
 }
 
 CostSource measured_source(const Experiment& experiment, const Model& model, const Profile& profile, int devices, bool measures) {
@@ -135,7 +135,8 @@ CostSource measured_source(const Experiment& experiment, const Model& model, con
   options.threads = threads.front();
   source.layers = std::make_shared<ProfiledCosts>(model, profile, options);
   const int workers = std::accumulate(threads.begin(), threads.end(), 0);
-  source.links = std::make_shared<ProfiledLinks>(profile.links, workers, profile.machine.cores);
+  source.cluster.overlap = experiment.processes ? Overlap::sums : Overlap::nothing;
+  source.links = std::make_shared<ProfiledLinks>(profile.links, workers, profile.machine.cores, source.cluster.overlap);
   source.shares_memory = !experiment.private_replicas;
   describe_links(profile.links, source.cluster);
   source.cluster.nodes.front().price_per_hour = experiment.price_per_hour;

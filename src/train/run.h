@@ -28,7 +28,9 @@ struct Phase {
   Phase(const Experiment& experiment, const Model& model, Plan p, std::vector<int> who, std::shared_ptr<EmulatedLinks> links, int threads)
       : plan(std::move(p)), workers(std::move(who)), training(compile(model, plan, compile_options(experiment, true))),
         evaluation(compile(model, plan, compile_options(experiment, false))), world(threads, std::move(links)),
-        weights(training, model), gatherer(training) {}
+        weights(training, model), gatherer(training) {
+    if (experiment.links) world.move_beside_computing();  // as between the machines that the links stand for
+  }
 
   /// Of the run's workers, which one has this rank.
   int worker(int rank) const { return workers.empty() ? rank : workers[size_t(rank)]; }

@@ -144,7 +144,7 @@ TEST_F(ClusterFile, ReadsEqualNodes) {
   EXPECT_DOUBLE_EQ(cluster.nodes[1].price_per_hour, 24.48);
   EXPECT_DOUBLE_EQ(cluster.network.bandwidth, 25e9 / 8);
   EXPECT_DOUBLE_EQ(cluster.network.latency, 30e-6);
-  EXPECT_TRUE(cluster.overlaps);
+  EXPECT_EQ(cluster.overlap, Overlap::all);
   EXPECT_DOUBLE_EQ(cluster.compute_slowdown, 1.1);
   EXPECT_DOUBLE_EQ(cluster.transfer_slowdown, 1.2);
   EXPECT_EQ(cluster.price.currency, "USD");
@@ -171,7 +171,7 @@ TEST_F(ClusterFile, ReadsMixedNodesAndPricesFromATable) {
   EXPECT_EQ(cluster.price.currency, "EUR");
   EXPECT_EQ(cluster.price.date, "2023-01-31") << "the older one";
   EXPECT_EQ(cluster.price.source, "list A; list B");
-  EXPECT_FALSE(cluster.overlaps);
+  EXPECT_EQ(cluster.overlap, Overlap::nothing);
   EXPECT_DOUBLE_EQ(cluster.compute_slowdown, 1);
 }
 

@@ -26,17 +26,17 @@ class MadeUpCosts final : public ProgramCosts {
 /// Devices of their own; transfers take what their instructions say.
 class FreeLinks final : public Links {
  public:
-  explicit FreeLinks(bool overlaps = false) : overlaps_(overlaps) {}
+  explicit FreeLinks(Overlap overlap = Overlap::nothing) : overlap_(overlap) {}
   const std::vector<Pool>& pools() const override { return pools_; }
   Demand collective(RedistributionKind, double, std::span<const int>, int) const override { return {}; }
   Demand giving(double, std::span<const int>, int, int) const override { return {}; }
   Demand message(int, int, double, int) const override { return {}; }
   bool receiver_moves() const override { return false; }
   int cores_of(int) const override { return -1; }
-  bool overlaps() const override { return overlaps_; }
+  Overlap overlap() const override { return overlap_; }
 
  private:
-  const bool overlaps_;
+  const Overlap overlap_;
   const std::vector<Pool> pools_;
 };
 

@@ -142,10 +142,11 @@ TEST(Simulate, ReductionsGoOnBesideBackward) {
     blocking += costs.of(0, i).demand.fixed;
     if (i.code == OpCode::reduce_gradients) finish = std::max(finish, now) + reduction;
   }
-  const Simulation beside = simulate(program, model, costs, FreeLinks(true), {.steps = 1, .timeline = true});
+  const Simulation beside = simulate(program, model, costs, FreeLinks(Overlap::all), {.steps = 1, .timeline = true});
   EXPECT_NEAR(beside.step_seconds, std::max(now, finish), 1e-9);
+  EXPECT_EQ(simulate(program, model, costs, FreeLinks(Overlap::sums), {.steps = 1}).step_seconds, beside.step_seconds);
   EXPECT_NEAR(beside.workers[0].exposed, finish - now, 1e-9);
-  EXPECT_NEAR(simulate(program, model, costs, FreeLinks(false), {.steps = 1}).step_seconds, blocking, 1e-9);
+  EXPECT_NEAR(simulate(program, model, costs, FreeLinks(Overlap::nothing), {.steps = 1}).step_seconds, blocking, 1e-9);
   // the timeline shows a reduction that begins before the last backward ends
   double last_backward = 0, first_reduction = 1e9;
   for (const Event& event : beside.timeline.events) {
@@ -165,7 +166,7 @@ TEST(Simulate, WorkersShareCores) {
     Demand message(int, int, double, int) const override { return {}; }
     bool receiver_moves() const override { return true; }
     int cores_of(int) const override { return 0; }
-    bool overlaps() const override { return false; }
+    Overlap overlap() const override { return Overlap::nothing; }
 
    private:
     const std::vector<Pool> pools_{{Pool::Kind::cores, 2}};

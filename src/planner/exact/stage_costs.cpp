@@ -201,11 +201,11 @@ void StageCosts::add_traffic(const LinkCost& ring, int holders, double elements,
 
 /// Where computing and communicating go on at once, both take longer.
 void StageCosts::overlap(StageTerms& terms) const {
-  if (!cluster_.overlaps) {
+  if (cluster_.overlap == Overlap::nothing || (cluster_.overlap == Overlap::sums && settings_.sharding != OptimizerSharding::none)) {
     terms.exposed += terms.reduce;
     terms.reduce = 0;
-    return;
   }
+  if (cluster_.overlap != Overlap::all) return;
   terms.reduce *= cluster_.transfer_slowdown;
   terms.exposed += (1 - 1 / cluster_.compute_slowdown) * terms.reduce;
   terms.moves = std::max(0.0, cluster_.transfer_slowdown * terms.moves - terms.hide);

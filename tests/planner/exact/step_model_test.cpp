@@ -52,11 +52,11 @@ struct Setting {
   StepModel step;
 };
 
-Cluster linked(int devices, double bandwidth, bool overlaps) {
+Cluster linked(int devices, double bandwidth, Overlap overlap) {
   Cluster cluster = Cluster::uniform(devices);
   cluster.nodes.resize(1);
   cluster.nodes[0].link = {bandwidth, 0.5, false};
-  cluster.overlaps = overlaps;
+  cluster.overlap = overlap;
   return cluster;
 }
 
@@ -79,7 +79,7 @@ TEST(StepModel, OneDevice) {
 }
 
 TEST(StepModel, DataParallelReducesByTheRingFormula) {
-  Setting s(3, linked(4, 64, false));
+  Setting s(3, linked(4, 64, Overlap::nothing));
   const Prediction p = s.predict("data");
   const double ring = 2 * 3 * 0.5 + 2 * 3.0 / 4 * 64 / 64;  // of one layer's 16 weights
   EXPECT_DOUBLE_EQ(p.compute, 4 * 3 * 2);
@@ -89,22 +89,29 @@ TEST(StepModel, DataParallelReducesByTheRingFormula) {
 }
 
 TEST(StepModel, ReductionsHideBehindTheRestOfBackward) {
-  Setting s(3, linked(4, 64, true));
+  Setting s(3, linked(4, 64, Overlap::all));
   const double ring = 4.5, backward = 2 * 2;
   // fc2's begins when its backward is through and hides behind that of fc1, and so on; each is 0.5 s longer than a backward
   EXPECT_DOUBLE_EQ(s.predict("data").reduction, 2 * (ring - backward) + ring);
-  Setting fast(3, linked(4, 1e9, true), 80);
+  Setting fast(3, linked(4, 1e9, Overlap::all), 80);
   EXPECT_NEAR(fast.predict("data").reduction, 3, 1e-6) << "of the first layer, which has nothing to hide behind";
 }
 
+TEST(StepModel, WholeSumsAloneHideWhereNothingElseOverlaps) {
+  for (const char* plan : {"data", "zero1", "zero2", "zero3", "tensor"}) {
+    const auto predicted = [&](Overlap overlap) { return Setting(3, linked(4, 64, overlap)).predict(plan).seconds; };
+    EXPECT_EQ(predicted(Overlap::sums), predicted(std::string(plan) == "data" ? Overlap::all : Overlap::nothing)) << plan;
+  }
+}
+
 TEST(StepModel, ZeroOneBringsTheWeightsBack) {
-  Setting s(3, linked(4, 64, false));
+  Setting s(3, linked(4, 64, Overlap::nothing));
   const Prediction p = s.predict("zero1");
   EXPECT_DOUBLE_EQ(p.reduction, 3 * 4.5);
   EXPECT_DOUBLE_EQ(p.update, 0.012);
   s.request.optimizer_tensors = 2;
   EXPECT_DOUBLE_EQ(s.predict("data").memory[0].optimizer, 48 * 8) << "not divided";
-  const DeviceMemory zero3 = Setting(3, linked(4, 64, false)).predict("zero3").memory[0];
+  const DeviceMemory zero3 = Setting(3, linked(4, 64, Overlap::nothing)).predict("zero3").memory[0];
   EXPECT_DOUBLE_EQ(zero3.weights + zero3.gradients, 48 * 8 / 4);
 }
 
@@ -140,7 +147,7 @@ TEST(StepModel, InFlightMicroBatchesKeepActivations) {
 }
 
 TEST(StepModel, TensorParallelPairsOfLinearLayersAllReduce) {
-  Setting s(2, linked(2, 64, false), 4);
+  Setting s(2, linked(2, 64, Overlap::nothing), 4);
   Plan plan = named_plan("tensor", s.model, s.cluster, 4, LayerSeconds(s.model.nodes().size(), 1.0));
   plan.layers[2].split = "columns";
   plan.layers[3].split = "rows";
@@ -154,7 +161,7 @@ TEST(StepModel, TensorParallelPairsOfLinearLayersAllReduce) {
 }
 
 TEST(StepModel, SplitLossesTalk) {
-  Setting s(1, linked(2, 64, false));
+  Setting s(1, linked(2, 64, Overlap::nothing));
   Plan plan = named_plan("tensor", s.model, s.cluster, s.request.batch, LayerSeconds(s.model.nodes().size(), 1.0));
   plan.layers[size_t(s.model.find("fc0"))].split = "columns";
   plan.layers[size_t(s.model.find("loss"))].split = "vocabulary";
@@ -173,7 +180,7 @@ TEST(StepModel, SaysWhatItDoesNotKnow) {
 }
 
 TEST(StageLinks, SharedLinksAndNodes) {
-  Cluster cluster = linked(8, 100, true);
+  Cluster cluster = linked(8, 100, Overlap::all);
   for (int i = 4; i < 8; ++i) cluster.devices[size_t(i)].node = 1;
   cluster.nodes.push_back(cluster.nodes[0]);
   cluster.network = {10, 2, false};
