@@ -13,6 +13,7 @@
 #include "cli/experiment_header.h"
 #include "cli/jobs.h"
 #include "cli/plan_choice.h"
+#include "cli/train_command.h"
 #include "plan/strategy.h"
 #include "report/progress.h"
 #include "report/run_folder.h"
@@ -157,7 +158,11 @@ void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, con
     result.rows.back().predicted = known[j].predicted;
     if (stopped || known[j].row) progress.end(jobs[j].label, result.rows.back());
     complete_comparison(result);
-    folder.update(result);
+    try {
+      folder.update(result);
+    } catch (const Error& error) {
+      progress.say(fmt::format("{}; the comparison goes on", error.what()));
+    }
   }
 }
 
@@ -197,7 +202,7 @@ int run_compare(const CompareOptions& options) {
   run_jobs(jobs, known, options, experiment, progress, folder, result);
   if (predictions)
     if (const std::string line = predictions->refit(result.rows); !line.empty()) progress.say("refit: " + line);
-  folder.finish(result);
+  const bool all_there = finish_folder(folder, result);
   std::cout << "\n" << comparison_table(result, standard_output_style());
   std::cout << "run folder: " << folder.path().string() << "\nreport: " << (folder.path() / "report.html").string() << "\n"
             << std::flush;
@@ -205,7 +210,7 @@ int run_compare(const CompareOptions& options) {
   auto any = [&](auto... statuses) {
     return std::any_of(result.rows.begin(), result.rows.end(), [&](const RunResult& r) { return ((r.status == statuses) || ...); });
   };
-  if (any(RunStatus::failed, RunStatus::interrupted)) return 1;
+  if (any(RunStatus::failed, RunStatus::interrupted) || !all_there) return 1;
   if (any(RunStatus::ok, RunStatus::timed_out, RunStatus::does_not_fit)) return 0;
   // nothing could run: that is an error of the input, not a comparison
   fail_user({"strategies", "none of them can run", result.rows.front().reason, ""});

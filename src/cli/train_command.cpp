@@ -1,10 +1,12 @@
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <chrono>
 #include <ctime>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json_file.h"
@@ -73,6 +75,34 @@ class BarObserver : public TrainObserver {
   const bool evaluations_;
 };
 
+/// Training matters more than its records: a disk that refuses them is told of, once, and tried again.
+class Recorder : public TrainObserver {
+ public:
+  Recorder(RunFolder& folder, TrainObserver& teller) : folder_(folder), teller_(teller) {}
+  void on_step(const StepReport& report) override {
+    attempt([&] { folder_.on_step(report); });
+  }
+  void on_evaluation(const EvaluationPoint& point) override {
+    attempt([&] { folder_.on_evaluation(point); });
+  }
+  void on_weights(const Weights& weights) override { folder_.on_weights(weights); }  // training says itself that there are none
+
+ private:
+  template <class Write>
+  void attempt(const Write& write) {
+    try {
+      write();
+      if (std::exchange(refused_, false)) teller_.on_notice("records of steps are written again");
+    } catch (const Error& error) {
+      if (!std::exchange(refused_, true)) teller_.on_notice(fmt::format("{}; the run goes on, its records of steps have a gap", error.what()));
+    }
+  }
+
+  RunFolder& folder_;
+  TrainObserver& teller_;
+  bool refused_ = false;
+};
+
 void send(const nlohmann::json& message) { std::cout << json_text(message) << "\n" << std::flush; }
 
 /// JSON lines to a parent process, at most ten a second.
@@ -106,7 +136,8 @@ RunResult train_and_show(const TrainSubject& subject, const std::string& name, c
   const auto& [experiment, data, model] = subject;
   if (messages) {
     MessageObserver sender;
-    Fanout fanout({&folder, &sender});
+    Recorder recorder(folder, sender);
+    Fanout fanout({&recorder, &sender});
     return train(fanout);
   }
   Progress progress;
@@ -117,7 +148,8 @@ RunResult train_and_show(const TrainSubject& subject, const std::string& name, c
     for (const std::string& line : lines_of(model.initial_values()->report)) progress.say(line);
   progress.begin(name, 0);
   BarObserver bar(progress, name, show.evaluations);
-  Fanout fanout({&folder, &bar});
+  Recorder recorder(folder, bar);
+  Fanout fanout({&recorder, &bar});
   RunResult row = train(fanout);
   progress.end(name, row);
   return row;
@@ -132,6 +164,16 @@ TrainSubject read_subject(const ExperimentOptions& options) {
   return {std::move(experiment), data, std::move(model)};
 }
 
+bool finish_folder(RunFolder& folder, const ExperimentResult& result) {
+  try {
+    folder.finish(result);
+    return true;
+  } catch (const Error& error) {
+    spdlog::error("{}", error.what());
+    return false;
+  }
+}
+
 int train_into_folder(const TrainOptions& options, const TrainSubject& subject, const TrainShow& show, const Train& train) {
   ExperimentResult result = experiment_header(subject.experiment, subject.data, subject.model);
   const IfExists if_exists = show.goes_on ? IfExists::go_on : options.experiment.out ? IfExists::refuse : IfExists::pick_another;
@@ -142,7 +184,7 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
   result.rows.push_back(train_and_show(subject, show.plan ? show.plan->name : options.plan, show, train, options.messages, folder));
   add_prices(result);
   const RunResult& row = result.rows.front();
-  folder.finish(result);
+  const bool all_there = finish_folder(folder, result);  // what has been trained is shown and can be gone on from in any case
   if (options.messages) {
     send({{"type", "result"}, {"row", row_to_json(row)}});
     return 0;  // the row carries the status
@@ -150,7 +192,8 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
   std::cout << comparison_table(result, standard_output_style()) << "run folder: " << folder.path().string() << "\n"
             << closing_lines(options, row, folder.path());
   if (!options.json.empty()) write_json_file(options.json, to_json(result));
-  return row.status == RunStatus::ok || row.status == RunStatus::timed_out ? 0 : 1;
+  const bool well = row.status == RunStatus::ok || row.status == RunStatus::timed_out;
+  return well && all_there ? 0 : 1;
 }
 
 int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {

@@ -39,6 +39,11 @@ struct TrainShow {
   std::function<void(const std::filesystem::path& folder)> on_folder = {};  ///< told of the run folder before training begins
 };
 
+class RunFolder;
+
+/// folder.finish(result). False: the disk refuses some of it, which has been said.
+bool finish_folder(RunFolder& folder, const ExperimentResult& result);
+
 /// Makes a run folder, trains with reports to it and to the screen or the parent process, and returns the exit code.
 int train_into_folder(const TrainOptions& options, const TrainSubject& subject, const TrainShow& show, const Train& train);
 

@@ -1,6 +1,7 @@
 #include "report/files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -39,7 +40,16 @@ AppendFile::AppendFile(std::filesystem::path path)
 
 AppendFile::~AppendFile() { ::close(fd_); }
 
-void AppendFile::append(std::string_view bytes) { write_all(fd_, bytes, path_); }
+void AppendFile::append(std::string_view bytes) {
+  struct stat before {};
+  const bool known = ::fstat(fd_, &before) == 0;
+  try {
+    write_all(fd_, bytes, path_);
+  } catch (const Error&) {
+    if (known && ::ftruncate(fd_, before.st_size) != 0) throw;  // said already: the disk refuses
+    throw;
+  }
+}
 
 bool create_file(const std::filesystem::path& path, std::string_view content) {
   int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);

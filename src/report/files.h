@@ -8,7 +8,7 @@
 namespace trireme {
 
 /// A file that only grows, one write(2) per append, so that a reader (or a run that was killed) finds whole records.
-/// Not thread-safe. Throws a run error that names the file when the disk refuses.
+/// Not thread-safe. Throws a run error that names the file when the disk refuses: nothing of that record is there then.
 class AppendFile {
  public:
   explicit AppendFile(std::filesystem::path path);

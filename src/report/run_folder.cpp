@@ -86,19 +86,31 @@ RunFolder::~RunFolder() = default;
 void RunFolder::update(const ExperimentResult& so_far) { write_file_atomically(path_ / "run.json", running_text(so_far)); }
 
 void RunFolder::finish(const ExperimentResult& result) {
-  if (metrics_ && result.rows.size() == 1) write_final_metrics(result.rows.front());
-  bool traced = std::any_of(result.rows.begin(), result.rows.end(), [](const RunResult& r) { return r.timeline.has_value(); });
-  if (traced) write_file_atomically(path_ / "trace.json", json_text(trace_json(result)) + "\n");
-  write_file_atomically(path_ / "report.html", html_report(result));
-  write_file_atomically(path_ / "run.json", json_text(to_json(result), kIndent) + "\n");  // last: "finished" means all is there
+  std::optional<Error> failure;  // of a file that can be made again from run.json, or done without
+  const auto attempt = [&](const auto& write) {
+    try {
+      write();
+    } catch (const Error& error) {
+      if (!failure) failure = error;
+    }
+  };
+  attempt([&] {
+    if (metrics_ && result.rows.size() == 1) write_final_metrics(result.rows.front());
+  });
+  const bool traced = std::any_of(result.rows.begin(), result.rows.end(), [](const RunResult& r) { return r.timeline.has_value(); });
+  attempt([&] {
+    if (traced) write_file_atomically(path_ / "trace.json", json_text(trace_json(result)) + "\n");
+  });
+  attempt([&] { write_file_atomically(path_ / "report.html", html_report(result)); });
+  write_file_atomically(path_ / "run.json", json_text(to_json(result), kIndent) + "\n");  // last: "finished" means all is there that can be
+  if (failure) throw *failure;
 }
 
 void RunFolder::write_plan(std::string_view text) { write_file_atomically(path_ / "plan.json", text); }
 
 void RunFolder::open_metrics() {
-  if (metrics_) return;
-  metrics_ = std::make_unique<AppendFile>(path_ / "metrics.jsonl");
-  events_ = std::make_unique<EventWriter>(path_);
+  if (!metrics_) metrics_ = std::make_unique<AppendFile>(path_ / "metrics.jsonl");
+  if (!events_) events_ = std::make_unique<EventWriter>(path_);
 }
 
 void RunFolder::on_step(const StepReport& report) {

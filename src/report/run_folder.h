@@ -39,7 +39,8 @@ class RunFolder : public TrainObserver {
   /// run.json with the rows so far, "status": "running".
   void update(const ExperimentResult& so_far);
 
-  /// run.json with its final status, trace.json where a row has a timeline, report.html.
+  /// run.json with its final status, trace.json where a row has a timeline, report.html. What the disk refuses keeps nothing else from
+  /// being written, and is thrown at the end.
   void finish(const ExperimentResult& result);
 
   /// plan.json, as text in the plan's own format.
