@@ -54,21 +54,35 @@ const std::atomic<bool>& interrupted_launch() {
   return interrupted;
 }
 
-/// A port of this machine that was free a moment ago.
-int free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+/// Binds this port, or with 0 any, for a moment. The port; 0: it cannot be had.
+int bound_for_a_moment(int port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
   sockaddr_in address{};
   address.sin_family = AF_INET;
+  address.sin_port = htons(uint16_t(port));
   socklen_t length = sizeof address;
   auto* any = reinterpret_cast<sockaddr*>(&address);
+  if (fd >= 0) ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);  // connections of an earlier run that linger are no hindrance
   const bool bound = fd >= 0 && ::bind(fd, any, length) == 0 && ::getsockname(fd, any, &length) == 0;
   if (fd >= 0) ::close(fd);
-  if (!bound) fail_run({"launch", "no port is free", "the system gives none", "name one with --port"});
-  return ntohs(address.sin_port);
+  return bound ? ntohs(address.sin_port) : 0;
+}
+
+bool is_free(int port) { return bound_for_a_moment(port) != 0; }
+
+/// A port of this machine that was free a moment ago.
+int free_port() {
+  const int port = bound_for_a_moment(0);
+  if (port == 0) fail_run({"launch", "no port is free", "the system gives none", "name one with --port"});
+  return port;
 }
 
 int port_for(const LaunchOptions& options, const LaunchHost& first) {
-  if (options.port != 0) return options.port;
+  if (options.port != 0) {
+    if (is_this_machine(first.name) && !is_free(options.port))
+      fail_user({"--port", std::to_string(options.port), "something listens there already", "choose another one, or leave it out: any that is free is taken"});
+    return options.port;
+  }
   if (is_this_machine(first.name)) return free_port();
   std::random_device random;
   return std::uniform_int_distribution(kFirstPort, kLastPort)(random);
@@ -92,25 +106,30 @@ std::string address_for(const LaunchOptions& options, const std::vector<LaunchHo
   return first.substr(first.find('@') == first.npos ? 0 : first.find('@') + 1);  // ssh's user is no part of it
 }
 
-/// A name for the run's folder that no other has; as `trireme train` chooses one.
+/// A folder for the run that is empty and nobody else's; as `trireme train` chooses one.
 std::filesystem::path free_run_path(const std::string& experiment) {
   const std::filesystem::path wanted = default_run_path(experiment, utc_now());
   std::filesystem::path path = wanted;
-  for (int i = 2; std::filesystem::exists(path); ++i) path = wanted.string() + fmt::format("-{}", i);
+  std::error_code error;
+  if (wanted.has_parent_path()) std::filesystem::create_directories(wanted.parent_path(), error);
+  for (int i = 2; !error && !std::filesystem::create_directory(path, error); ++i) path = wanted.string() + fmt::format("-{}", i);
+  if (error) fail_user({path.string(), "cannot create the run's folder", error.message(), "choose another place with --out"});
   return path;
 }
 
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 /// The user's command up to "train". Ranks on other machines have it from the launcher that they were started by.
-std::string launched_by(const LaunchOptions& options, int processes) {
+std::string launched_by(const LaunchOptions& options) {
   if (!options.launched_by.empty()) return options.launched_by;
   std::vector<std::string> words{"trireme", "launch"};
-  if (options.hosts.empty()) words.insert(words.end(), {"-n", std::to_string(processes)});
+  if (options.hosts.empty()) words.insert(words.end(), {"-n", std::to_string(options.processes)});
   else words.insert(words.end(), {"--hosts", join(options.hosts, ",")});
   if (!options.interface.empty()) words.insert(words.end(), {"--interface", options.interface});
   if (options.ssh != LaunchOptions().ssh) words.insert(words.end(), {"--ssh", options.ssh});
   if (!options.bind) words.emplace_back("--no-bind");
+  if (options.restarts > 0) words.insert(words.end(), {"--restarts", std::to_string(options.restarts)});
+  if (!options.restart_after.empty()) words.insert(words.end(), {"--restart-after", options.restart_after});
   return shell_line(words);
 }
 
@@ -135,7 +154,7 @@ void start_ranks(const LaunchOptions& options, const LocalRanks& local, RankGrou
                         {"LOCAL_RANK", std::to_string(r)},        {"LOCAL_WORLD_SIZE", std::to_string(local.count)},
                         {"MASTER_ADDR", local.address},           {"MASTER_PORT", std::to_string(local.port)},
                         {"TORCHELASTIC_USE_AGENT_STORE", "False"},
-                        {kLaunchedByVariable, launched_by(options, local.all)}};
+                        {kLaunchedByVariable, launched_by(options)}};
     if (!options.interface.empty()) member.variables.emplace_back(kInterfaceVariable, options.interface);
     if (!local.generation.empty()) member.variables.emplace_back(kGenerationVariable, local.generation);
     if (rank != 0) member.prefix = fmt::format("rank {}: ", rank);
@@ -148,7 +167,7 @@ void start_host(const LaunchOptions& options, const LaunchHost& host, const Loca
   std::vector<std::string> there{own_program(), "launch", "-n", std::to_string(ranks.count),
                                  "--first-rank", std::to_string(ranks.first), "--all-processes", std::to_string(ranks.all),
                                  "--address", ranks.address, "--port", std::to_string(ranks.port), kTokenFromInput,
-                                 "--launched-by", launched_by(options, ranks.all)};
+                                 "--launched-by", launched_by(options)};
   if (!options.interface.empty()) there.insert(there.end(), {"--interface", options.interface});
   if (!ranks.generation.empty()) there.insert(there.end(), {"--generation", ranks.generation});
   if (!options.bind) there.emplace_back("--no-bind");
@@ -177,10 +196,10 @@ void set_token_from_input() {
   ::setenv(kTokenVariable, token.c_str(), /*overwrite=*/1);
 }
 
-int report(const LaunchOptions& options, int processes, const GroupEnd& end) {
+int report(const LaunchOptions& options, const GroupEnd& end) {
   for (const std::string& operation : end.operations) std::cerr << "trireme: last operations: " << operation << "\n";
   if (!end.culprit.empty()) std::cerr << "trireme: " << end.culprit << "\n";
-  if (!end.run_folder.empty()) std::cerr << left_behind(end.run_folder, resume_command(launched_by(options, processes), options.train, end.run_folder));
+  if (!end.run_folder.empty()) std::cerr << left_behind(end.run_folder, resume_command(launched_by(options), options.train, end.run_folder));
   return end.exit_code;
 }
 
@@ -201,7 +220,8 @@ void start_all(const LaunchOptions& options, const std::vector<LaunchHost>& host
 int run_elastic(const LaunchOptions& options, const Experiment& experiment, const std::vector<LaunchHost>& hosts) {
   const ElasticOptions elastic{.restarts = options.restarts,
                                .restart_after = options.restart_after.empty() ? 0 : parse_time_limit(options.restart_after, "--restart-after")};
-  ElasticLaunch launch(hosts, options.train.plan, options.train.experiment.out.value_or(free_run_path(experiment.name)), elastic);
+  const std::optional<std::filesystem::path>& out = options.train.experiment.out;
+  ElasticLaunch launch(hosts, options.train.plan, out ? *out : free_run_path(experiment.name), elastic);
   while (true) {
     RankGroup group;
     group.allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
@@ -209,7 +229,7 @@ int run_elastic(const LaunchOptions& options, const Experiment& experiment, cons
     const EndOfGroup group_end(interrupted_launch(), launch.seconds_until_joining());
     const GroupEnd end = group.wait(group_end.wanted(), /*input_counts=*/false);
     const bool goes_on = !interrupted_launch() && launch.goes_on(end, group_end.is_due());
-    if (!goes_on) report(options, processes_of(launch.hosts()), end);
+    if (!goes_on) report(options, end);
     if (!launch.notice().empty()) std::cerr << "trireme: " << launch.notice() << "\n" << std::flush;
     if (!goes_on) return end.exit_code;
   }
@@ -237,6 +257,14 @@ void check_options(const LaunchOptions& options, int processes) {
   if (options.ssh.find_first_not_of(' ') == std::string::npos) fail_user({"--ssh", "\"\"", "is no command", "leave it out, or name one"});
   if (processes < 2)
     fail_user({"-n", std::to_string(processes), "one process needs no launcher", "use trireme train, or launch at least 2"});
+}
+
+/// What no other launcher has.
+void check_printed(const LaunchOptions& options) {
+  const auto refuse = [&](const char* flag, const char* why, const char* next) { fail_user({flag, fmt::format("--print {}", options.print), why, next}); };
+  if (options.restarts > 0) refuse("--restarts", "lost ranks are replaced by trireme launch alone", "leave it out");
+  if (!options.restart_after.empty()) refuse("--restart-after", "lost ranks are replaced by trireme launch alone", "leave it out");
+  if (!options.token_file.empty()) refuse("--token-file", "a script's ranks have their token from the environment", "set TRIREME_TOKEN where the job is started");
 }
 
 }  // namespace
@@ -287,7 +315,7 @@ int run_agent(const LaunchOptions& options) {
   if (!options.generation.empty()) group.allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
   start_ranks(options, {options.first_rank, options.processes, options.all_processes, options.address, options.port, "", options.generation}, group);
   const GroupEnd end = group.wait(interrupted_launch(), /*input_counts=*/true);
-  report(options, options.all_processes, end);
+  report(options, end);
   return options.generation.empty() || end.lost.empty() ? end.exit_code : std::min(kLostRanks + int(end.lost.size()), kHostLost - 1);
 }
 
@@ -299,7 +327,8 @@ int run_launch(const LaunchOptions& options) {
   if (over_mpi && !options.interface.empty())
     fail_user({"--interface", options.interface, "MPI chooses its networks itself", "with Open MPI: mpirun --mca btl_tcp_if_include " + options.interface});
   if (!options.print.empty()) {
-    std::cout << launch_script(options.print, {hosts, options.interface, over_mpi, options.words});
+    check_printed(options);
+    std::cout << launch_script(options.print, {hosts, options.interface, options.port, over_mpi, options.words});
     return 0;
   }
   if (over_mpi) fail_user({"--backend", "mpi", "MPI finds the processes of its own launchers only", "start them with mpirun, or print a script: --print mpi"});
@@ -309,7 +338,7 @@ int run_launch(const LaunchOptions& options) {
   RankGroup group;
   if (experiment.checkpoint.wanted()) group.allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
   start_all(options, hosts, "", group);
-  return report(options, processes_of(hosts), group.wait(interrupted_launch(), /*input_counts=*/false));
+  return report(options, group.wait(interrupted_launch(), /*input_counts=*/false));
 }
 
 }  // namespace trireme

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
 
 #include "base/error.h"
 #include "base/machine.h"
@@ -25,6 +27,7 @@ LaunchHost read_host(const std::string& text) {
   if (colon == text.npos) return host;
   const char *begin = text.data() + colon + 1, *end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(begin, end, host.processes);
+  if (error == std::errc::result_out_of_range || host.processes > kMaxDevices) refuse("has more processes than can work together");
   if (error != std::errc() || stop != end || host.processes < 1) refuse("is no host with a number of processes");
   return host;
 }
@@ -33,7 +36,7 @@ LaunchHost read_host(const std::string& text) {
 
 std::vector<LaunchHost> read_hosts(const std::vector<std::string>& texts, int processes) {
   std::vector<LaunchHost> hosts;
-  int sum = 0;
+  int64_t sum = 0;
   for (const std::string& text : texts) {
     hosts.push_back(read_host(text));
     sum += hosts.back().processes;
@@ -45,6 +48,8 @@ std::vector<LaunchHost> read_hosts(const std::vector<std::string>& texts, int pr
   if (processes != 0 && processes != sum)
     fail_user({"-n", std::to_string(processes), fmt::format("--hosts has {}", sum), "leave -n out, or change the hosts' numbers"});
   if (sum > kMaxDevices) fail_user({"--hosts", join(texts, ","), fmt::format("at most {} processes can work together", kMaxDevices), "use fewer"});
+  const bool all_here = std::all_of(hosts.begin(), hosts.end(), [](const LaunchHost& host) { return is_this_machine(host.name); });
+  if (all_here) return {{kHere, int(sum)}};
   return hosts;
 }
 

@@ -13,7 +13,9 @@
 namespace trireme {
 namespace {
 
-constexpr int kPort = 29500;
+constexpr int kUsualPort = 29500;
+
+int port_of(const ScriptRequest& request) { return request.port != 0 ? request.port : kUsualPort; }
 
 int processes_of(const ScriptRequest& request) {
   int sum = 0;
@@ -38,6 +40,20 @@ std::vector<std::string> names_of(const ScriptRequest& request) {
   return names;
 }
 
+/// As launchers without ssh name hosts: without its user, each once.
+ScriptRequest with_plain_hosts(ScriptRequest request) {
+  std::vector<LaunchHost> plain;
+  for (const LaunchHost& host : request.hosts) {
+    const size_t at = host.name.find('@');
+    const std::string name = at == host.name.npos ? host.name : host.name.substr(at + 1);
+    const auto same = std::find_if(plain.begin(), plain.end(), [&](const LaunchHost& one) { return one.name == name; });
+    if (same == plain.end()) plain.push_back({name, host.processes});
+    else same->processes += host.processes;
+  }
+  request.hosts = std::move(plain);
+  return request;
+}
+
 std::string program_line(const ScriptRequest& request) {
   std::vector<std::string> words{"trireme"};
   words.insert(words.end(), request.words.begin(), request.words.end());
@@ -48,9 +64,9 @@ std::string interface_line(const ScriptRequest& request) {
   return request.interface.empty() ? "" : fmt::format("export {}={}\n", kInterfaceVariable, shell_quoted(request.interface));
 }
 
-/// On several machines the ranks meet behind a token, made when the job begins.
+/// Where ranks may be on several machines they meet behind a token, made when the job begins.
 std::string token_lines(const ScriptRequest& request) {
-  if (is_alone(request) || request.over_mpi) return "";
+  if (request.over_mpi) return "";
   return fmt::format("export {0}=${{{0}:-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')}}\n", kTokenVariable);
 }
 
@@ -72,11 +88,11 @@ std::string mpi(const ScriptRequest& request) {
     std::vector<std::string> hosts;
     for (const LaunchHost& host : request.hosts) hosts.push_back(fmt::format("{}:{}", host.name, host.processes));
     line += fmt::format(" --host {} -x MASTER_ADDR={} -x MASTER_PORT={}", shell_quoted(join(hosts, ",")),
-                        shell_quoted(request.hosts.front().name), kPort);
+                        shell_quoted(request.hosts.front().name), port_of(request));
     if (!request.over_mpi) line += fmt::format(" -x {}", kTokenVariable);
   }
   if (!request.interface.empty()) line += fmt::format(" -x {}", kInterfaceVariable);
-  return "#!/bin/sh\n" + interface_line(request) + token_lines(request) + line + " " + program_line(request) + "\n";
+  return "#!/bin/sh\n" + interface_line(request) + (is_alone(request) ? "" : token_lines(request)) + line + " " + program_line(request) + "\n";
 }
 
 void refuse_mpi(const ScriptRequest& request, const std::string& kind) {
@@ -84,15 +100,17 @@ void refuse_mpi(const ScriptRequest& request, const std::string& kind) {
     fail_user({"--backend", "mpi", fmt::format("processes that {} starts do not find each other by MPI", kind), "print mpi or slurm, or use gloo"});
 }
 
+/// Flags with underscores: every version of torchrun takes those.
 std::string torchrun(const ScriptRequest& request) {
   const int each = processes_per_host(request, "torchrun");
   std::string text = "#!/bin/sh\n", line;
   if (is_alone(request)) {
-    line = fmt::format("torchrun --standalone --no-python --nproc-per-node={}", each);
+    line = fmt::format("torchrun --standalone --no_python --nproc_per_node={}", each);
   } else {
-    text += fmt::format("# on each of {}\n", join(names_of(request)));
-    line = fmt::format("torchrun --nnodes={} --rdzv-backend=c10d --rdzv-endpoint={} --no-python --nproc-per-node={}", request.hosts.size(),
-                       shell_quoted(fmt::format("{}:{}", request.hosts.front().name, kPort)), each);
+    text += fmt::format("# on each of {}, with the same secret: openssl rand -hex 16\n", join(names_of(request)));
+    text += fmt::format(": \"${{{0}:?set it to the same secret on all hosts}}\"\nexport {0}\n", kTokenVariable);
+    line = fmt::format("torchrun --nnodes={} --rdzv_backend=c10d --rdzv_endpoint={} --no_python --nproc_per_node={}", request.hosts.size(),
+                       shell_quoted(fmt::format("{}:{}", request.hosts.front().name, port_of(request))), each);
   }
   return text + interface_line(request) + line + " " + program_line(request) + "\n";
 }
@@ -106,7 +124,7 @@ std::string kubernetes(const ScriptRequest& request) {
     variables += fmt::format("\n            - name: {}\n              value: {}", name, nlohmann::json(value).dump());
   };
   add("MASTER_ADDR", "trireme-0.trireme");
-  add("MASTER_PORT", std::to_string(kPort));
+  add("MASTER_PORT", std::to_string(port_of(request)));
   add("WORLD_SIZE", std::to_string(processes_of(request)));
   if (!request.interface.empty()) add(kInterfaceVariable, request.interface);
   return fmt::format(R"(# Names of the pods for each other.
@@ -161,7 +179,8 @@ const std::vector<std::string>& script_kinds() {
   return kinds;
 }
 
-std::string launch_script(const std::string& kind, const ScriptRequest& request) {
+std::string launch_script(const std::string& kind, const ScriptRequest& wanted) {
+  const ScriptRequest request = with_plain_hosts(wanted);
   if (kind == "slurm") return slurm(request);
   if (kind == "mpi") return mpi(request);
   refuse_mpi(request, kind);

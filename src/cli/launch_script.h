@@ -11,6 +11,7 @@ namespace trireme {
 struct ScriptRequest {
   std::vector<LaunchHost> hosts;
   std::string interface;            ///< empty: not chosen
+  int port = 0;                     ///< where rank 0 listens; 0: not chosen
   bool over_mpi = false;            ///< the ranks are connected by MPI
   std::vector<std::string> words;   ///< after "trireme"
 };

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "cli/launch_hosts.h"
+#include "cli/train_checkpoints.h"
 #include "train/checkpoint_folder.h"
 
 namespace trireme {
@@ -22,7 +22,7 @@ std::string left_behind(const std::filesystem::path& run_folder, const std::stri
   const auto newest = std::find_if(found.rbegin(), found.rend(), [](const FoundCheckpoint& c) { return c.index && c.damage.empty(); });
   if (newest == found.rend()) return "";
   return fmt::format("newest whole checkpoint: after step {}, {}\nto go on: {}\n", newest->step, newest->path.string(),
-                     command.empty() ? "start all ranks again with --resume " + shell_quoted(run_folder.string()) : command);
+                     command.empty() ? start_again_with(run_folder) : command);
 }
 
 }  // namespace trireme

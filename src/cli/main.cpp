@@ -339,9 +339,28 @@ std::string stray_assignment(const CLI::App* verb, const std::vector<std::string
   return "";
 }
 
+/// What a word that was not understood would have been elsewhere on the line: `trireme launch train EXPERIMENT -n 2`. "": nothing.
+std::string misplaced(const CLI::App& app, const CLI::App* verb, const std::string& word) {
+  const CLI::App* above = verb->get_parent();
+  const bool is_flag = word.starts_with('-');
+  if (is_flag && above && above->get_parent() && above->get_option_no_throw(word.substr(0, word.find('='))))
+    return fmt::format("{} is for {}: write it before {}; ", word, full_name(above), verb->get_name());
+  const auto is_it = [&](const CLI::App* one) { return one->get_name() == word; };
+  if (!is_flag && verb->get_name() == "launch" && !app.get_subcommands(is_it).empty()) return "launch starts train only; ";
+  return "";
+}
+
+/// Whose flag an error's text begins with, of a verb and those above it.
+const CLI::App* owner_of(const CLI::App* verb, const std::string& text) {
+  const std::string flag = text.substr(0, text.find(':'));
+  for (const CLI::App* app = verb; app && flag.starts_with('-'); app = app->get_parent())
+    if (app->get_option_no_throw(flag)) return app;
+  return verb;
+}
+
 int report_usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App* verb = deepest(&app);
   const auto words = app.remaining(true);
+  const CLI::App* verb = words.empty() ? owner_of(deepest(&app), trireme::first_line(error)) : deepest(&app);
   std::string what = trireme::first_line(error), hint;
   if (const std::string assignment = words.empty() ? "" : stray_assignment(verb, words); !assignment.empty()) {
     what = assignment + ": unknown argument";
@@ -350,7 +369,8 @@ int report_usage_error(const CLI::App& app, const CLI::ParseError& error) {
     const bool flag = words.front().starts_with('-');
     what = fmt::format("{}: unknown {}", words.front(),
                        flag ? "flag" : verb->get_subcommands([](const CLI::App*) { return true; }).empty() ? "argument" : "verb");
-    hint = suggestion(verb, words.front());
+    hint = misplaced(app, verb, words.front());
+    if (hint.empty()) hint = suggestion(verb, words.front());
   }
   std::cerr << "trireme: " << what << "; " << hint << "see " << full_name(verb) << " --help\n";
   return kUserError;

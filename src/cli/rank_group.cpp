@@ -273,16 +273,17 @@ std::vector<LostRanks> RankGroup::lost() const {
 }
 
 std::string RankGroup::how_ended(const Member& member) const {
-  const std::string where = member.recorder && member.signal != 0 ? standing(member.recorder->read()) : "";
-  if (!member.frozen.empty() && member.signal == SIGKILL) return fmt::format("{} and was killed; it stood in {}", member.frozen, where);
-  return described(member.exit_code, member.signal) + (where.empty() ? "" : fmt::format(" in {}", where));
+  const std::string where = member.recorder && member.signal != 0 ? where_of(standing(member.recorder->read())) : "";
+  if (!member.frozen.empty() && member.signal == SIGKILL) return fmt::format("{} and was killed; it stood {}", member.frozen, where);
+  return described(member.exit_code, member.signal) + (where.empty() ? "" : " " + where);
 }
 
 GroupEnd RankGroup::end() const {
   const Member* who = culprit();
   if (!who) return {};
-  // the first member has the user's ear: it has said what happened
-  const bool has_spoken = who == members_.front().get() && who->signal == 0 && who->exit_code != kNotStarted;
+  // the first member has the user's ear: it has said what happened, unless it never began
+  const bool not_begun = who->exit_code == kNotStarted || (who->start.until_input_ends && who->exit_code == kHostLost);
+  const bool has_spoken = who == members_.front().get() && who->signal == 0 && !not_begun;
   GroupEnd end{.exit_code = who->signal == 0 ? who->exit_code : 1, .culprit = "", .lost = lost()};
   const Member& first = *members_.front();
   if (first.recorder && first.signal != 0) end.run_folder = first.recorder->read().run_folder;

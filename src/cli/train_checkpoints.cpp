@@ -68,6 +68,8 @@ std::string resume_command(const std::string& launched_by, const TrainOptions& o
   return (launched_by.empty() ? "trireme" : launched_by) + " " + shell_line(words);
 }
 
+std::string start_again_with(const fs::path& from) { return "start all ranks again with --resume " + shell_quoted(from.string()); }
+
 std::string closing_lines(const TrainOptions& options, const RunResult& row, const fs::path& run_folder) {
   if (!row.checkpoints) return "";
   const CheckpointReport& report = *row.checkpoints;
@@ -80,10 +82,11 @@ std::string closing_lines(const TrainOptions& options, const RunResult& row, con
     text += "\n";
   }
   const bool whole = row.status == RunStatus::ok;
-  const std::string usual = options.processes > 0 ? fmt::format("trireme launch -n {}", options.processes) : "";
-  const std::string launched_by = environment()(kLaunchedByVariable).value_or(usual);
+  const std::optional<std::string> launched_by = environment()(kLaunchedByVariable);
   const fs::path from = report.newest_step > 0 ? run_folder : options.resume;
-  if (!whole && !from.empty()) text += "to go on: " + resume_command(launched_by, options, from) + "\n";
+  if (whole || from.empty()) return text;
+  const bool by_another_launcher = options.processes > 0 && !launched_by;
+  text += "to go on: " + (by_another_launcher ? start_again_with(from) : resume_command(launched_by.value_or(""), options, from)) + "\n";
   return text;
 }
 

@@ -30,6 +30,9 @@ inline constexpr const char* kLaunchedByVariable = "TRIREME_LAUNCHED_BY";
 /// The command that goes on with a run. `launched_by`: as that variable; empty: a run without processes.
 std::string resume_command(const std::string& launched_by, const TrainOptions& options, const std::filesystem::path& from);
 
+/// What to do instead where Trireme does not know how the ranks were started.
+std::string start_again_with(const std::filesystem::path& from);
+
 /// What the run wrote and, where it did not get to its end, the command that goes on with it. Lines; "" where there is nothing to say.
 std::string closing_lines(const TrainOptions& options, const RunResult& row, const std::filesystem::path& run_folder);
 

@@ -58,7 +58,9 @@ bool on_one_machine(const Launcher& launcher, const Variables& variables, int si
   return variables(launcher.local_size) && number_of(variables, launcher.local_size, 1, kMaxDevices) == size;
 }
 
-std::string address_of(const Launcher& launcher, const Variables& variables, int size) {
+std::string address_of(const Launcher& launcher, const Variables& variables, int size, bool store_is_kept) {
+  // torchrun's MASTER_ADDR is the machine's name, which strangers may reach
+  if (!store_is_kept && on_one_machine(launcher, variables, size)) return kLoopback;
   if (const auto address = variables("MASTER_ADDR"); address && !address->empty()) return *address;
   if (on_one_machine(launcher, variables, size)) return kLoopback;
   if (is_slurm(launcher)) {
@@ -96,9 +98,9 @@ std::optional<ProcessPlace> process_place(const Variables& variables, const Plac
     if (variables(launcher.local_rank)) place.local_rank = number_of(variables, launcher.local_rank, 0, place.size - 1);
     place.said_by = launcher.name;
     if (!options.needs_address) return place;
-    place.address = address_of(launcher, variables, place.size);
-    place.port = port_of(launcher, variables);
     place.store_is_kept = variables("TORCHELASTIC_USE_AGENT_STORE") == "True";
+    place.address = address_of(launcher, variables, place.size, place.store_is_kept);
+    place.port = port_of(launcher, variables);
     if (place.store_is_kept) place.store_prefix = fmt::format("trireme/{}", variables("TORCHELASTIC_RESTART_COUNT").value_or("0"));
     return place;
   }

@@ -29,8 +29,8 @@ struct PlaceOptions {
 };
 
 /// Understands, in this order: RANK and WORLD_SIZE (torchrun, trireme launch), OMPI_COMM_WORLD_* (Open MPI), PMI_RANK and PMI_SIZE (MPICH, Intel
-/// MPI), SLURM_PROCID in a step of srun. MASTER_ADDR and MASTER_PORT win over what a launcher says of where to meet; ranks of one machine meet
-/// on its loopback interface. nullopt: nobody says so, or there is one process only.
+/// MPI), SLURM_PROCID in a step of srun. MASTER_ADDR and MASTER_PORT win over what a launcher says of where to meet; ranks that are all on one machine
+/// meet on its loopback interface whatever MASTER_ADDR says. nullopt: nobody says so, or there is one process only.
 /// Errors (user): numbers that are none or contradict each other; several machines and no address.
 std::optional<ProcessPlace> process_place(const Variables& variables = environment(), const PlaceOptions& options = {});
 

@@ -179,12 +179,15 @@ class Launch(LaunchTest):
 
     def test_scripts(self):
         words = ["train", "e.toml", "--plan", "data", "--set", "name=a b"]
-        cases = {("slurm", "-n", "4"): ["#SBATCH --ntasks=4", "srun trireme train e.toml --plan data --set 'name=a b'"],
-                 ("slurm", "--hosts", "a:2,b:2"): ["--nodes=2", "--ntasks-per-node=2", "--nodelist=a,b"],
+        cases = {("slurm", "-n", "4"): ["#SBATCH --ntasks=4", "srun trireme train e.toml --plan data --set 'name=a b'",
+                                            "export TRIREME_TOKEN="],
+                 ("slurm", "--hosts", "a:2,b:2"): ["--nodes=2", "--ntasks-per-node=2", "--nodelist=a,b\n"],
+                 ("slurm", "--hosts", "me@a:1,me@a:1,b:2"): ["--nodes=2", "--ntasks-per-node=2", "--nodelist=a,b\n"],
                  ("mpi", "--hosts", "a:2,b:1"): ["mpirun -n 3 --host a:2,b:1 -x MASTER_ADDR=a"],
-                 ("torchrun", "-n", "4"): ["torchrun --standalone --no-python --nproc-per-node=4 trireme train"],
-                 ("torchrun", "--hosts", "a:2,b:2", "--interface", "ib0"): ["--nnodes=2", "--rdzv-endpoint=a:29500",
-                                                                            "export TRIREME_INTERFACE=ib0"],
+                 ("mpi", "--hosts", "me@a:2,b:1", "--port", "1234"): ["--host a:2,b:1 -x MASTER_ADDR=a -x MASTER_PORT=1234"],
+                 ("torchrun", "-n", "4"): ["torchrun --standalone --no_python --nproc_per_node=4 trireme train"],
+                 ("torchrun", "--hosts", "a:2,b:2", "--interface", "ib0"): ["--nnodes=2", "--rdzv_endpoint=a:29500",
+                                                                            "export TRIREME_INTERFACE=ib0", "export TRIREME_TOKEN"],
                  ("kubernetes", "-n", "4"): ["completions: 4", "kind: Service", '- "name=a b"', "job-completion-index"]}
         out, _ = self.trireme("launch", "--print", "slurm", "-n", "4", *words, "--backend", "mpi", data=False)
         self.assertIn("srun --mpi=pmix trireme train", out)
@@ -207,6 +210,12 @@ class Launch(LaunchTest):
             (["launch", "-n", "3", "--hosts", "a:2,b:2", "train", "e.toml"], ["-n", "--hosts has 4"]),
             (["launch", "--hosts", "a:x", "train", "e.toml"], ["--hosts", "a:x"]),
             (["launch", "--hosts", "-oProxyCommand=x:2", "train", "e.toml"], ["--hosts"]),
+            (["launch", "--hosts", "a:2147483647,b:2147483647", "train", "e.toml"], ["--hosts", "more processes"]),
+            (["launch", "train", "e.toml", "-n", "2"], ["-n is for trireme launch", "before train"]),
+            (["launch", "-n", "0", "train", "e.toml"], ["-n", "trireme launch --help"]),
+            (["launch", "-n", "2", "compare", "e.toml"], ["compare", "train only"]),
+            (["launch", "-n", "2", "--restarts", "2", "--print", "mpi", "train", "e.toml"], ["--restarts", "trireme launch alone"]),
+            (["launch", "-n", "2", "--token-file", "t", "--print", "mpi", "train", "e.toml"], ["--token-file", "TRIREME_TOKEN"]),
             (["launch", "-n", "2", "train", "e.toml", "--plann", "data"], ["--plann", "unknown flag", "trireme launch train --help"]),
             (["launch", "-n", "2", "--print", "pbs", "train", "e.toml"], ["pbs"]),
             (["launch", "-n", "2", "train", "e.toml", "--backend", "mpi"], ["--backend", "mpirun"]),

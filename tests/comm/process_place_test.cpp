@@ -40,10 +40,13 @@ TEST(ProcessPlace, OfTorchrun) {
   EXPECT_EQ(place->address, "node7");
   EXPECT_EQ(place->port, 29511);
   EXPECT_FALSE(place->store_is_kept);
-  Environment kept = environment;
+  Environment kept = environment, environment_alone = environment;
   kept.insert({{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", "2"}});
   EXPECT_TRUE(place_in(kept)->store_is_kept);
   EXPECT_EQ(place_in(kept)->store_prefix, "trireme/2");
+  for (Environment* on : {&environment_alone, &kept}) (*on)["LOCAL_WORLD_SIZE"] = "8";
+  EXPECT_EQ(place_in(environment_alone)->address, "127.0.0.1") << "strangers may reach the machine by its name";
+  EXPECT_EQ(place_in(kept)->address, "node7") << "where torchrun listens";
 }
 
 TEST(ProcessPlace, OfOpenMpi) {
