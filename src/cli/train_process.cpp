@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -320,6 +321,8 @@ int run_train_process(TrainOptions options, const ProcessPlace& place, const std
     if (generation->number > 0) options.experiment.devices.clear();  // of the first group
   }
   options.processes = place.size;
+  // a rank of an elastic run that is asked to go (a drained node) is lost, and the others go on; its launcher asks by SIGINT
+  if (generation) std::signal(SIGTERM, SIG_DFL);
   const OwnRecorder own = own_recorder();
   const Heartbeat heartbeat(own.recorder);
   Connection connection = meet(options, place, own.recorder);

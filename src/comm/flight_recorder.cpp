@@ -19,6 +19,8 @@
 namespace trireme {
 namespace {
 
+constexpr const char* kBeforeAll = "before the first step";
+
 constexpr uint64_t kMagic = 0x31636572656d6972;  // "rimerec1": of this layout
 constexpr int kAttempts = 1000;                  // to read between two changes; a writer that is frozen in the middle of one stays there
 constexpr std::chrono::milliseconds kBeat{100};
@@ -64,7 +66,7 @@ struct RecordedLine {
 };
 
 std::string place_of(int64_t step, const std::string& instruction) {
-  if (step == 0) return "before the first step";
+  if (step == 0) return kBeforeAll;
   return instruction.empty() ? fmt::format("step {}", step) : fmt::format("step {}, {}", step, instruction);
 }
 
@@ -124,6 +126,8 @@ std::string standing(const RankRecord& record) {
   const std::string place = place_of(record.step, record.instruction);
   return record.operation.empty() ? place : fmt::format("{}, in {}", place, record.operation);
 }
+
+std::string where_of(const std::string& standing) { return standing.starts_with(kBeforeAll) ? standing : "in " + standing; }
 
 FlightRecorder::FlightRecorder() : file_(::memfd_create("trireme-recorder", MFD_CLOEXEC)) {
   if (file_ < 0 || ::ftruncate(file_, sizeof(RecorderPage)) != 0)

@@ -33,6 +33,8 @@ struct RankRecord {
 
 /// Where it stands: "step 3, reduce_gradients bucket 2, in all_reduce(sum) of Float [4], call 7 of ranks 0,1".
 std::string standing(const RankRecord& record);
+/// With the preposition: "in step 3, ...", "before the first step".
+std::string where_of(const std::string& standing);
 
 /// Written to by one process, from any of its threads, and read by any process that has the memory. Some ten nanoseconds each: nothing is
 /// allocated or printed. Texts that are too long are cut off.

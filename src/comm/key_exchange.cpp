@@ -1,6 +1,7 @@
 #include "comm/key_exchange.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,6 +21,7 @@ namespace {
 
 constexpr int64_t kLargest = 1 << 20;    // bytes of a question or an answer: addresses and reasons
 constexpr size_t kMostKeys = 1 << 20;
+constexpr double kSaysThatItWaits = 10;  // seconds
 constexpr double kLook = 0.05;           // seconds between two looks at whether it is over
 constexpr WireHeartbeat kNone{0, 0};         // a frozen rank 0 is for its peers' own signs of life to tell
 
@@ -121,7 +123,8 @@ KeyServer::~KeyServer() {
 const std::string& KeyServer::endpoint() const { return state_->wire.endpoint(); }
 
 struct KeyClient::State {
-  State(const std::string& at, const CurveKeys& token_keys, double seconds) : server(at), patience(seconds), wire(at, token_keys, kLargest, kNone) {}
+  State(const std::string& at, const CurveKeys& token_keys, double seconds)
+      : server(at), patience(seconds), has_token(token_keys.client_public != make_curve_keys("").client_public), wire(at, token_keys, kLargest, kNone) {}
 
   [[noreturn]] void fail(const std::string& what, const std::string& next) const {
     fail_run({.where = server, .what = what, .why = "", .next = next});
@@ -129,6 +132,7 @@ struct KeyClient::State {
 
   const std::string server;
   const double patience;
+  const bool has_token;
   std::mutex mutex;  // of the wire
   ClientWire wire;
 };
@@ -141,7 +145,8 @@ KeyClient::~KeyClient() = default;
 std::vector<std::string> KeyClient::ask(std::vector<std::string> question) {
   State& s = *state_;
   std::lock_guard lock(s.mutex);
-  const double end = steady_seconds() + s.patience;
+  const double began = steady_seconds();
+  bool said = false;
   s.wire.send(pack(question));  // it leaves when there is a connection
   while (true) {
     for (const std::string& bytes : s.wire.receive(kLook)) {
@@ -151,12 +156,18 @@ std::vector<std::string> KeyClient::ask(std::vector<std::string> question) {
     }
     switch (s.wire.state()) {
       case ClientWire::State::refused:
-        s.fail("rank 0 does not take this rank's token", fmt::format("give all ranks the same {}", kTokenVariable));
+        s.fail(s.has_token ? "rank 0 does not take this rank's token" : "rank 0 has a token, this rank has none",
+               fmt::format("give all ranks the same {}", kTokenVariable));
       case ClientWire::State::lost: s.fail("the connection to rank 0 is gone", "look at the end of its output");
       case ClientWire::State::connecting:
       case ClientWire::State::connected: break;
     }
-    if (steady_seconds() > end) s.fail(fmt::format("rank 0 has not answered for {} s", s.patience), "look whether it runs, and whether it was given the same address");
+    const double waited = steady_seconds() - began;
+    if (!said && waited > kSaysThatItWaits) {
+      said = true;
+      spdlog::warn("{}: waits for rank 0, which has not answered yet", s.server);
+    }
+    if (waited > s.patience) s.fail(fmt::format("rank 0 has not answered for {} s", s.patience), "look whether it runs, and whether it was given the same address");
   }
 }
 

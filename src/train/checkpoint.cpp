@@ -34,7 +34,7 @@ uint32_t crc_of(std::string_view bytes, uint32_t before = 0) {
 
 [[noreturn]] void fail_damaged(const fs::path& file, std::string what, std::string why) {
   fail_user({.where = file.string(), .what = std::move(what), .why = std::move(why),
-             .next = "go on from another checkpoint: trireme checkpoints list FOLDER shows them"});
+             .next = fmt::format("trireme checkpoints verify {} says which are whole", file.parent_path().parent_path().string())});
 }
 
 /// A file of the checkpoint that is being written, with what the index is to say of it.
@@ -248,6 +248,8 @@ CheckpointIndex write_checkpoint(FileSystem& files, const fs::path& folder, Chec
 
 CheckpointIndex read_checkpoint_index(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kCheckpointIndex;
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) fail_damaged(path, "not the index of a checkpoint", "it is no regular file");
   json j = read_json_file(path);
   if (!j.is_object() || !j.contains("format") || !j.contains(kChecksum))
     fail_damaged(path, "not the index of a checkpoint", "it has no format and checksum");

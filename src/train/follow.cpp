@@ -39,6 +39,7 @@ void follow(const Experiment& experiment, const Model& model, const TaskData& da
     if (!runs) break;
     if (!interrupted) continue;
     if (interrupted_at == 0) interrupted_at = steady_seconds();
+    process->ask_to_end();  // where the signal was for this rank alone, rank 0 ends the run as if for all
     const double waited = steady_seconds() - interrupted_at;
     if (!aborted && waited > seconds_for_rank_0) {
       aborted = true;

@@ -44,7 +44,7 @@ std::vector<Event> read_events(const json& list) {
 std::string to_text(const PostedOutcome& p) {
   const StepOutcome& o = p.outcome;
   const GradientNorms& n = o.norms;
-  return packed({p.step, p.evaluation, p.load_seconds, o.loss_sum, o.metrics, o.begin, o.end, o.compute_seconds, o.exposed_seconds,
+  return packed({p.step, p.evaluation, p.asked_to_end, p.load_seconds, o.loss_sum, o.metrics, o.begin, o.end, o.compute_seconds, o.exposed_seconds,
                  o.waiting_seconds, o.hidden_seconds, o.bytes_sent, n.squares, n.piece_squares, n.pieces, n.inverse_samples,
                  o.not_finite, o.not_finite_at, events_of(o.events)});
 }
@@ -57,6 +57,7 @@ PostedOutcome outcome_from(const std::string& text) {
     StepOutcome& o = p.outcome;
     take(p.step);
     take(p.evaluation);
+    take(p.asked_to_end);
     for (double* number : {&p.load_seconds, &o.loss_sum}) take(*number);
     take(o.metrics);
     for (double* number : {&o.begin, &o.end, &o.compute_seconds, &o.exposed_seconds, &o.waiting_seconds, &o.hidden_seconds}) take(*number);

@@ -15,6 +15,7 @@ struct PostedOutcome {
   bool evaluation = false;
   StepOutcome outcome = {};
   double load_seconds = 0;
+  bool asked_to_end = false;  ///< this rank was, by a signal
 };
 
 /// Numbers keep their bits, also those that are not finite.

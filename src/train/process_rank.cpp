@@ -119,7 +119,7 @@ bool ProcessRank::enters(StepGate& gate, int64_t step, int64_t steps) {
 void ProcessRank::post(Ledger& ledger, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds) {
   shift(outcome, -clock_ahead_);
   if (rank() != 0)
-    return send_text(*world_, to_text(PostedOutcome{step, evaluation, std::move(outcome), load_seconds}), 0, kPost);
+    return send_text(*world_, to_text(PostedOutcome{step, evaluation, std::move(outcome), load_seconds, asked_to_end_}), 0, kPost);
   ledger.post(0, step, evaluation, std::move(outcome), load_seconds);
   awaited_.push_back({step, evaluation});
   take_posts(ledger, 1);
@@ -131,6 +131,7 @@ void ProcessRank::take_posts(Ledger& ledger, size_t left) {
     for (int other = 1; other < size(); ++other) {
       PostedOutcome posted = outcome_from(receive_text(*world_, other, kPost));
       check_internal(std::pair(posted.step, posted.evaluation) == awaited_.front(), "all ranks go through the same steps");
+      if (posted.asked_to_end) other_asked_ = other;
       ledger.post(other, posted.step, posted.evaluation, std::move(posted.outcome), posted.load_seconds);
     }
 }

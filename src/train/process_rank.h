@@ -1,6 +1,7 @@
 // A run in which every worker is a process: what the ranks tell each other besides what training needs.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -45,6 +46,11 @@ class ProcessRank {
   /// After the last post: rank 0 posts what is still to come and gets every rank's memory.
   void finish(Ledger& ledger, std::vector<MemoryUse>& memory);
 
+  /// This rank shall end: rank 0 hears of it with the next post. Thread-safe, as the next one.
+  void ask_to_end() { asked_to_end_ = true; }
+  /// Rank 0: one of the others that was asked to end; 0: none, as far as is known.
+  int other_asked_to_end() const { return other_asked_; }
+
   /// First reason wins; ends all ranks, in whatever they are.
   void abort(const std::string& reason) { world_->abort(reason); }
   std::string abort_reason() const { return world_->abort_reason(); }
@@ -58,6 +64,8 @@ class ProcessRank {
   int cores_ = 0, machines_ = 1;
   double clock_ahead_ = 0;  ///< seconds by which this machine's steady clock is ahead of rank 0's
 
+  std::atomic<bool> asked_to_end_ = false;
+  std::atomic<int> other_asked_ = 0;
   int64_t decided_ = -1;    ///< rank 0: the newest step that was decided on; -1: none
   bool ended_ = false;      ///< rank 0: `decided_` is refused
   std::deque<std::pair<int64_t, bool>> awaited_;  ///< rank 0: posts of others that it has not taken

@@ -80,7 +80,7 @@ Resumption newest(const fs::path& folder, const Model& model) {
 std::map<std::string, std::string> curve_settings(const Experiment& e, const Model& model, const TaskData& data, int64_t steps) {
   const OptimizerConfig& o = e.optimizer;
   std::map<std::string, std::string> settings{
-      {"seed", std::to_string(e.seed)}, {"batch", std::to_string(e.batch)}, {"length in steps", std::to_string(steps)},
+      {"seed", std::to_string(e.seed)}, {"batch", std::to_string(e.batch)},
       {"model", model.name()}, {"label_smoothing", fmt::format("{}", e.label_smoothing)}, {"precision", name_of(e.precision)},
       {"numbers", e.precision == Precision::fp64 ? "float64" : "float32"}, {"batch_norm", name_of(e.batch_norm)},
       {"frozen", join(e.frozen)}, {"clip_norm", fmt::format("{}", e.clip_norm)}, {"data.name", e.data.name},
@@ -88,6 +88,8 @@ std::map<std::string, std::string> curve_settings(const Experiment& e, const Mod
       {"data.augment", e.data.augment ? "true" : "false"}, {"optimizer", name_of(o.kind)},
       {"optimizer.tensors", std::to_string(optimizer_state_count(o))}, {"optimizer.learning_rate", fmt::format("{}", o.learning_rate)},
       {"optimizer.schedule", text_of(e.schedule)}};
+  using Kind = LearningRateSchedule::Kind;
+  if (e.schedule.kind == Kind::cosine || e.schedule.kind == Kind::polynomial) settings["length in steps"] = std::to_string(steps);
   const std::pair<const char*, double> numbers[] = {
       {"momentum", o.momentum}, {"nesterov", o.nesterov ? 1 : 0}, {"weight_decay", o.weight_decay}, {"beta1", o.beta1}, {"beta2", o.beta2},
       {"epsilon", o.epsilon}, {"alpha", o.alpha}, {"centered", o.centered ? 1 : 0}, {"rate_decay", o.rate_decay},

@@ -41,6 +41,7 @@ constexpr double kFinalSeconds = 10;     // for final metrics beyond the time li
 /// Why a run ended before its length.
 struct Ending {
   bool timed_out = false, interrupted = false;
+  int asked_rank = 0;         ///< that was interrupted, and not rank 0; 0: none
   bool abandoned = false;     ///< workers were still busy when the user's patience ended
   int64_t diverged_step = 0;  ///< 0: never
   std::string diverged;       ///< what was not finite then, and whose
@@ -136,8 +137,10 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
     }
     checkpoints.poll();
     if (!checkpoints.failure().empty()) run.gate.stop();
-    if (interrupted && !ending.interrupted) {
+    const int asked_rank = run.process() ? run.process()->other_asked_to_end() : 0;
+    if ((interrupted || asked_rank > 0) && !ending.interrupted) {
       ending.interrupted = true;
+      if (!interrupted) ending.asked_rank = asked_rank;
       interrupted_at = steady_seconds();
       run.gate.stop();
     }
@@ -173,7 +176,7 @@ void describe_ending(const Ending& ending, const std::exception_ptr& error, cons
   }
   if (ending.interrupted) {
     result.status = RunStatus::interrupted;
-    result.reason = "stopped by the user";
+    result.reason = ending.asked_rank > 0 ? fmt::format("rank {} was asked to end, by a signal", ending.asked_rank) : "stopped by the user";
   } else if (ending.diverged_step > 0) {
     result.status = RunStatus::failed;
     result.reason = fmt::format("diverged: {}; lower the learning rate or set clip_norm", ending.diverged);

@@ -116,6 +116,17 @@ class Elastic(LaunchTest):
         for change, (rank, _) in zip(row["changes"], [(1, 40), (0, 160)], strict=True):
             self.assertIn(f"rank {rank} ", change["reason"])
 
+    def test_a_rank_that_is_asked_to_go(self):
+        """As from a node that is drained."""
+        self.undisturbed("data", 3, *EXACT)
+        process = self.launch("-n", "3", "train", "e.toml", *RUN, *EXACT, "--plan", "data", "--out", "o")
+        self.trains_to(process, 40)
+        os.kill(self.group(process, 3)[1], signal.SIGTERM)
+        self.ends_well(process)
+        row = self.expect_whole_curve(1e-9)
+        self.assertEqual(row["plan"], "data 3 -> data 2")
+        self.assertIn("rank 1 was ended by signal 15", row["changes"][0]["reason"])
+
     def test_degrees_that_are_spelled_out(self):
         self.undisturbed("data=2,tensor=2", 4, *EXACT)
         process = self.launch("-n", "4", "train", "e.toml", *RUN, *EXACT, "--plan", "data=2,tensor=2",

@@ -1,4 +1,5 @@
 """What becomes of a run whose workers are processes when one of them freezes, is cut off or computes nonsense."""
+import json
 import os
 import re
 import shutil
@@ -73,6 +74,74 @@ class Failures(CliTest):
         self.assertRegex(said[-3], r"^trireme: rank 0 was ended by signal 9 \(Killed\) in step \d+, ")
         self.assertIn("after step 3", said[-2])
         self.assertIn("to go on: trireme launch -n 2 --no-bind train e.toml", said[-1])
+
+    def test_one_rank_is_asked_to_end(self):
+        """By a signal that the launcher did not send."""
+        process = self.launch("-n", "3", "train", "e.toml", "--out", "o", *LONG, *CHECKPOINTS)
+        ranks = self.training(process)
+        os.kill(ranks[1], signal.SIGTERM)
+        self.assertEqual(process.wait(10), 1, process.said())
+        self.gone(ranks.values(), 1)
+        row = self.json("o", "run.json")["rows"][0]
+        self.assertEqual((row["status"], row["reason"]), ("interrupted", "rank 1 was asked to end, by a signal"))
+        self.assertEqual(int(sorted(os.listdir(self.path("o", "checkpoints")))[-1][5:]), row["curve"][-1]["step"])
+
+    def small_disk(self):
+        """A folder with 4 MiB of its own."""
+        folder = self.path("disk")
+        os.mkdir(folder)
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True).returncode != 0:
+            self.skipTest("no file system can be mounted")
+        self.addCleanup(subprocess.run, ["umount", "-l", folder], check=True)
+        return os.path.join(folder, "filler")
+
+    def on_the_disk(self, *flags):
+        """A run that has written checkpoints there."""
+        name = self.path("said")
+        with open(name, "w", encoding="utf-8") as said:
+            process = subprocess.Popen([support.PROGRAM, "launch", "-n", "2", "train", "e.toml", "--data-dir", self.data, "--out", "disk/o", *LONG, *CHECKPOINTS,
+                                        *flags], cwd=self.folder, env=self.environment, stdout=said, stderr=said)
+        process.said = lambda: text_of(name)
+        self.addCleanup(stop, process)
+        checkpoints = self.path("disk", "o", "checkpoints")
+        self.wait_for(process, lambda: os.path.isdir(checkpoints) and len(os.listdir(checkpoints)) > 1)
+        return process
+
+    @staticmethod
+    def fill(file):
+        with open(file, "wb", buffering=0) as f:
+            try:
+                while True:
+                    f.write(bytes(1 << 12))
+            except OSError:
+                return
+
+    def test_a_full_disk(self):
+        """Checkpoints and records stop, training does not; with space they are written again."""
+        filler = self.small_disk()
+        process = self.on_the_disk()
+        self.fill(filler)
+        self.wait_for(process, lambda: "records of steps have a gap" in process.said() and "was not written" in process.said())
+        self.assertIn("No space left on device", process.said())
+        os.remove(filler)
+        self.wait_for(process, lambda: "records of steps are written again" in process.said())
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(20), 1, process.said())
+        self.assertEqual(self.json("disk", "o", "run.json")["rows"][0]["status"], "interrupted")
+        for line in text_of(self.path("disk", "o", "metrics.jsonl")).splitlines():
+            json.loads(line)
+        self.trireme("checkpoints", "verify", "disk/o", data=False)
+
+    def test_a_disk_that_is_full_at_the_end(self):
+        """What was trained is shown, and how to go on."""
+        filler = self.small_disk()
+        process = self.on_the_disk("--set", "checkpoint.on_failure=end")
+        self.fill(filler)
+        self.assertEqual(process.wait(20), 1, process.said())
+        for text in ("No space left on device", "run.json: cannot be written", "failed", "was not written", "to go on: trireme launch -n 2 train e.toml"):
+            self.assertIn(text, process.said())
+        os.remove(filler)
+        self.trireme("checkpoints", "verify", "disk/o", data=False)
 
     def test_a_slow_rank_is_not_frozen(self):
         """Its only step takes longer than a frozen rank is waited for."""

@@ -85,6 +85,16 @@ TEST_F(Gloo, RanksThatDoNotComeAreNamed) {
               HasSubstr("rank 0, 2, 3 did not come"));
 }
 
+TEST_F(Gloo, ARankThatIsThereTwiceAndAnotherNumberOfRanksAreNamed) {
+  const MeetingFile meeting;
+  const auto come = [&](int rank, int size) {
+    return error_of([&] { gloo_communicator({.rank = rank, .size = size, .store_file = meeting.path(), .meeting_seconds = 0.3}); });
+  };
+  EXPECT_THAT(come(1, 4), HasSubstr("rank 0, 2, 3 did not come"));
+  EXPECT_THAT(come(1, 4), HasSubstr("rank 1 of 4, meeting at " + meeting.path() + ": there is another process of this rank"));
+  EXPECT_THAT(come(2, 3), HasSubstr("rank 1 takes itself for one of 4"));
+}
+
 TEST_F(Gloo, AnInterfaceThatIsNotThereIsNamed) {
   const MeetingFile meeting;
   EXPECT_THAT(

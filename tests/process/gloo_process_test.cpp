@@ -253,7 +253,7 @@ TEST_F(GlooProcesses, AFrozenRankIsNamedWithinSecondsWhateverTheTimeout) {
       EXPECT_LT(end.seconds, frozen_at + 10);
       EXPECT_GT(end.seconds, frozen_at + kSilenceSeconds - 1) << "not at once: it may only be slow";
       EXPECT_THAT(end.output, HasSubstr("rank " + std::to_string(frozen) + " has shown no sign of life for 5 s"));
-      EXPECT_THAT(end.output, HasSubstr("last seen in before the first step, in all_reduce(sum) of Float [1000], call"));
+      EXPECT_THAT(end.output, HasSubstr("last seen before the first step, in all_reduce(sum) of Float [1000], call"));
     }
   }
 }

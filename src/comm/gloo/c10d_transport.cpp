@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -25,6 +26,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLookInterval{20};
 constexpr milliseconds kKeyInterval{5};
+constexpr std::chrono::seconds kSaysThatItWaits{10};
 
 milliseconds meeting_time(const GlooOptions& options) {
   return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(options.meeting_seconds * 1000)));
@@ -147,18 +149,35 @@ std::string arrival_key(int rank) { return fmt::format("trireme/here/{}", rank);
 
 /// c10d's own wait would only say that it took too long.
 void wait_for_all(c10d::Store& store, const GlooOptions& options) {
-  store.set(arrival_key(options.rank), std::vector<uint8_t>{1});
-  const Clock::time_point end = Clock::now() + meeting_time(options);
+  const std::string where = fmt::format("rank {} of {}, meeting at {}", options.rank, options.size, place_of(options));
+  if (store.add(arrival_key(options.rank) + "/times", 1) > 1)
+    fail_run({.where = where, .what = "there is another process of this rank", .why = "", .next = "give each process a rank of its own"});
+  const std::string size = std::to_string(options.size);
+  store.set(arrival_key(options.rank), std::vector<uint8_t>(size.begin(), size.end()));
+  const Clock::time_point began = Clock::now();
+  bool said = false;
   std::vector<int> missing;
   for (int r = 0; r < options.size; ++r) missing.push_back(r);
+  const auto has_come = [&](int r) {
+    if (!store.check({arrival_key(r)})) return false;
+    const std::vector<uint8_t> theirs = store.get(arrival_key(r));
+    if (const std::string ranks(theirs.begin(), theirs.end()); ranks != size)
+      fail_run({.where = where, .what = fmt::format("rank {} takes itself for one of {}", r, ranks), .why = "", .next = "start all ranks with the same number of processes"});
+    return true;
+  };
   while (true) {
-    std::erase_if(missing, [&](int r) { return store.check({arrival_key(r)}); });
+    std::erase_if(missing, has_come);
     if (missing.empty()) return;
-    if (Clock::now() > end) {
-      fail_run({.where = fmt::format("rank {} of {}, meeting at {}", options.rank, options.size, place_of(options)),
+    const auto waited = Clock::now() - began;
+    if (waited > meeting_time(options)) {
+      fail_run({.where = where,
                 .what = fmt::format("rank {} did not come", fmt::join(missing, ", ")),
                 .why = fmt::format("all ranks must arrive within {} s", options.meeting_seconds),
                 .next = "look at the end of its output, or whether it was started with another address or size"});
+    }
+    if (!said && waited > kSaysThatItWaits) {
+      said = true;
+      spdlog::warn("{}: waits for rank {}", where, fmt::join(missing, ", "));
     }
     std::this_thread::sleep_for(kLookInterval);
   }

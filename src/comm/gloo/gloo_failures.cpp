@@ -91,14 +91,14 @@ void GlooWorld::fail(const std::string& doing, const std::string& what, const st
 // Whoever fails may have closed its connections by that: the others must learn the reason before they miss it. Nothing waits here.
 void GlooWorld::fail_peer(const std::string& doing, int peer, const std::string& why) {
   const std::string where = signs_->heard(peer).standing;
-  fail(doing, fmt::format("rank {} is gone", peer), where.empty() ? why : fmt::format("{}; it was last seen in {}", why, where),
+  fail(doing, fmt::format("rank {} is gone", peer), where.empty() ? why : fmt::format("{}; it was last seen {}", why, where_of(where)),
        fmt::format("look at the end of rank {}'s output", peer));
 }
 
 void GlooWorld::fail_silence(const std::string& doing, int peer) {
   const std::string where = signs_->heard(peer).standing;
   fail(doing, fmt::format("rank {} did not answer for {} s", peer, std::chrono::duration<double>(timeout()).count()),
-       where.empty() ? "it hangs, was stopped, or waits for something else" : fmt::format("it stands in {}", where),
+       where.empty() ? "it hangs, was stopped, or waits for something else" : fmt::format("it stands {}", where_of(where)),
        fmt::format("look at the end of rank {}'s output, or allow more time", peer));
 }
 

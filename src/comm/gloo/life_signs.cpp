@@ -85,8 +85,8 @@ std::string LifeSigns::missed(const std::string& whom, int rank) const {
   std::string text = fmt::format("rank {}: {} has shown no sign of life for {} s: its process is frozen, or the network in between is cut",
                                  options_.rank, whom, kSilenceSeconds);
   std::lock_guard lock(mutex_);
-  if (rank >= 0 && heard_[size_t(rank)].beats > 0) text += fmt::format("; last seen in {}", heard_[size_t(rank)].standing);
-  return text + fmt::format("; this rank stands in {}", standing(recorder_->read()));
+  if (rank >= 0 && heard_[size_t(rank)].beats > 0) text += fmt::format("; last seen {}", where_of(heard_[size_t(rank)].standing));
+  return text + fmt::format("; this rank stands {}", where_of(standing(recorder_->read())));
 }
 
 LifeSigns::Sign LifeSigns::heard(int rank) const {
