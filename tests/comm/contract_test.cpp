@@ -394,7 +394,7 @@ TEST_P(Contract, AStartedCollectiveDoesNotHoldItsCaller) {
       handle = queue.start_all_reduce(tensor);
     }
     const OperationDone done = handle.get();
-    if (c.rank() == 0) { EXPECT_GE(done.end - done.begin, 0.05); }
+    if (c.rank() == 0) { EXPECT_GE(done.end - done.begin, 0.02) << "it may have begun a little after it was started"; }
     EXPECT_LE(done.count.wait_seconds, done.end - done.begin);
     EXPECT_EQ(tensor.sum().item<float>(), 2000);
   });

@@ -272,9 +272,9 @@ TEST_F(Checkpoints, DamageIsFoundAndNamed) {
   for (const CheckpointFile& file : index.files) {
     const fs::path path = at_step(10) / file.name;
     fs::resize_file(path, uint64_t(file.bytes - 1));
-    expect_damage({path.string(), std::to_string(file.bytes - 1), std::to_string(file.bytes), "cut short", "checkpoints list"});
+    expect_damage({path.string(), std::to_string(file.bytes - 1), std::to_string(file.bytes), "cut short", "checkpoints verify"});
     fs::remove(path);
-    expect_damage({path.string(), "missing", "checkpoints list"});
+    expect_damage({path.string(), "missing", "checkpoints verify"});
     for (const int64_t byte : {int64_t{0}, file.bytes / 2, file.bytes - 1}) {
       std::string bytes = read_file(path);
       bytes[size_t(byte)] = char(bytes[size_t(byte)] ^ 16);
