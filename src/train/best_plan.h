@@ -31,6 +31,7 @@ struct Finalist {
   RatedPlan rated;
   double simulated = 0;        ///< seconds of a step
   bool fits_simulated = true;  ///< into the devices' memory, by the simulator's walk
+  bool is_measured = false;    ///< the simulator's times rest on what was measured on this machine
 };
 
 struct BestPlan {
@@ -53,6 +54,12 @@ struct BestPlanOptions {
 /// others among the finalists. Plans that are not on the first devices say on which they are (Plan::cluster_devices). Whether the front of the
 /// finalists fits is to be asked.
 BestPlan find_best_plan(const Experiment& experiment, const Model& model, const DeviceChoice& devices, const BestPlanOptions& options = {});
+
+/// The finalist to train under (there must be one). Measured times are off by so much that of many plans the quickest predicted one is the one
+/// that errors favour most, and the more parts a plan has (stages, micro-batches, changes of the mesh) the more there is to go wrong: of those that
+/// fit and are predicted to take at most kDoubt longer than the quickest it is the one of the fewest parts. Of described devices: the quickest.
+inline constexpr double kDoubt = 0.2;
+const Finalist& to_run(const std::vector<Finalist>& finalists);
 
 /// The plan of one of planned_strategies() (plan/strategy.h) on at most so many devices; all but "exact" take the first order. Errors (user): none
 /// fits their memory, or the batch has fewer samples than a plan needs.

@@ -1,0 +1,40 @@
+// Which of the plans that a planner found is trained under.
+#include "train/best_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "plan/named.h"
+#include "tiny_training.h"
+
+namespace trireme::testing {
+namespace {
+
+class BestPlans : public TinyTraining {
+ protected:
+  Finalist finalist(const std::string& name, int devices, double simulated, bool is_measured = true) {
+    return {.rated = {.plan = named_plan(name, build_model(experiment, data), Cluster::uniform(devices), experiment.batch, {}, 4)},
+            .simulated = simulated, .is_measured = is_measured};
+  }
+  static std::string chosen(const std::vector<Finalist>& finalists) {
+    const Plan& plan = to_run(finalists).rated.plan;
+    return plan.name + " " + std::to_string(plan.devices);
+  }
+};
+
+TEST_F(BestPlans, OfMeasuredTimesTheSimplestOfThoseThatCannotBeToldApart) {
+  const Finalist pipeline = finalist("pipeline", 2, 1), zero1 = finalist("zero1", 2, 1.05), slow_tensor = finalist("tensor", 2, 1.19);
+  EXPECT_EQ(chosen({pipeline, zero1}), "zero1 2");
+  EXPECT_EQ(chosen({pipeline, zero1, finalist("data", 2, 1.1), slow_tensor, finalist("single", 1, 1.15)}), "data 2") << "the quickest of equal ones";
+  EXPECT_EQ(chosen({pipeline, slow_tensor}), "tensor 2");
+  EXPECT_EQ(chosen({pipeline, finalist("data", 2, 1 + 1.01 * kDoubt)}), "pipeline 2") << "slower for certain";
+}
+
+TEST_F(BestPlans, OneThatFitsAndOfDescribedDevicesTheQuickest) {
+  Finalist full = finalist("data", 2, 1.1);
+  full.fits_simulated = false;
+  EXPECT_EQ(chosen({finalist("pipeline", 2, 1), full}), "pipeline 2");
+  EXPECT_EQ(chosen({finalist("pipeline", 2, 1, false), finalist("data", 2, 1.1, false)}), "pipeline 2");
+}
+
+}  // namespace
+}  // namespace trireme::testing
