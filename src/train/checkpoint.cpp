@@ -34,7 +34,7 @@ uint32_t crc_of(std::string_view bytes, uint32_t before = 0) {
 
 [[noreturn]] void fail_damaged(const fs::path& file, std::string what, std::string why) {
   fail_user({.where = file.string(), .what = std::move(what), .why = std::move(why),
-             .next = fmt::format("trireme checkpoints verify {} says which are whole", file.parent_path().parent_path().string())});
+             .next = fmt::format("trireme checkpoints verify {} says which to go on from", file.parent_path().parent_path().string())});
 }
 
 /// A file of the checkpoint that is being written, with what the index is to say of it.
