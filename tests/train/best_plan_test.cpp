@@ -12,7 +12,7 @@ namespace {
 class BestPlans : public TinyTraining {
  protected:
   Finalist finalist(const std::string& name, int devices, double simulated, bool is_measured = true) {
-    return {.rated = {.plan = named_plan(name, build_model(experiment, data), Cluster::uniform(devices), experiment.batch, {}, 4)},
+    return {.rated = {.plan = named_plan(name, build_model(experiment, data), Cluster::uniform(devices), experiment.batch, {}, 4), .prediction = {}, .objective = simulated},
             .simulated = simulated, .is_measured = is_measured};
   }
   static std::string chosen(const std::vector<Finalist>& finalists) {
