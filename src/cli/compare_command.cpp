@@ -202,7 +202,7 @@ int run_compare(const CompareOptions& options) {
   run_jobs(jobs, known, options, experiment, progress, folder, result);
   if (predictions)
     if (const std::string line = predictions->refit(result.rows); !line.empty()) progress.say("refit: " + line);
-  const bool all_there = finish_folder(folder, result);
+  const bool all_there = finish_folder(folder, result).empty();
   std::cout << "\n" << comparison_table(result, standard_output_style());
   std::cout << "run folder: " << folder.path().string() << "\nreport: " << (folder.path() / "report.html").string() << "\n"
             << std::flush;

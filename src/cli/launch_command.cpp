@@ -103,7 +103,7 @@ std::string address_for(const LaunchOptions& options, const std::vector<LaunchHo
   if (here && interface_towards(first) == "lo")
     fail_user({"--hosts", first, "other hosts cannot reach this machine by that name",
                "choose the network with --interface, or write its address first"});
-  return first.substr(first.find('@') == first.npos ? 0 : first.find('@') + 1);  // ssh's user is no part of it
+  return without_user(first);
 }
 
 /// A folder for the run that is empty and nobody else's; as `trireme train` chooses one.

@@ -59,6 +59,11 @@ int processes_of(const std::vector<LaunchHost>& hosts) {
   return sum;
 }
 
+std::string without_user(const std::string& host) {
+  const size_t at = host.find('@');
+  return at == host.npos ? host : host.substr(at + 1);
+}
+
 bool is_this_machine(const std::string& host) {
   return host == kHere || host == host_name();
 }

@@ -18,6 +18,9 @@ std::vector<LaunchHost> read_hosts(const std::vector<std::string>& hosts, int pr
 /// Of all together.
 int processes_of(const std::vector<LaunchHost>& hosts);
 
+/// The name as launchers without ssh know it: "b" of "ann@b".
+std::string without_user(const std::string& host);
+
 /// Whether the name stands for this machine without asking the network.
 bool is_this_machine(const std::string& host);
 

@@ -17,12 +17,6 @@ constexpr int kUsualPort = 29500;
 
 int port_of(const ScriptRequest& request) { return request.port != 0 ? request.port : kUsualPort; }
 
-int processes_of(const ScriptRequest& request) {
-  int sum = 0;
-  for (const LaunchHost& host : request.hosts) sum += host.processes;
-  return sum;
-}
-
 bool is_alone(const ScriptRequest& request) { return request.hosts.size() == 1 && is_this_machine(request.hosts.front().name); }
 
 /// Processes of each host, where a launcher has one number for all.
@@ -44,8 +38,7 @@ std::vector<std::string> names_of(const ScriptRequest& request) {
 ScriptRequest with_plain_hosts(ScriptRequest request) {
   std::vector<LaunchHost> plain;
   for (const LaunchHost& host : request.hosts) {
-    const size_t at = host.name.find('@');
-    const std::string name = at == host.name.npos ? host.name : host.name.substr(at + 1);
+    const std::string name = without_user(host.name);
     const auto same = std::find_if(plain.begin(), plain.end(), [&](const LaunchHost& one) { return one.name == name; });
     if (same == plain.end()) plain.push_back({name, host.processes});
     else same->processes += host.processes;
@@ -72,7 +65,7 @@ std::string token_lines(const ScriptRequest& request) {
 
 std::string slurm(const ScriptRequest& request) {
   std::string text = "#!/bin/bash\n#SBATCH --job-name=trireme\n";
-  text += fmt::format("#SBATCH --ntasks={}\n", processes_of(request));
+  text += fmt::format("#SBATCH --ntasks={}\n", processes_of(request.hosts));
   if (!is_alone(request)) {
     text += fmt::format("#SBATCH --nodes={}\n#SBATCH --ntasks-per-node={}\n", request.hosts.size(), processes_per_host(request, "Slurm"));
     text += fmt::format("#SBATCH --nodelist={}\n", join(names_of(request), ","));
@@ -83,7 +76,7 @@ std::string slurm(const ScriptRequest& request) {
 }
 
 std::string mpi(const ScriptRequest& request) {
-  std::string line = fmt::format("mpirun -n {}", processes_of(request));
+  std::string line = fmt::format("mpirun -n {}", processes_of(request.hosts));
   if (!is_alone(request)) {
     std::vector<std::string> hosts;
     for (const LaunchHost& host : request.hosts) hosts.push_back(fmt::format("{}:{}", host.name, host.processes));
@@ -125,7 +118,7 @@ std::string kubernetes(const ScriptRequest& request) {
   };
   add("MASTER_ADDR", "trireme-0.trireme");
   add("MASTER_PORT", std::to_string(port_of(request)));
-  add("WORLD_SIZE", std::to_string(processes_of(request)));
+  add("WORLD_SIZE", std::to_string(processes_of(request.hosts)));
   if (!request.interface.empty()) add(kInterfaceVariable, request.interface);
   return fmt::format(R"(# Names of the pods for each other.
 apiVersion: v1
@@ -169,7 +162,7 @@ spec:
                 fieldRef:
                   fieldPath: metadata.annotations['batch.kubernetes.io/job-completion-index']
 )",
-                     processes_of(request), arguments, variables, kTokenVariable);
+                     processes_of(request.hosts), arguments, variables, kTokenVariable);
 }
 
 }  // namespace

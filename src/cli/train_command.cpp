@@ -164,13 +164,13 @@ TrainSubject read_subject(const ExperimentOptions& options) {
   return {std::move(experiment), data, std::move(model)};
 }
 
-bool finish_folder(RunFolder& folder, const ExperimentResult& result) {
+std::string finish_folder(RunFolder& folder, const ExperimentResult& result) {
   try {
     folder.finish(result);
-    return true;
+    return "";
   } catch (const Error& error) {
     spdlog::error("{}", error.what());
-    return false;
+    return error.what();
   }
 }
 
@@ -183,9 +183,10 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
   if (show.on_folder) show.on_folder(folder.path());
   result.rows.push_back(train_and_show(subject, show.plan ? show.plan->name : options.plan, show, train, options.messages, folder));
   add_prices(result);
-  const RunResult& row = result.rows.front();
-  const bool all_there = finish_folder(folder, result);  // what has been trained is shown and can be gone on from in any case
+  RunResult& row = result.rows.front();
+  const std::string refused = finish_folder(folder, result);  // what has been trained is shown and can be gone on from in any case
   if (options.messages) {
+    if (!refused.empty()) row.warnings.push_back(refused);
     send({{"type", "result"}, {"row", row_to_json(row)}});
     return 0;  // the row carries the status
   }
@@ -193,7 +194,7 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
             << closing_lines(options, row, folder.path());
   if (!options.json.empty()) write_json_file(options.json, to_json(result));
   const bool well = row.status == RunStatus::ok || row.status == RunStatus::timed_out;
-  return well && all_there ? 0 : 1;
+  return well && refused.empty() ? 0 : 1;
 }
 
 int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {

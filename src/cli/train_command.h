@@ -41,8 +41,8 @@ struct TrainShow {
 
 class RunFolder;
 
-/// folder.finish(result). False: the disk refuses some of it, which has been said.
-bool finish_folder(RunFolder& folder, const ExperimentResult& result);
+/// folder.finish(result). What the disk refuses of it, which has been said too; "": nothing.
+std::string finish_folder(RunFolder& folder, const ExperimentResult& result);
 
 /// Makes a run folder, trains with reports to it and to the screen or the parent process, and returns the exit code.
 int train_into_folder(const TrainOptions& options, const TrainSubject& subject, const TrainShow& show, const Train& train);

@@ -21,9 +21,8 @@ namespace {
 
 constexpr int64_t kLargest = 1 << 20;    // bytes of a question or an answer: addresses and reasons
 constexpr size_t kMostKeys = 1 << 20;
-constexpr double kSaysThatItWaits = 10;  // seconds
 constexpr double kLook = 0.05;           // seconds between two looks at whether it is over
-constexpr WireHeartbeat kNone{0, 0};         // a frozen rank 0 is for its peers' own signs of life to tell
+constexpr WireHeartbeat kNone{0, 0};     // a frozen rank 0 is for its peers' own signs of life to tell
 
 const std::string kYes = "1", kNo = "0";
 
@@ -124,7 +123,7 @@ const std::string& KeyServer::endpoint() const { return state_->wire.endpoint();
 
 struct KeyClient::State {
   State(const std::string& at, const CurveKeys& token_keys, double seconds)
-      : server(at), patience(seconds), has_token(token_keys.client_public != make_curve_keys("").client_public), wire(at, token_keys, kLargest, kNone) {}
+      : server(at), patience(seconds), own_key(token_keys.client_public), wire(at, token_keys, kLargest, kNone) {}
 
   [[noreturn]] void fail(const std::string& what, const std::string& next) const {
     fail_run({.where = server, .what = what, .why = "", .next = next});
@@ -132,7 +131,7 @@ struct KeyClient::State {
 
   const std::string server;
   const double patience;
-  const bool has_token;
+  const std::string own_key;  // public; of a token, or of none
   std::mutex mutex;  // of the wire
   ClientWire wire;
 };
@@ -156,7 +155,7 @@ std::vector<std::string> KeyClient::ask(std::vector<std::string> question) {
     }
     switch (s.wire.state()) {
       case ClientWire::State::refused:
-        s.fail(s.has_token ? "rank 0 does not take this rank's token" : "rank 0 has a token, this rank has none",
+        s.fail(s.own_key == make_curve_keys("").client_public ? "rank 0 has a token, this rank has none" : "rank 0 does not take this rank's token",
                fmt::format("give all ranks the same {}", kTokenVariable));
       case ClientWire::State::lost: s.fail("the connection to rank 0 is gone", "look at the end of its output");
       case ClientWire::State::connecting:

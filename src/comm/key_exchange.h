@@ -13,6 +13,9 @@
 
 namespace trireme {
 
+/// Seconds after which a rank that still waits for another says so.
+inline constexpr double kSaysThatItWaits = 10;
+
 /// Keeps the keys in memory, on a thread of its own, until it is destroyed.
 class KeyServer {
  public:

@@ -59,10 +59,11 @@ bool on_one_machine(const Launcher& launcher, const Variables& variables, int si
 }
 
 std::string address_of(const Launcher& launcher, const Variables& variables, int size, bool store_is_kept) {
-  // torchrun's MASTER_ADDR is the machine's name, which strangers may reach
-  if (!store_is_kept && on_one_machine(launcher, variables, size)) return kLoopback;
-  if (const auto address = variables("MASTER_ADDR"); address && !address->empty()) return *address;
-  if (on_one_machine(launcher, variables, size)) return kLoopback;
+  const auto address = variables("MASTER_ADDR");
+  const bool is_named = address && !address->empty();
+  // torchrun's MASTER_ADDR is the machine's name, which strangers may reach: only a store that others keep is where it says
+  if (on_one_machine(launcher, variables, size) && !(store_is_kept && is_named)) return kLoopback;
+  if (is_named) return *address;
   if (is_slurm(launcher)) {
     for (const char* list : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"})
       if (const auto nodes = variables(list); nodes && !nodes->empty()) return first_host(*nodes);

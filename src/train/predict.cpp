@@ -119,7 +119,7 @@ void emulate_links(double bandwidth, double latency, int cores, CostSource& sour
   source.links = std::make_shared<LinksOfSpeed>(source.cluster.size(), cores, bandwidth, latency);
   const double price = source.cluster.nodes.empty() ? 0 : source.cluster.nodes.front().price_per_hour;
   source.cluster.nodes = {ClusterNode{.link = {.bandwidth = bandwidth, .latency = latency}, .price_per_hour = price, .instance = ""}};
-  source.cluster.overlap = Overlap::sums;
+  source.cluster.overlap = source.links->overlap();
 }
 
 CostSource measured_source(const Experiment& experiment, const Model& model, const Profile& profile, int devices, bool measures) {
@@ -135,8 +135,9 @@ CostSource measured_source(const Experiment& experiment, const Model& model, con
   options.threads = threads.front();
   source.layers = std::make_shared<ProfiledCosts>(model, profile, options);
   const int workers = std::accumulate(threads.begin(), threads.end(), 0);
-  source.cluster.overlap = experiment.processes ? Overlap::sums : Overlap::nothing;
-  source.links = std::make_shared<ProfiledLinks>(profile.links, workers, profile.machine.cores, source.cluster.overlap);
+  const Overlap overlap = experiment.processes ? Overlap::sums : Overlap::nothing;
+  source.links = std::make_shared<ProfiledLinks>(profile.links, workers, profile.machine.cores, overlap);
+  source.cluster.overlap = source.links->overlap();
   source.shares_memory = !experiment.private_replicas;
   describe_links(profile.links, source.cluster);
   source.cluster.nodes.front().price_per_hour = experiment.price_per_hour;

@@ -26,7 +26,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLookInterval{20};
 constexpr milliseconds kKeyInterval{5};
-constexpr std::chrono::seconds kSaysThatItWaits{10};
 
 milliseconds meeting_time(const GlooOptions& options) {
   return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(options.meeting_seconds * 1000)));
@@ -175,7 +174,7 @@ void wait_for_all(c10d::Store& store, const GlooOptions& options) {
                 .why = fmt::format("all ranks must arrive within {} s", options.meeting_seconds),
                 .next = "look at the end of its output, or whether it was started with another address or size"});
     }
-    if (!said && waited > kSaysThatItWaits) {
+    if (!said && waited > std::chrono::duration<double>(kSaysThatItWaits)) {
       said = true;
       spdlog::warn("{}: waits for rank {}", where, fmt::join(missing, ", "));
     }
