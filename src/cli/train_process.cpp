@@ -139,6 +139,7 @@ std::optional<TrainSubject> agree(ProcessRank& process, const std::string& plan,
   std::optional<TrainSubject> subject;
   Finding own;
   try {
+    const LongWork reading(flight_recorder(process.world()), "reading its input");
     subject = read();
     own.agreement = strict_agreement(options, plan, subject->experiment, subject->model, subject->data);
   } catch (const std::exception& error) {
@@ -201,6 +202,7 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
 Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainSubject& subject) {
   const auto& [experiment, data, model] = subject;
   if (process.rank() != 0) return plan_from_json(nlohmann::json::parse(broadcast_text(process.world(), "")), model, "rank 0's plan");
+  const LongWork planning(flight_recorder(process.world()), "planning");  // profiles too, where it must
   Plan plan = choose_or_find_plan(options.plan, {}, experiment, model, data, options.prediction, /*to_run=*/true);
   if (plan.devices != process.size())
     fail_user({"--plan", options.plan, fmt::format("it is for {} workers, and there are {} processes", plan.devices, process.size()),

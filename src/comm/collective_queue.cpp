@@ -12,7 +12,7 @@
 namespace trireme {
 
 CollectiveQueue::CollectiveQueue(std::unique_ptr<Communicator> group, int device)
-    : group_(std::move(group)) {
+    : group_(std::move(group)), recorder_(flight_recorder(*group_)) {
   if (auto* const member = dynamic_cast<GroupMember*>(group_.get())) member->work_beside();
   thread_ = std::thread([this, device, threads = at::get_num_threads()] { work(device, threads); });
 }
@@ -27,8 +27,9 @@ CollectiveQueue::~CollectiveQueue() {
 }
 
 std::future<OperationDone> CollectiveQueue::start(std::function<void(Communicator&)> operation) {
-  std::packaged_task<OperationDone()> task(
-      [this, operation = std::move(operation)]() { return carry_out(operation); });
+  std::packaged_task<OperationDone()> task([this, operation = std::move(operation), place = recorder_ ? recorder_->place() : FlightRecorder::Place()]() {
+    return carry_out(operation, place);
+  });
   std::future<OperationDone> handle = task.get_future();
   {
     const std::lock_guard lock(mutex_);
@@ -47,8 +48,9 @@ std::exception_ptr CollectiveQueue::failure() const {
   return failure_;
 }
 
-OperationDone CollectiveQueue::carry_out(const std::function<void(Communicator&)>& operation) {
+OperationDone CollectiveQueue::carry_out(const std::function<void(Communicator&)>& operation, const FlightRecorder::Place& place) {
   if (const std::exception_ptr before = failure()) std::rethrow_exception(before);
+  const OperationsOf of_its_start(place);
   const CommunicationCount before = group_->count();
   OperationDone done;
   done.begin = steady_seconds();

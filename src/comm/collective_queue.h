@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "comm/communicator.h"
+#include "comm/flight_recorder.h"
 
 namespace trireme {
 
@@ -45,9 +46,10 @@ class CollectiveQueue {
 
  private:
   void work(int device, int threads);
-  OperationDone carry_out(const std::function<void(Communicator&)>& operation);
+  OperationDone carry_out(const std::function<void(Communicator&)>& operation, const FlightRecorder::Place& place);
 
   const std::unique_ptr<Communicator> group_;
+  const FlightRecorder* const recorder_;  // may be null
   mutable std::mutex mutex_;
   std::exception_ptr failure_;  // guarded by mutex_
   std::condition_variable changed_;

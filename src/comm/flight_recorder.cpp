@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/seconds.h"
@@ -21,7 +22,7 @@ namespace {
 
 constexpr const char* kBeforeAll = "before the first step";
 
-constexpr uint64_t kMagic = 0x31636572656d6972;  // "rimerec1": of this layout
+constexpr uint64_t kMagic = 0x32636572656d6972;  // "rimerec2": of this layout
 constexpr int kAttempts = 1000;                  // to read between two changes; a writer that is frozen in the middle of one stays there
 constexpr std::chrono::milliseconds kBeat{100};
 constexpr double kLongestLook = 0.5;             // a longer pause between two looks was this process' own
@@ -65,9 +66,11 @@ struct RecordedLine {
   SharedText<256> operation;
 };
 
-std::string place_of(int64_t step, const std::string& instruction) {
-  if (step == 0) return kBeforeAll;
-  return instruction.empty() ? fmt::format("step {}", step) : fmt::format("step {}, {}", step, instruction);
+thread_local const FlightRecorder::Place* place_of_operations = nullptr;  // null: where the rank's own thread is
+
+std::string place_of(int64_t step, const std::string& doing) {
+  const std::string place = step == 0 ? kBeforeAll : fmt::format("step {}", step);
+  return doing.empty() ? place : fmt::format("{}, {}", place, doing);
 }
 
 }  // namespace
@@ -80,7 +83,7 @@ struct RecorderPage {
   std::atomic<int64_t> step;
   std::atomic<double> step_began, longest_step;
   std::atomic<uint64_t> operations;  ///< begun
-  SharedText<96> instruction;
+  SharedText<96> instruction, long_work;
   std::array<RecordedLine, FlightRecorder::kOperations> last;  ///< operation k lies at k modulo their number
   SharedText<1024> run_folder;
 };
@@ -103,12 +106,15 @@ RankRecord copy_of(const RecorderPage& page) {
   record.heartbeats = page.heartbeats.load(std::memory_order_acquire);
   record.step = page.step.load(std::memory_order_acquire);
   record.instruction = page.instruction.get();
+  record.long_work = page.long_work.get();
   const uint64_t begun = page.operations.load(std::memory_order_acquire);
   const auto line = [&](uint64_t k) -> const RecordedLine& { return page.last[k % page.last.size()]; };
   for (uint64_t k = begun - std::min<uint64_t>(begun, page.last.size()); k < begun; ++k) {
-    if (line(k).running.load(std::memory_order_acquire)) record.operation += (record.operation.empty() ? "" : " and ") + line(k).operation.get();
-    record.last.push_back(fmt::format("{}: {}", place_of(line(k).step.load(std::memory_order_acquire), line(k).instruction.get()),
-                                      line(k).operation.get()));
+    const std::string operation = line(k).operation.get(), instruction = line(k).instruction.get();
+    record.last.push_back(fmt::format("{}: {}", place_of(line(k).step.load(std::memory_order_acquire), instruction), operation));
+    if (!line(k).running.load(std::memory_order_acquire)) continue;
+    record.operation += (record.operation.empty() ? "" : " and ") + operation;
+    if (instruction != record.instruction && !instruction.empty()) record.operation += " for " + instruction;
   }
   record.run_folder = page.run_folder.get();
   return record;
@@ -123,7 +129,7 @@ RecorderPage* map(int file) {
 }  // namespace
 
 std::string standing(const RankRecord& record) {
-  const std::string place = place_of(record.step, record.instruction);
+  const std::string place = place_of(record.step, record.long_work.empty() ? record.instruction : record.long_work);
   return record.operation.empty() ? place : fmt::format("{}, in {}", place, record.operation);
 }
 
@@ -166,14 +172,28 @@ void FlightRecorder::begin_instruction(std::string_view instruction) {
   page_->instruction.set(instruction);
 }
 
+FlightRecorder::Place FlightRecorder::place() const {
+  return {page_->step.load(std::memory_order_relaxed), page_->instruction.get()};
+}
+
+void FlightRecorder::set_long_work(std::string_view what) {
+  const Change change(*page_, mutex_);
+  page_->long_work.set(what);
+}
+
 uint64_t FlightRecorder::begin_operation(std::string_view operation) {
   const Change change(*page_, mutex_);
   const uint64_t number = page_->operations.load(std::memory_order_relaxed);
   RecordedLine& line = page_->last[number % page_->last.size()];
   line.number.store(number, std::memory_order_release);
   line.running.store(true, std::memory_order_release);
-  line.step.store(page_->step.load(std::memory_order_relaxed), std::memory_order_release);
-  line.instruction.set(page_->instruction);
+  if (const Place* place = place_of_operations) {
+    line.step.store(place->step, std::memory_order_release);
+    line.instruction.set(place->instruction);
+  } else {
+    line.step.store(page_->step.load(std::memory_order_relaxed), std::memory_order_release);
+    line.instruction.set(page_->instruction);
+  }
   line.operation.set(operation);
   page_->operations.store(number + 1, std::memory_order_release);
   return number;
@@ -208,6 +228,18 @@ RankRecord FlightRecorder::read() const {
 uint64_t FlightRecorder::heartbeats() const { return page_->heartbeats.load(std::memory_order_acquire); }
 
 double FlightRecorder::longest_step() const { return page_->longest_step; }
+
+OperationsOf::OperationsOf(FlightRecorder::Place place) : place_(std::move(place)), before_(place_of_operations) { place_of_operations = &place_; }
+
+OperationsOf::~OperationsOf() { place_of_operations = before_; }
+
+LongWork::LongWork(FlightRecorder* recorder, std::string_view what) : recorder_(recorder) {
+  if (recorder_) recorder_->set_long_work(what);
+}
+
+LongWork::~LongWork() {
+  if (recorder_) recorder_->set_long_work("");
+}
 
 Heartbeat::Heartbeat(std::shared_ptr<FlightRecorder> recorder) : recorder_(std::move(recorder)) {
   recorder_->beat();

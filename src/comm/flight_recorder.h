@@ -26,14 +26,17 @@ struct RankRecord {
   uint64_t changes = 0;       ///< grows with each step, instruction and operation
   int64_t step = 0;           ///< that it is in or was in last, from 1; 0: none yet
   std::string instruction;    ///< of its program
-  std::string operation;      ///< with other ranks, that it is in (those, where several threads have some); empty: none
+  std::string long_work;      ///< "planning": of LongWork; empty: none
+  /// With other ranks, that it is in (those, where several threads have some); empty: none. Of another instruction than `instruction`: "... for
+  /// reduce_gradients bucket 2".
+  std::string operation;
   std::vector<std::string> last;  ///< operations, the oldest first, each with its step and instruction
   std::string run_folder;     ///< empty: not known
 };
 
 /// Where it stands: "step 3, reduce_gradients bucket 2, in all_reduce(sum) of Float [4], call 7 of ranks 0,1".
 std::string standing(const RankRecord& record);
-/// With the preposition: "in step 3, ...", "before the first step".
+/// With the preposition: "in step 3, ...", "before the first step, planning".
 std::string where_of(const std::string& standing);
 
 /// Written to by one process, from any of its threads, and read by any process that has the memory. Some ten nanoseconds each: nothing is
@@ -41,6 +44,12 @@ std::string where_of(const std::string& standing);
 class FlightRecorder {
  public:
   static constexpr int kOperations = 10;
+
+  /// Where an operation belongs.
+  struct Place {
+    int64_t step = 0;
+    std::string instruction;
+  };
 
   /// Run error: the system gives no memory.
   FlightRecorder();
@@ -55,6 +64,8 @@ class FlightRecorder {
 
   void begin_step(int64_t step);
   void begin_instruction(std::string_view instruction);
+  Place place() const;
+  void set_long_work(std::string_view what);
   /// Returns its number, for its end.
   uint64_t begin_operation(std::string_view operation);
   void end_operation(uint64_t number);
@@ -75,6 +86,31 @@ class FlightRecorder {
   int file_ = -1;
   std::mutex mutex_;  // of those who write
   std::atomic<double> beaten_{0}, longest_pause_{0};
+};
+
+/// While this object lives, operations that the calling thread begins belong to this place, and not to where their rank's own thread is.
+class OperationsOf {
+ public:
+  explicit OperationsOf(FlightRecorder::Place place);
+  ~OperationsOf();
+  OperationsOf(const OperationsOf&) = delete;
+  OperationsOf& operator=(const OperationsOf&) = delete;
+
+ private:
+  const FlightRecorder::Place place_, *const before_;
+};
+
+/// While this object lives the rank does what may take any time, outside of its steps: "planning". Others wait for it as long as it shows signs
+/// of life. `recorder`: may be null, else outlives this object, of which there is one at a time.
+class LongWork {
+ public:
+  LongWork(FlightRecorder* recorder, std::string_view what);
+  ~LongWork();
+  LongWork(const LongWork&) = delete;
+  LongWork& operator=(const LongWork&) = delete;
+
+ private:
+  FlightRecorder* const recorder_;
 };
 
 /// A thread that beats while this object lives, whatever the rank computes: who does not beat any more is frozen, not slow.

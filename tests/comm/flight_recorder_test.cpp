@@ -66,6 +66,35 @@ TEST(FlightRecorder, ShowsSeveralOperationsAtOnce) {
   EXPECT_EQ(rank.read().operation, "");
 }
 
+/// What another thread was given to do belongs to the instruction that gave it.
+TEST(FlightRecorder, KnowsWhatAnOperationIsFor) {
+  FlightRecorder rank;
+  rank.begin_step(2);
+  rank.begin_instruction("reduce_gradients bucket 1");
+  const FlightRecorder::Place place = rank.place();
+  rank.begin_instruction("backward of fc1");
+  std::thread([&] {
+    const OperationsOf of_the_bucket(place);
+    rank.begin_operation("all_reduce");
+  }).join();
+  EXPECT_EQ(standing(rank.read()), "step 2, backward of fc1, in all_reduce for reduce_gradients bucket 1");
+  EXPECT_THAT(rank.read().last, ElementsAre("step 2, reduce_gradients bucket 1: all_reduce"));
+  const uint64_t own = rank.begin_operation("barrier");
+  EXPECT_EQ(rank.read().operation, "all_reduce for reduce_gradients bucket 1 and barrier");
+  rank.end_operation(own);
+}
+
+TEST(FlightRecorder, TellsOfLongWork) {
+  FlightRecorder rank;
+  {
+    const LongWork planning(&rank, "planning");
+    EXPECT_EQ(standing(rank.read()), "before the first step, planning");
+    EXPECT_EQ(where_of(standing(rank.read())), "before the first step, planning");
+  }
+  EXPECT_EQ(standing(rank.read()), "before the first step");
+  const LongWork of_nobody(nullptr, "planning");
+}
+
 TEST(FlightRecorder, CutsLongTexts) {
   FlightRecorder rank;
   const std::string text(5000, 'x');

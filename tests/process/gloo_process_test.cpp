@@ -98,6 +98,28 @@ int slow_role(const ChildTask& task) {
   return tensor[0].item<float>() == float(task.size * task.size) ? 0 : 1;
 }
 
+/// words: a port, and whether rank 1 says that what it does may take any time: longer than who lives and does nothing is waited for.
+int long_role(const ChildTask& task) {
+  GlooOptions options = options_of(task);
+  options.store_file.clear();
+  options.port = std::stoi(task.words[0]);
+  options.timeout_seconds = 1;
+  const auto world = gloo_communicator(options);
+  at::Tensor tensor = at::ones({1000});
+  try {
+    world->barrier();
+    if (task.rank == 1) {
+      const LongWork planning(task.words[1] == "said" ? flight_recorder(*world) : nullptr, "planning");
+      std::this_thread::sleep_for(std::chrono::seconds(4));
+    }
+    world->all_reduce(tensor);
+  } catch (const Error& error) {
+    std::cout << error.what() << std::endl;
+    return kEndedByError;
+  }
+  return 0;
+}
+
 /// Rank 2 has made another call than the others, after twelve that were alike.
 int mismatch_role(const ChildTask& task) {
   const auto world = gloo_communicator(options_of(task));
@@ -263,6 +285,16 @@ TEST_F(GlooProcesses, ASlowRankIsNotFrozen) {
   for (const ChildEnd& end : children.wait(30)) EXPECT_EQ(end.exit_code, 0) << end.output;
 }
 
+TEST_F(GlooProcesses, LongWorkIsWaitedForWhereItIsSaid) {
+  Children said("long", 2, {std::to_string(free_port()), "said"});
+  for (const ChildEnd& end : said.wait(30)) EXPECT_EQ(end.exit_code, 0) << end.output;
+  Children unsaid("long", 2, {std::to_string(free_port()), "unsaid"});
+  for (const ChildEnd& end : unsaid.wait(30)) {
+    EXPECT_EQ(end.exit_code, kEndedByError);
+    EXPECT_THAT(end.output, HasSubstr("rank 1 did not answer for 1 s"));
+  }
+}
+
 TEST_F(GlooProcesses, ARankThatWasStoppedForAMomentGoesOn) {
   for (const int stopped : {1, 0}) {
     Children children("loop", 3, {"all_reduce", "300", std::to_string(free_port())});
@@ -330,6 +362,7 @@ int main(int argc, char** argv) {
                                         {{"sum", trireme::sum_role},
                                          {"loop", trireme::loop_role},
                                          {"slow", trireme::slow_role},
+                                         {"long", trireme::long_role},
                                          {"mismatch", trireme::mismatch_role},
                                          {"abort", trireme::abort_role},
                                          {"throw", trireme::throw_role},

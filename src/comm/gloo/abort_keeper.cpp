@@ -50,8 +50,6 @@ AbortKeeper::~AbortKeeper() { stop(); }
 void AbortKeeper::run(const std::shared_ptr<State>& state) {
   std::unique_lock lock(state->mutex);
   while (!state->stopped && !state->reason) {
-    state->changed.wait_for(lock, kLookInterval, [&] { return state->stopped || state->proposal; });
-    if (state->stopped) break;
     const std::optional<std::string> proposal = state->proposal;
     std::optional<std::string> reason;
     lock.unlock();
@@ -68,6 +66,7 @@ void AbortKeeper::run(const std::shared_ptr<State>& state) {
     state->reason = reason;
     if (reason && state->on_abort) state->on_abort(*reason);
     state->changed.notify_all();
+    if (!reason) state->changed.wait_for(lock, kLookInterval, [&] { return state->stopped || state->proposal; });
   }
   state->keys.reset();
   state->ended = true;

@@ -13,6 +13,8 @@ namespace {
 
 constexpr double kExchangeSeconds = 0.25;
 constexpr std::chrono::milliseconds kPatience{700};  // of who asks: two exchanges
+constexpr double kSecondsForFirstSign = 20;          // of a rank that may still connect to others
+constexpr const char* kLeft = "left";
 
 std::string key_of(int rank) { return fmt::format("trireme/life/{}", rank); }
 
@@ -20,6 +22,7 @@ std::string text_of(const LifeSigns::Sign& sign) { return fmt::format("{} {} {}"
 
 LifeSigns::Sign sign_from(const std::string& text) {
   LifeSigns::Sign sign;
+  sign.left = text == kLeft;
   std::istringstream stream(text);
   stream >> sign.beats >> sign.progress;
   stream.get();
@@ -34,10 +37,12 @@ LifeSigns::LifeSigns(const GlooOptions& options, bool watches, std::shared_ptr<c
 
 void LifeSigns::exchange(KeyStore& keys) {
   const double now = steady_seconds();
-  if (!watches_ || now - exchanged_ < kExchangeSeconds) return;
+  if (!watches_ || say_goodbye(keys) || now - exchanged_ < kExchangeSeconds) return;
   exchanged_ = now;
   const RankRecord own = recorder_->read();
-  keys.replace(key_of(options_.rank), text_of({++beats_, own.changes, standing(own)}));
+  ++beats_;
+  const uint64_t progress = own.changes + (own.long_work.empty() ? 0 : beats_);
+  keys.replace(key_of(options_.rank), text_of({.beats = beats_, .progress = progress, .standing = standing(own)}));
   std::set<int> wanted;
   {
     std::lock_guard lock(mutex_);
@@ -58,32 +63,57 @@ void LifeSigns::exchange(KeyStore& keys) {
   heard_anew_.notify_all();
 }
 
+/// Whether this rank leaves or has left.
+bool LifeSigns::say_goodbye(KeyStore& keys) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!leaving_ || has_left_) return leaving_;
+  }
+  keys.replace(key_of(options_.rank), kLeft);
+  {
+    std::lock_guard lock(mutex_);
+    has_left_ = true;
+  }
+  heard_anew_.notify_all();
+  return true;
+}
+
+void LifeSigns::leave() {
+  if (!watches_) return;
+  std::unique_lock lock(mutex_);
+  leaving_ = true;
+  heard_anew_.wait_for(lock, kPatience, [&] { return has_left_; });
+}
+
 std::string LifeSigns::silence(uint64_t answers, const std::vector<bool>& gone) {
   if (!watches_) return "";
   const double now = steady_seconds();
-  keys_.look(answers, now);
+  keys_.look(answers + 1, now);  // at the meeting they answered
   if (keys_.seconds() > kSilenceSeconds)
     return options_.store_is_kept || options_.rank == 0
-               ? missed(fmt::format("the ranks' meeting place, {}:{},", options_.address, options_.port), -1)
-               : missed("rank 0", 0);
+               ? missed(fmt::format("the ranks' meeting place, {}:{},", options_.address, options_.port), -1, kSilenceSeconds)
+               : missed("rank 0", 0, kSilenceSeconds);
   if (answers == answers_) return "";  // nothing could be heard of anybody
   answers_ = answers;
   for (int rank = 0; rank < options_.size; ++rank) {
     if (!is_watched(rank) || gone[size_t(rank)]) continue;
     SilenceMeter& meter = ranks_[size_t(rank)];
+    double limit = kSilenceSeconds;
     {
       std::lock_guard lock(mutex_);
-      meter.look(heard_[size_t(rank)].beats, now);
+      const Sign& sign = heard_[size_t(rank)];
+      meter.look(sign.left ? 0 : sign.beats + 1, now);
+      if (sign.beats == 0) limit = kSecondsForFirstSign;
     }
-    if (meter.seconds() > kSilenceSeconds) return missed(fmt::format("rank {}", rank), rank);
+    if (meter.seconds() > limit) return missed(fmt::format("rank {}", rank), rank, limit);
   }
   return "";
 }
 
 /// `rank`: whose last place is known; -1: none.
-std::string LifeSigns::missed(const std::string& whom, int rank) const {
+std::string LifeSigns::missed(const std::string& whom, int rank, double seconds) const {
   std::string text = fmt::format("rank {}: {} has shown no sign of life for {} s: its process is frozen, or the network in between is cut",
-                                 options_.rank, whom, kSilenceSeconds);
+                                 options_.rank, whom, seconds);
   std::lock_guard lock(mutex_);
   if (rank >= 0 && heard_[size_t(rank)].beats > 0) text += fmt::format("; last seen {}", where_of(heard_[size_t(rank)].standing));
   return text + fmt::format("; this rank stands {}", where_of(standing(recorder_->read())));

@@ -17,7 +17,7 @@ namespace trireme {
 
 /// Every rank writes its key several times a second, whatever its program does. Rank 0 reads those of all others and the others that of
 /// rank 0, so the keys' keeper has little to do; who does not reach the keys at all has lost rank 0, which keeps them. Payloads on slow
-/// links delay nobody's sign: the keys have connections of their own. Where they have not (a file, MPI) nobody watches. Thread-safe.
+/// links delay nobody's sign: the keys have connections of their own. Where they have not (a file) nobody watches. Thread-safe.
 class LifeSigns {
  public:
   /// `watches`: of Connections::keys_show_life.
@@ -26,13 +26,17 @@ class LifeSigns {
   /// Shows the own sign and looks at those of others, at most every quarter of a second: on the thread that talks to the keys.
   void exchange(KeyStore& keys);
 
+  /// No sign is to be expected of this rank any more. Waits a moment, until its key says so.
+  void leave();
+
   /// On one thread, several times a second: why the world must end; "": nobody is missed. `answers`: of AbortKeeper. `gone`: ranks whose
   /// connection has ended, who are no longer expected to live.
   std::string silence(uint64_t answers, const std::vector<bool>& gone);
 
   struct Sign {
     uint64_t beats = 0;     ///< 0: nothing was heard
-    uint64_t progress = 0;  ///< changes with whatever its program does
+    bool left = false;      ///< none will be
+    uint64_t progress = 0;  ///< changes with whatever its program does, and all the time in LongWork
     std::string standing;
   };
   /// A recent one of any rank; the last that was heard if the keys do not answer soon.
@@ -42,7 +46,8 @@ class LifeSigns {
 
  private:
   bool is_watched(int rank) const { return options_.rank == 0 ? rank != 0 : rank == 0; }
-  std::string missed(const std::string& whom, int rank) const;
+  std::string missed(const std::string& whom, int rank, double seconds) const;
+  bool say_goodbye(KeyStore& keys);
 
   const GlooOptions options_;
   const bool watches_;
@@ -53,6 +58,7 @@ class LifeSigns {
   // guarded by mutex_
   std::vector<Sign> heard_;  // by rank
   std::set<int> asked_, answered_;
+  bool leaving_ = false, has_left_ = false;
 
   // of the thread that talks to the keys
   double exchanged_ = 0;
