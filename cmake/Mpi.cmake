@@ -3,7 +3,7 @@
 set(MPI_CXX_SKIP_MPICXX ON)
 find_package(MPI QUIET COMPONENTS CXX)
 set(mpi_folder "${PROJECT_SOURCE_DIR}/src/comm/mpi")
-set(mpi_sources "${mpi_folder}/mpi_engine.cpp" "${mpi_folder}/mpi_transport.cpp")
+set(mpi_sources "${mpi_folder}/mpi_engine.cpp" "${mpi_folder}/mpi_keys.cpp" "${mpi_folder}/mpi_transport.cpp")
 if(MPI_CXX_FOUND)
   set(TRIREME_MPI_LEFT_OUT "${mpi_folder}/no_mpi.cpp")
   set(TRIREME_MPI_LINKED $<LINK_ONLY:MPI::MPI_CXX>)  # its compile options would make the precompiled header useless

@@ -71,8 +71,9 @@ std::string slurm(const ScriptRequest& request) {
     text += fmt::format("#SBATCH --nodelist={}\n", join(names_of(request), ","));
   }
   text += "# cores of each process\n#SBATCH --cpus-per-task=1\n";
-  // without PMIx each process would take itself for the only one of its MPI
-  return text + interface_line(request) + token_lines(request) + (request.over_mpi ? "srun --mpi=pmix " : "srun ") + program_line(request) + "\n";
+  // without PMIx each process would take itself for the only one of its MPI; a rank that is frozen ends with the others
+  return text + interface_line(request) + token_lines(request) + "srun --kill-on-bad-exit=1 " + (request.over_mpi ? "--mpi=pmix " : "") +
+         program_line(request) + "\n";
 }
 
 std::string mpi(const ScriptRequest& request) {

@@ -5,6 +5,7 @@ import signal
 import socket
 import stat
 import subprocess
+import time
 
 import support
 from support import CliTest, alive, children_of, stop, wait_until
@@ -179,7 +180,7 @@ class Launch(LaunchTest):
 
     def test_scripts(self):
         words = ["train", "e.toml", "--plan", "data", "--set", "name=a b"]
-        cases = {("slurm", "-n", "4"): ["#SBATCH --ntasks=4", "srun trireme train e.toml --plan data --set 'name=a b'",
+        cases = {("slurm", "-n", "4"): ["#SBATCH --ntasks=4", "srun --kill-on-bad-exit=1 trireme train e.toml --plan data --set 'name=a b'",
                                             "export TRIREME_TOKEN="],
                  ("slurm", "--hosts", "a:2,b:2"): ["--nodes=2", "--ntasks-per-node=2", "--nodelist=a,b\n"],
                  ("slurm", "--hosts", "me@a:1,me@a:1,b:2"): ["--nodes=2", "--ntasks-per-node=2", "--nodelist=a,b\n"],
@@ -190,7 +191,7 @@ class Launch(LaunchTest):
                                                                             "export TRIREME_INTERFACE=ib0", "export TRIREME_TOKEN"],
                  ("kubernetes", "-n", "4"): ["completions: 4", "kind: Service", '- "name=a b"', "job-completion-index"]}
         out, _ = self.trireme("launch", "--print", "slurm", "-n", "4", *words, "--backend", "mpi", data=False)
-        self.assertIn("srun --mpi=pmix trireme train", out)
+        self.assertIn("srun --kill-on-bad-exit=1 --mpi=pmix trireme train", out)
         for (kind, *flags), says in cases.items():
             out, _ = self.trireme("launch", "--print", kind, *flags, *words, data=False)
             for text in says:
@@ -261,7 +262,7 @@ class Launch(LaunchTest):
             self.assertEqual(self.json(f"{backend}.json")["rows"][0]["backend"], backend)
             self.assertIn(f"4 processes on 1 machine, backend {backend}", out)
 
-    def test_a_killed_rank_ends_an_mpi_run(self):
+    def training_over_mpi(self):
         process = self.mpirun("--backend", "mpi", "--out", "o", *LONG)
         metrics = self.path("o", "metrics.jsonl")
         wait_until(lambda: (os.path.exists(metrics) and text_of(metrics).count("\n") > 4) or process.poll() is not None, 60)
@@ -269,7 +270,25 @@ class Launch(LaunchTest):
             said = "".join(process.communicate())
             self.assertIn("has no MPI", said)
             self.skipTest("this build has no MPI")
-        ranks = {int(text_of_environment(pid)["OMPI_COMM_WORLD_RANK"]): pid for pid in children_of(process.pid)}
+        return process, {int(text_of_environment(pid)["OMPI_COMM_WORLD_RANK"]): pid for pid in children_of(process.pid)}
+
+    def test_a_frozen_rank_ends_an_mpi_run(self):
+        for frozen in (2, 0):
+            process, ranks = self.training_over_mpi()
+            os.kill(ranks[frozen], signal.SIGSTOP)
+            at = time.monotonic()
+            for rank, pid in ranks.items():
+                if rank != frozen:
+                    wait_until(lambda: not alive(pid), 20)
+            self.assertLess(time.monotonic() - at, 14, "some 9 s on an idle machine")
+            out, err = process.communicate(timeout=15)
+            self.assertNotEqual(process.returncode, 0)
+            self.gone(ranks.values(), 1)
+            self.assertIn(f"rank {frozen} has shown no sign of life for 5 s", " ".join((out + err).split()))
+            shutil.rmtree(self.path("o"))
+
+    def test_a_killed_rank_ends_an_mpi_run(self):
+        process, ranks = self.training_over_mpi()
         os.kill(ranks[2], signal.SIGKILL)
         out, err = process.communicate(timeout=15)
         self.assertNotEqual(process.returncode, 0)

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/seconds.h"
 #include "comm/collective_queue.h"
+#include "comm/flight_recorder.h"
 #include "comm/formulas.h"
 #include "comm/single.h"
 #include "comm/backends.h"
@@ -514,6 +515,15 @@ TEST_P(Contract, CallsThatDoNotMatchAreAnErrorThatNamesBoth) {
       EXPECT_THAT(message, HasSubstr(mismatch.b));
     });
   }
+}
+
+/// With mpirun -n 4 ranks 2 and 3 leave at once, and wait at the next test.
+TEST_P(Contract, WhoHasLeftIsNotMissed) {
+  if (backend != Backend::mpi) GTEST_SKIP() << "connections that end are seen";
+  run_ranks(backend, 2, [&](Communicator& c) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(kSilenceSeconds + 1.5));
+    c.barrier();
+  });
 }
 
 TEST_P(Contract, WhatCannotBeReducedIsAnErrorForAll) {

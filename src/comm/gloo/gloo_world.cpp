@@ -40,7 +40,8 @@ GlooWorld::GlooWorld(const GlooOptions& options) : GlooWorld(options, connect_ra
 
 GlooWorld::GlooWorld(const GlooOptions& options, Connections connections)
     : options_(options), recorder_(options.recorder ? options.recorder : std::make_shared<FlightRecorder>()),
-      signs_(std::make_shared<LifeSigns>(options, connections.keys_show_life, recorder_)), peers_(options.size) {
+      signs_(std::make_shared<LifeSigns>(options, connections.keys_show_life, recorder_)), ends_are_seen_(connections.ends_are_seen),
+      peers_(options.size) {
   transport_ = std::move(connections.transport);
   keeper_ = std::make_unique<AbortKeeper>(
       std::move(connections.keys),
@@ -56,7 +57,8 @@ GlooWorld::~GlooWorld() {
   if (std::uncaught_exceptions() > 0) abort(fmt::format("rank {} ended before its work was done", rank()));
   close_sends();
   const bool others_meet_here = rank() == 0 && options_.store_file.empty() && !options_.store_is_kept;
-  if (others_meet_here) host_until_others_left();
+  if (!ends_are_seen_) leave();
+  else if (others_meet_here) host_until_others_left();
   keeper_->stop();
   {
     std::lock_guard lock(mutex_);
@@ -98,6 +100,10 @@ void GlooWorld::host_until_others_left() {
   };
   ending_.wait_for(lock, timeout(), [&] { return aborted_ || all_left(); });
   if (aborted_) ending_.wait_for(lock, std::min(timeout(), kLingerAfterAbort), all_left);
+}
+
+void GlooWorld::leave() {
+  if (abort_reason().empty()) signs_->leave();
 }
 
 void GlooWorld::wake_all() {

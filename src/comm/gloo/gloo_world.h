@@ -114,12 +114,14 @@ class GlooWorld {
   [[noreturn]] void fail_silence(const std::string& doing, int peer);
   void close_sends();
   void host_until_others_left();
+  void leave();
   std::chrono::milliseconds timeout() const;
 
   const GlooOptions options_;
   std::unique_ptr<Transport> transport_;
   const std::shared_ptr<FlightRecorder> recorder_;
   const std::shared_ptr<LifeSigns> signs_;
+  const bool ends_are_seen_;  // of Connections
   std::unique_ptr<AbortKeeper> keeper_;
 
   mutable std::mutex mutex_;

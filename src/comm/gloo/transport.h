@@ -50,6 +50,8 @@ struct Connections {
   std::unique_ptr<Transport> transport;
   /// The keys are read and written at any moment by all ranks, over connections of their own: ranks show signs of life through them.
   bool keys_show_life = false;
+  /// A rank notices when another one closes its connections. Else the keys outlive every rank's use of them, and who leaves says so there.
+  bool ends_are_seen = true;
 };
 
 /// Meets the other ranks. Run errors as gloo_communicator.

@@ -19,7 +19,7 @@ struct MpiOptions {
   /// How long a rank waits for all others to come once MPI runs. (MPI's own start waits for all of them, as long as its launcher does.)
   double meeting_seconds = 300;
 
-  /// How long a rank waits later for a rank that is alive but does not answer.
+  /// As GlooOptions'.
   double timeout_seconds = 300;
 
   /// The device whose memory messages that have arrived and were not asked for yet count as (base/memory.h).
@@ -38,8 +38,9 @@ bool mpi_available();
 /// (MPI_THREAD_FUNNELED suffices).
 ///
 /// Errors (user): a process that no MPI launcher started, or that MPI counts otherwise. Run errors: ranks that did not come in time, a
-/// backend that is missing from this build. abort() reaches all ranks; of two ranks that abort at once each may keep its own reason.
-/// A rank that dies is for MPI to notice: its launcher ends all others.
+/// backend that is missing from this build. abort() reaches all ranks. A rank that dies is for MPI to notice: its launcher ends all others. A
+/// frozen one is noticed as with gloo (mpi_keys.h), where all ranks reach rank 0 over TCP too; rank 0 logs a warning where one does not, and
+/// then of two ranks that abort at once each may keep its own reason.
 ///
 /// Destruction as of gloo_communicator.
 std::unique_ptr<Communicator> mpi_communicator(const MpiOptions& options);

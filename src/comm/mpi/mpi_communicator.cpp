@@ -17,10 +17,8 @@ std::unique_ptr<Communicator> mpi_communicator(const MpiOptions& options) {
                .why = "ranks count from 0 to size - 1",
                .next = "check the launcher's rank and world size"});
   Connections connections = connect_over_mpi(options);
-  // nobody hosts a meeting place that others could need until they have left
   const GlooOptions of_world{.rank = options.rank,
                              .size = options.size,
-                             .store_is_kept = true,
                              .meeting_seconds = options.meeting_seconds,
                              .timeout_seconds = options.timeout_seconds,
                              .device = options.device,

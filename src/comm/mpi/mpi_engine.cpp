@@ -19,7 +19,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr int64_t kPieceBytes = 1 << 30;  // MPI counts in ints
-constexpr milliseconds kEndLimit{5000};   // for the others to end too, after a failure
+constexpr milliseconds kEndLimit{3000};   // for the others to end too, after a failure
 constexpr milliseconds kClearLimit{200};  // for what was withdrawn
 
 // MPI has no way to sleep until something comes. Looking costs about a microsecond; ranks may have fewer cores than threads.
@@ -237,6 +237,11 @@ void MpiEngine::let_go(const std::shared_ptr<MpiOperation>& operation) {
   if (operation->done) return;
   state_->to_withdraw.push_back(operation);
   state_->asked.notify_all();
+}
+
+void MpiEngine::keep(std::shared_ptr<void> what) {
+  const std::lock_guard lock(keeping_);
+  kept_.push_back(std::move(what));
 }
 
 void MpiEngine::expect_no_end() {

@@ -55,6 +55,9 @@ class MpiEngine {
   /// Nobody waits for it any more. A receive that nothing was sent for is withdrawn; a send stays until MPI is through with it.
   void let_go(const std::shared_ptr<MpiOperation>& operation);
 
+  /// It lives until all ranks have ended MPI, or this process does not wait for that any more.
+  void keep(std::shared_ptr<void> what);
+
   /// The run has failed: a rank may hang, and must not keep this process.
   void expect_no_end();
 
@@ -65,6 +68,8 @@ class MpiEngine {
 
   const std::shared_ptr<State> state_;  // shared with the thread, which may be left behind
   int rank_ = 0, size_ = 1, greatest_tag_ = 0;
+  std::mutex keeping_;
+  std::vector<std::shared_ptr<void>> kept_;  // guarded by keeping_
 };
 
 }  // namespace trireme

@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
-#include <map>
-#include <mutex>
 #include <utility>
 
 #include "base/error.h"
 #include "comm/mpi/mpi_engine.h"
+#include "comm/mpi/mpi_keys.h"
 
 namespace trireme {
 namespace {
@@ -60,29 +59,6 @@ class MpiTransport final : public Transport {
   const MPI_Comm world_;  // stays until MPI ends: freeing it is a collective of its own, for which a failed rank would not come
 };
 
-/// Of this process alone.
-class OwnKeys final : public KeyStore {
- public:
-  void publish(const std::string& key, const std::string& value) override {
-    expect_no_end_of_mpi();  // nothing is published but an abort
-    const std::lock_guard lock(mutex_);
-    values_.try_emplace(key, value);
-  }
-  void replace(const std::string& key, const std::string& value) override {
-    const std::lock_guard lock(mutex_);
-    values_.insert_or_assign(key, value);
-  }
-  std::optional<std::string> look_up(const std::string& key) override {
-    const std::lock_guard lock(mutex_);
-    const auto found = values_.find(key);
-    return found == values_.end() ? std::nullopt : std::optional(found->second);
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, std::string> values_;  // guarded by mutex_
-};
-
 /// Without a launcher MPI would start as a world of one, or end this process.
 void check_launcher() {
   const bool known = std::any_of(std::begin(kLauncherVariables), std::end(kLauncherVariables), [](const char* name) { return std::getenv(name); });
@@ -91,20 +67,23 @@ void check_launcher() {
                "start the workers with mpirun, or with srun --mpi=pmix"});
 }
 
-/// A communicator of all ranks' next world.
-MPI_Comm meet(const MpiOptions& options) {
+/// All ranks' next world.
+Connections meet(const MpiOptions& options) {
+  const milliseconds patience(std::max<int64_t>(1, int64_t(options.meeting_seconds * 1000)));
   auto meeting = std::make_shared<MpiOperation>();
   meeting->kind = MpiOperation::Kind::meet;
   MpiEngine::instance().start(meeting);
   try {
-    MpiEngine::instance().wait(*meeting, milliseconds(std::max<int64_t>(1, int64_t(options.meeting_seconds * 1000))));
+    MpiEngine::instance().wait(*meeting, patience);
+    auto transport = std::make_unique<MpiTransport>(meeting->world);
+    MpiKeys keys = share_keys(*transport, options.rank, options.size, patience);
+    return {std::move(keys.keys), std::move(transport), /*keys_show_life=*/keys.are_shared, /*ends_are_seen=*/false};
   } catch (const std::exception& error) {
     fail_run({.where = fmt::format("rank {} of {}, meeting over MPI", options.rank, options.size),
               .what = "not all ranks came",
               .why = first_line(error),
               .next = "look at the end of their output"});
   }
-  return meeting->world;
 }
 
 }  // namespace
@@ -120,7 +99,7 @@ Connections connect_over_mpi(const MpiOptions& options) {
     fail_user({"backend mpi", fmt::format("MPI says rank {} of {}", engine.rank(), engine.size()),
                fmt::format("the launcher's variables say rank {} of {}", options.rank, options.size),
                "start all workers with one mpirun of the MPI that trireme was built with, and unset RANK and WORLD_SIZE"});
-  return {std::make_shared<OwnKeys>(), std::make_unique<MpiTransport>(meet(options))};
+  return meet(options);
 }
 
 }  // namespace trireme

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-/// As mpi_communicator. The keys are this process' own: an abort reaches the others as a frame.
+/// As mpi_communicator.
 Connections connect_over_mpi(const MpiOptions& options);
 
 /// After a failure: the end of this process waits some seconds at most for the other ranks.

@@ -1,0 +1,151 @@
+#include "comm/mpi/mpi_keys.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/machine.h"
+#include "comm/key_exchange.h"
+#include "comm/mpi/mpi_engine.h"
+#include "comm/mpi/mpi_transport.h"
+
+namespace trireme {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int64_t kTextBytes = 1024;    // of what the ranks tell each other: names, an address and a token, a reason
+constexpr int kTag = 1;                 // the world's first payload comes after it, and MPI keeps the order
+constexpr double kReachSeconds = 10;    // to reach rank 0
+constexpr double kAnswerSeconds = 300;  // for an answer of rank 0: whether it lives is told sooner
+constexpr const char* kLoopback = "127.0.0.1";
+
+void send_text(Transport& world, std::string text, int to, milliseconds patience) {
+  text.resize(kTextBytes - 1);
+  const at::Tensor bytes = at::zeros({kTextBytes}, at::kChar);
+  std::memcpy(bytes.data_ptr(), text.data(), text.size());
+  world.send(bytes, to, kTag)->wait(patience);
+}
+
+std::string receive_text(Transport& world, int from, milliseconds patience) {
+  const at::Tensor bytes = at::zeros({kTextBytes}, at::kChar);
+  world.receive(bytes, from, kTag)->wait(patience);
+  const auto* text = static_cast<const char*>(bytes.data_ptr());
+  return {text, ::strnlen(text, size_t(kTextBytes))};
+}
+
+/// Of one process, for all its worlds.
+struct Meeting {
+  std::unique_ptr<KeyServer> server;  ///< rank 0's
+  std::unique_ptr<KeyClient> client;  ///< null: not all ranks reach rank 0
+};
+
+int port_of(const std::string& endpoint) { return std::stoi(endpoint.substr(endpoint.rfind(':') + 1)); }
+
+Meeting lead(Transport& world, int size, milliseconds patience) {
+  bool one_machine = true;
+  for (int r = 1; r < size; ++r) one_machine &= receive_text(world, r, patience) == host_name();
+  const std::string token = random_token();
+  const CurveKeys keys = make_curve_keys(token);
+  Meeting meeting{.server = std::make_unique<KeyServer>(one_machine ? fmt::format("tcp://{}:*", kLoopback) : "tcp://*:*", keys), .client = nullptr};
+  const int port = port_of(meeting.server->endpoint());
+  const std::string endpoint = endpoint_of(one_machine ? kLoopback : host_name(), port);
+  for (int r = 1; r < size; ++r) send_text(world, endpoint + "\n" + token, r, patience);
+  std::string trouble;
+  for (int r = 1; r < size; ++r)
+    if (const std::string theirs = receive_text(world, r, patience); trouble.empty() && !theirs.empty()) trouble = fmt::format("rank {}: {}", r, theirs);
+  for (int r = 1; r < size; ++r) send_text(world, trouble, r, patience);
+  if (trouble.empty()) meeting.client = std::make_unique<KeyClient>(endpoint_of(kLoopback, port), keys, kAnswerSeconds);
+  else
+    spdlog::warn("{} cannot be reached beside MPI, so that a frozen rank is noticed only once nothing has come for 20 of the longest steps, at "
+                 "least 120 s ({})", endpoint, trouble);
+  return meeting;
+}
+
+Meeting follow(Transport& world, milliseconds patience) {
+  send_text(world, host_name(), 0, patience);
+  const std::string answer = receive_text(world, 0, patience);
+  const size_t line = answer.find('\n');
+  const std::string endpoint = answer.substr(0, line);
+  const CurveKeys keys = make_curve_keys(answer.substr(line + 1));
+  std::string trouble;
+  try {
+    KeyClient(endpoint, keys, kReachSeconds).count();
+  } catch (const std::exception& error) {
+    trouble = first_line(error);
+  }
+  send_text(world, trouble, 0, patience);
+  if (!receive_text(world, 0, patience).empty()) return {};
+  return {.server = nullptr, .client = std::make_unique<KeyClient>(endpoint, keys, kAnswerSeconds)};
+}
+
+/// Rank 0's, of one world.
+class SharedKeys final : public KeyStore {
+ public:
+  SharedKeys(std::shared_ptr<Meeting> meeting, int64_t world) : meeting_(std::move(meeting)), prefix_(fmt::format("{}/", world)) {}
+
+  void publish(const std::string& key, const std::string& value) override {
+    expect_no_end_of_mpi();  // nothing is published but an abort
+    if (meeting_->client->add(prefix_ + key + "/claims", 1) == 1) meeting_->client->set(prefix_ + key, value);
+  }
+  void replace(const std::string& key, const std::string& value) override { meeting_->client->set(prefix_ + key, value); }
+  std::optional<std::string> look_up(const std::string& key) override { return meeting_->client->get(prefix_ + key); }
+
+ private:
+  const std::shared_ptr<Meeting> meeting_;
+  const std::string prefix_;
+};
+
+/// Of this process alone.
+class OwnKeys final : public KeyStore {
+ public:
+  void publish(const std::string& key, const std::string& value) override {
+    expect_no_end_of_mpi();  // nothing is published but an abort
+    const std::lock_guard lock(mutex_);
+    values_.try_emplace(key, value);
+  }
+  void replace(const std::string& key, const std::string& value) override {
+    const std::lock_guard lock(mutex_);
+    values_.insert_or_assign(key, value);
+  }
+  std::optional<std::string> look_up(const std::string& key) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = values_.find(key);
+    return found == values_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::string> values_;  // guarded by mutex_
+};
+
+}  // namespace
+
+MpiKeys share_keys(Transport& world, int rank, int size, milliseconds patience) {
+  static std::mutex mutex;
+  static std::weak_ptr<Meeting> met;  // the engine keeps it, beyond the others' last world
+  static int64_t worlds = 0;
+  const std::lock_guard lock(mutex);
+  const int64_t number = worlds++;
+  if (size == 1) return {std::make_shared<OwnKeys>()};
+  if (number == 0) {
+    const auto meeting = std::make_shared<Meeting>(rank == 0 ? lead(world, size, patience) : follow(world, patience));
+    MpiEngine::instance().keep(meeting);
+    met = meeting;
+  }
+  const std::shared_ptr<Meeting> meeting = met.lock();
+  if (!meeting || !meeting->client) return {std::make_shared<OwnKeys>()};
+  return {std::make_shared<SharedKeys>(meeting, number), /*are_shared=*/true};
+}
+
+}  // namespace trireme
