@@ -282,15 +282,18 @@ void check_fits(const std::string& where, const BestPlan& best, const Model& mod
              "use more devices, a smaller batch or more memory"});
 }
 
-const Finalist& to_run(const std::vector<Finalist>& finalists) {
-  const Finalist* chosen = &finalists.front();
-  if (!chosen->is_measured || !chosen->fits_simulated) return *chosen;
+const Finalist* to_run(const std::vector<Finalist>& finalists, int devices) {
+  const auto suits = [&](const Finalist& f) { return devices == 0 || f.rated.plan.devices == devices; };
+  const auto quickest = std::find_if(finalists.begin(), finalists.end(), suits);
+  if (quickest == finalists.end()) return nullptr;
+  const Finalist* chosen = &*quickest;
+  if (!chosen->is_measured || !chosen->fits_simulated) return chosen;
   const double limit = (1 + kDoubt) * chosen->simulated;
   for (const Finalist& other : finalists) {
-    if (!other.fits_simulated || other.simulated > limit) continue;
+    if (!suits(other) || !other.fits_simulated || other.simulated > limit) continue;
     if (std::pair(parts_of(other.rated.plan), other.simulated) < std::pair(parts_of(chosen->rated.plan), chosen->simulated)) chosen = &other;
   }
-  return *chosen;
+  return chosen;
 }
 
 Plan planned_plan(const std::string& name, const Experiment& experiment, const Model& model, const DeviceChoice& devices) {
@@ -302,7 +305,13 @@ Plan planned_plan(const std::string& name, const Experiment& experiment, const M
     if (!best.answer.best && best.answer.shortfall) fail_nothing_fits(where, *best.answer.shortfall, model);
     if (!best.answer.best) fail_user({where, "no plan", best.answer.proof, "use fewer devices"});
     check_fits(where, best, model);
-    plan = to_run(best.finalists).rated.plan;
+    const int all = int(devices.orders.front().size());
+    const Finalist* const chosen = to_run(best.finalists, experiment.processes ? all : 0);
+    if (!chosen || !chosen->fits_simulated)
+      fail_user({where, fmt::format("no plan of all {} processes was found that fits", all),
+                 fmt::format("the quickest, {}, has {}", best.finalists.front().rated.plan.in_short(model), best.finalists.front().rated.plan.devices),
+                 "start so many, with threads where it is one, or name a plan: --plan data"});
+    plan = chosen->rated.plan;
   } else {
     const PlanRequest request = plan_request(experiment, model, devices.source_of(devices.orders.front()));
     const std::optional<RatedPlan> rated = name == "asa" ? plan_asa(request) : plan_hybrid_static(request);

@@ -58,11 +58,12 @@ BestPlan find_best_plan(const Experiment& experiment, const Model& model, const 
 /// The finalist to train under (there must be one). Measured times are off by so much that of many plans the quickest predicted one is the one
 /// that errors favour most, and the more parts a plan has (stages, micro-batches, changes of the mesh) the more there is to go wrong: of those that
 /// fit and are predicted to take at most kDoubt longer than the quickest it is the one of the fewest parts. Of described devices: the quickest.
+/// `devices`: that the plan must have, as where workers are processes that have been started; 0: any. Null: there is none of so many.
 inline constexpr double kDoubt = 0.2;
-const Finalist& to_run(const std::vector<Finalist>& finalists);
+const Finalist* to_run(const std::vector<Finalist>& finalists, int devices = 0);
 
-/// The plan of one of planned_strategies() (plan/strategy.h) on at most so many devices; all but "exact" take the first order. Errors (user): none
-/// fits their memory, or the batch has fewer samples than a plan needs.
+/// The plan of one of planned_strategies() (plan/strategy.h) on at most so many devices, on all of them where workers are processes; all but
+/// "exact" take the first order. Errors (user): none fits their memory, or the batch has fewer samples than a plan needs.
 Plan planned_plan(const std::string& name, const Experiment& experiment, const Model& model, const DeviceChoice& devices);
 
 /// Errors (user): the best finalist is too full when simulated. `where` is said first.

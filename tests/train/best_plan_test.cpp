@@ -15,8 +15,10 @@ class BestPlans : public TinyTraining {
     return {.rated = {.plan = named_plan(name, build_model(experiment, data), Cluster::uniform(devices), experiment.batch, {}, 4), .prediction = {}, .objective = simulated},
             .simulated = simulated, .is_measured = is_measured};
   }
-  static std::string chosen(const std::vector<Finalist>& finalists) {
-    const Plan& plan = to_run(finalists).rated.plan;
+  static std::string chosen(const std::vector<Finalist>& finalists, int devices = 0) {
+    const Finalist* const found = to_run(finalists, devices);
+    if (!found) return "none";
+    const Plan& plan = found->rated.plan;
     return plan.name + " " + std::to_string(plan.devices);
   }
 };
@@ -27,6 +29,13 @@ TEST_F(BestPlans, OfMeasuredTimesTheSimplestOfThoseThatCannotBeToldApart) {
   EXPECT_EQ(chosen({pipeline, zero1, finalist("data", 2, 1.1), slow_tensor, finalist("single", 1, 1.15)}), "data 2") << "the quickest of equal ones";
   EXPECT_EQ(chosen({pipeline, slow_tensor}), "tensor 2");
   EXPECT_EQ(chosen({pipeline, finalist("data", 2, 1 + 1.01 * kDoubt)}), "pipeline 2") << "slower for certain";
+}
+
+TEST_F(BestPlans, OfAllProcessesThatWereStarted) {
+  const Finalist single = finalist("single", 1, 1), data = finalist("data", 2, 1.5), pipeline = finalist("pipeline", 2, 1.4);
+  EXPECT_EQ(chosen({single, pipeline, data}), "single 1");
+  EXPECT_EQ(chosen({single, pipeline, data}, 2), "data 2");
+  EXPECT_EQ(chosen({single}, 2), "none");
 }
 
 TEST_F(BestPlans, OneThatFitsAndOfDescribedDevicesTheQuickest) {
