@@ -455,7 +455,9 @@ TEST_P(Contract, AStartedCollectiveThatFailsEndsWhatComesAfterIt) {
   run_ranks(backend, 2, [&](Communicator& c) {
     CollectiveQueue queue(c.group(std::vector<int>{0, 1}));
     at::Tensor tensor = at::ones({1000}), next = at::ones({1000});
+    if (c.rank() == 0) c.receive(1, 0);  // else it might abort before rank 1 has its queue
     if (c.rank() == 1) {
+      c.send(at::ones({1}), 0, 0);
       EXPECT_THAT(error_of([&] { queue.start_all_reduce(tensor).get(); }), HasSubstr("the memory is full"));
       return;
     }

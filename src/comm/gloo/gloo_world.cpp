@@ -40,7 +40,7 @@ GlooWorld::GlooWorld(const GlooOptions& options) : GlooWorld(options, connect_ra
 
 GlooWorld::GlooWorld(const GlooOptions& options, Connections connections)
     : options_(options), recorder_(options.recorder ? options.recorder : std::make_shared<FlightRecorder>()),
-      signs_(std::make_shared<LifeSigns>(options, connections.keys_show_life, recorder_)), ends_are_seen_(connections.ends_are_seen),
+      signs_(std::make_shared<LifeSigns>(options, connections.keys_show_life, connections.ends_are_seen, recorder_)), ends_are_seen_(connections.ends_are_seen),
       peers_(options.size) {
   transport_ = std::move(connections.transport);
   keeper_ = std::make_unique<AbortKeeper>(

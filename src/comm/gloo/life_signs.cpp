@@ -1,8 +1,11 @@
 #include "comm/gloo/life_signs.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <utility>
 
@@ -15,16 +18,36 @@ constexpr double kExchangeSeconds = 0.25;
 constexpr std::chrono::milliseconds kPatience{700};  // of who asks: two exchanges
 constexpr double kSecondsForFirstSign = 20;          // of a rank that may still connect to others
 constexpr const char* kLeft = "left";
+constexpr const char* kNotSaid = "-";
 
 std::string key_of(int rank) { return fmt::format("trireme/life/{}", rank); }
 
-std::string text_of(const LifeSigns::Sign& sign) { return fmt::format("{} {} {}", sign.beats, sign.progress, sign.standing); }
+/// Some process of some machine, as all processes that see the same processes write it: "7f0c..,pid:[4026531836],123".
+std::string own_process() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  std::error_code error;
+  const std::string space = std::filesystem::read_symlink("/proc/self/ns/pid", error).string();
+  return boot.empty() || space.empty() ? kNotSaid : fmt::format("{},{},{}", boot, space, ::getpid());
+}
+
+/// Whether it is one that this process would see, and does not.
+bool has_ended(const std::string& process, const std::string& own) {
+  const size_t place = own.rfind(',') + 1;
+  if (place == 0 || process.compare(0, place, own, 0, place) != 0) return false;
+  std::string stat;
+  if (!std::getline(std::ifstream(fmt::format("/proc/{}/stat", process.substr(place))), stat)) return true;
+  const size_t name_end = stat.rfind(')');  // a program's name may hold anything
+  return name_end != stat.npos && stat.substr(name_end).starts_with(") Z");
+}
+
+std::string text_of(const LifeSigns::Sign& sign) { return fmt::format("{} {} {} {}", sign.beats, sign.progress, sign.process, sign.standing); }
 
 LifeSigns::Sign sign_from(const std::string& text) {
   LifeSigns::Sign sign;
   sign.left = text == kLeft;
   std::istringstream stream(text);
-  stream >> sign.beats >> sign.progress;
+  stream >> sign.beats >> sign.progress >> sign.process;
   stream.get();
   std::getline(stream, sign.standing);
   return sign;
@@ -32,8 +55,8 @@ LifeSigns::Sign sign_from(const std::string& text) {
 
 }  // namespace
 
-LifeSigns::LifeSigns(const GlooOptions& options, bool watches, std::shared_ptr<const FlightRecorder> recorder)
-    : options_(options), watches_(watches), recorder_(std::move(recorder)), heard_(size_t(options.size)), ranks_(size_t(options.size)) {}
+LifeSigns::LifeSigns(const GlooOptions& options, bool keys_show_life, bool ends_are_seen, std::shared_ptr<const FlightRecorder> recorder)
+    : options_(options), watches_(keys_show_life), process_(ends_are_seen ? kNotSaid : own_process()), recorder_(std::move(recorder)), heard_(size_t(options.size)), ranks_(size_t(options.size)) {}
 
 void LifeSigns::exchange(KeyStore& keys) {
   const double now = steady_seconds();
@@ -42,7 +65,7 @@ void LifeSigns::exchange(KeyStore& keys) {
   const RankRecord own = recorder_->read();
   ++beats_;
   const uint64_t progress = own.changes + (own.long_work.empty() ? 0 : beats_);
-  keys.replace(key_of(options_.rank), text_of({.beats = beats_, .progress = progress, .standing = standing(own)}));
+  keys.replace(key_of(options_.rank), text_of({.beats = beats_, .process = process_, .progress = progress, .standing = standing(own)}));
   std::set<int> wanted;
   {
     std::lock_guard lock(mutex_);
@@ -87,6 +110,11 @@ void LifeSigns::leave() {
 
 std::string LifeSigns::silence(uint64_t answers, const std::vector<bool>& gone) {
   if (!watches_) return "";
+  for (int rank = 0; rank < options_.size; ++rank) {
+    if (!is_watched(rank) || gone[size_t(rank)]) continue;
+    const Sign sign = heard(rank);
+    if (!sign.left && has_ended(sign.process, process_)) return fmt::format("rank {}: rank {} is gone: its process has ended{}", options_.rank, rank, last_seen(rank));
+  }
   const double now = steady_seconds();
   keys_.look(answers + 1, now);  // at the meeting they answered
   if (keys_.seconds() > kSilenceSeconds)
@@ -114,9 +142,14 @@ std::string LifeSigns::silence(uint64_t answers, const std::vector<bool>& gone) 
 std::string LifeSigns::missed(const std::string& whom, int rank, double seconds) const {
   std::string text = fmt::format("rank {}: {} has shown no sign of life for {} s: its process is frozen, or the network in between is cut",
                                  options_.rank, whom, seconds);
-  std::lock_guard lock(mutex_);
-  if (rank >= 0 && heard_[size_t(rank)].beats > 0) text += fmt::format("; last seen {}", where_of(heard_[size_t(rank)].standing));
-  return text + fmt::format("; this rank stands {}", where_of(standing(recorder_->read())));
+  return text + last_seen(rank);
+}
+
+/// To be said behind what is known of the rank; -1: of none.
+std::string LifeSigns::last_seen(int rank) const {
+  const Sign sign = rank >= 0 ? heard(rank) : Sign{};
+  return (sign.beats > 0 ? fmt::format("; last seen {}", where_of(sign.standing)) : "") +
+         fmt::format("; this rank stands {}", where_of(standing(recorder_->read())));
 }
 
 LifeSigns::Sign LifeSigns::heard(int rank) const {

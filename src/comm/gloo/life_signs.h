@@ -20,8 +20,8 @@ namespace trireme {
 /// links delay nobody's sign: the keys have connections of their own. Where they have not (a file) nobody watches. Thread-safe.
 class LifeSigns {
  public:
-  /// `watches`: of Connections::keys_show_life.
-  LifeSigns(const GlooOptions& options, bool watches, std::shared_ptr<const FlightRecorder> recorder);
+  /// As those of Connections. Where ends are not seen signs have the process, and one of this machine that is gone is missed at once.
+  LifeSigns(const GlooOptions& options, bool keys_show_life, bool ends_are_seen, std::shared_ptr<const FlightRecorder> recorder);
 
   /// Shows the own sign and looks at those of others, at most every quarter of a second: on the thread that talks to the keys.
   void exchange(KeyStore& keys);
@@ -36,8 +36,9 @@ class LifeSigns {
   struct Sign {
     uint64_t beats = 0;     ///< 0: nothing was heard
     bool left = false;      ///< none will be
+    std::string process = {};  ///< where it is, and which; "-": not said
     uint64_t progress = 0;  ///< changes with whatever its program does, and all the time in LongWork
-    std::string standing;
+    std::string standing = {};
   };
   /// A recent one of any rank; the last that was heard if the keys do not answer soon.
   Sign ask(int rank);
@@ -47,10 +48,12 @@ class LifeSigns {
  private:
   bool is_watched(int rank) const { return options_.rank == 0 ? rank != 0 : rank == 0; }
   std::string missed(const std::string& whom, int rank, double seconds) const;
+  std::string last_seen(int rank) const;
   bool say_goodbye(KeyStore& keys);
 
   const GlooOptions options_;
   const bool watches_;
+  const std::string process_;  ///< this rank's, for its signs
   const std::shared_ptr<const FlightRecorder> recorder_;
 
   mutable std::mutex mutex_;

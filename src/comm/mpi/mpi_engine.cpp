@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "comm/key_exchange.h"
 
 namespace trireme {
 namespace {
@@ -191,7 +193,10 @@ MpiEngine& MpiEngine::instance() {
 MpiEngine::MpiEngine() : state_(std::make_shared<State>()) {
   std::thread([state = state_] { run(*state); }).detach();
   std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [&] { return state_->started; });
+  const auto has_started = [&] { return state_->started; };
+  if (!state_->changed.wait_for(lock, std::chrono::duration<double>(kSaysThatItWaits), has_started))
+    spdlog::warn("MPI has not started yet: it waits until all ranks are there");
+  state_->changed.wait(lock, has_started);
   if (!state_->trouble.empty())
     fail_run({.where = "backend mpi", .what = "MPI does not start", .why = state_->trouble, .next = "use the backend gloo, or another MPI"});
   rank_ = state_->rank;

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "comm/mpi/mpi_engine.h"
 #include "comm/mpi/mpi_keys.h"
+#include "comm/process_place.h"
 
 namespace trireme {
 namespace {
@@ -67,6 +68,14 @@ void check_launcher() {
                "start the workers with mpirun, or with srun --mpi=pmix"});
 }
 
+/// Where all ranks are on one machine Open MPI needs no TCP. Its listeners there would be on all interfaces, without a token, and a stranger who
+/// connects to one and says nothing would hold up the ranks' own meeting for good. Whoever chooses transports has chosen.
+void keep_off_the_network() {
+  const Variables variables = environment();
+  const auto all = variables("OMPI_COMM_WORLD_SIZE"), here = variables("OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (all && here && *all == *here) ::setenv("OMPI_MCA_btl", "^tcp", /*overwrite=*/0);
+}
+
 /// All ranks' next world.
 Connections meet(const MpiOptions& options) {
   const milliseconds patience(std::max<int64_t>(1, int64_t(options.meeting_seconds * 1000)));
@@ -94,6 +103,7 @@ void expect_no_end_of_mpi() { MpiEngine::instance().expect_no_end(); }
 
 Connections connect_over_mpi(const MpiOptions& options) {
   check_launcher();
+  keep_off_the_network();
   const MpiEngine& engine = MpiEngine::instance();
   if (engine.rank() != options.rank || engine.size() != options.size)
     fail_user({"backend mpi", fmt::format("MPI says rank {} of {}", engine.rank(), engine.size()),
