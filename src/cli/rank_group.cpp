@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -275,14 +276,17 @@ std::vector<LostRanks> RankGroup::lost() const {
 std::string RankGroup::how_ended(const Member& member) const {
   const std::string where = member.recorder && member.signal != 0 ? where_of(standing(member.recorder->read())) : "";
   if (!member.frozen.empty() && member.signal == SIGKILL) return fmt::format("{} and was killed; it stood {}", member.frozen, where);
-  return described(member.exit_code, member.signal) + (where.empty() ? "" : " " + where);
+  const bool not_found = member.start.until_input_ends && member.exit_code == kNotStarted;
+  return described(member.exit_code, member.signal) + (where.empty() ? "" : " " + where) +
+         (not_found ? fmt::format(": \"{}\" is no program here, or {} is none there", member.start.words.front(), std::filesystem::read_symlink("/proc/self/exe").string()) : "");
 }
 
 GroupEnd RankGroup::end() const {
   const Member* who = culprit();
   if (!who) return {};
   // the first member has the user's ear: it has said what happened, unless it never began
-  const bool not_begun = who->exit_code == kNotStarted || (who->start.until_input_ends && who->exit_code == kHostLost);
+  const bool is_agent = who->start.until_input_ends;
+  const bool not_begun = who->exit_code == kNotStarted || (is_agent && (who->exit_code == kHostLost || who->last_line.empty()));
   const bool has_spoken = who == members_.front().get() && who->signal == 0 && !not_begun;
   GroupEnd end{.exit_code = who->signal == 0 ? who->exit_code : 1, .culprit = "", .lost = lost()};
   const Member& first = *members_.front();

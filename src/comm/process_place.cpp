@@ -90,6 +90,8 @@ Variables environment() {
 }
 
 std::optional<ProcessPlace> process_place(const Variables& variables, const PlaceOptions& options) {
+  if (variables("RANK") && variables("MASTER_ADDR") && !variables("WORLD_SIZE"))
+    fail_user({"environment variable WORLD_SIZE", "is not set", "RANK and MASTER_ADDR are, as if there were several processes", "set it to their number, or unset those"});
   for (const Launcher& launcher : kLaunchers) {
     if (!variables(launcher.rank) || !variables(launcher.size)) continue;
     ProcessPlace place;

@@ -24,6 +24,16 @@ def text_of(file):
         return f.read()
 
 
+def listens_everywhere(pid):
+    sockets = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+    for table in ("tcp", "tcp6"):
+        for line in text_of(f"/proc/{pid}/net/{table}").splitlines()[1:]:
+            place, state, inode = (line.split()[k] for k in (1, 3, 9))
+            if state == "0A" and set(place.split(":")[0]) == {"0"} and f"socket:[{inode}]" in sockets:
+                return True
+    return False
+
+
 class LaunchTest(CliTest):
     """What tests of launched processes share."""
 
@@ -83,6 +93,10 @@ class Launch(LaunchTest):
             self.assertEqual(sorted(os.listdir(self.path(f"p{devices}", "logs"))), [f"rank-{r}.log" for r in range(devices)])
             self.assertIn("rank 1 is through", text_of(self.path(f"p{devices}", "logs", "rank-1.log")))
             self.assertNotIn("rank 1", err)
+
+    def test_a_planners_plan_has_all_processes(self):
+        self.trireme("launch", "-n", "2", "train", "e.toml", "--plan", "exact", "--json", "p.json", "--profile", "profile.json")
+        self.assertEqual(self.json("p.json")["rows"][0]["devices"], 2, "alone it would be quicker")
 
     def rank(self, variables, *arguments):
         """One process of several, as another launcher starts it."""
@@ -230,6 +244,8 @@ class Launch(LaunchTest):
             (["launch", "-n", "3", "train", "e.toml", "--plan", "two.json"], ["two.json", "2 workers", "3 processes"]),
             (["launch", "-n", "2", "train", "e.toml", "--set", "adapt=true"], ["adapt"]),
         ])
+        self.refused("launch", "--ssh", "false", "--hosts", "x:1,y:1", "train", "e.toml", says=["host x ended with exit code 1"], code=1)
+        self.refused("launch", "--ssh", "nosuch", "--hosts", "x:1,y:1", "train", "e.toml", says=["host x", '"nosuch" is no program here'], code=127)
         self.environment.update(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT="29777", TRIREME_INTERFACE="nosuch0")
         self.refused("train", "e.toml", says=["TRIREME_INTERFACE", "nosuch0", "lo (127.0.0.1"])
         self.refused("train", "e.toml", "--backend", "mpi", says=["TRIREME_INTERFACE", "MPI chooses"])
@@ -262,8 +278,8 @@ class Launch(LaunchTest):
             self.assertEqual(self.json(f"{backend}.json")["rows"][0]["backend"], backend)
             self.assertIn(f"4 processes on 1 machine, backend {backend}", out)
 
-    def training_over_mpi(self):
-        process = self.mpirun("--backend", "mpi", "--out", "o", *LONG)
+    def training_over_mpi(self, *arguments):
+        process = self.mpirun("--backend", "mpi", "--out", "o", *LONG, *arguments)
         metrics = self.path("o", "metrics.jsonl")
         wait_until(lambda: (os.path.exists(metrics) and text_of(metrics).count("\n") > 4) or process.poll() is not None, 60)
         if process.poll() is not None:
@@ -275,6 +291,8 @@ class Launch(LaunchTest):
     def test_a_frozen_rank_ends_an_mpi_run(self):
         for frozen in (2, 0):
             process, ranks = self.training_over_mpi()
+            for rank, pid in ranks.items():
+                self.assertFalse(listens_everywhere(pid), f"rank {rank} of a run on one machine")
             os.kill(ranks[frozen], signal.SIGSTOP)
             at = time.monotonic()
             for rank, pid in ranks.items():
@@ -288,12 +306,14 @@ class Launch(LaunchTest):
             shutil.rmtree(self.path("o"))
 
     def test_a_killed_rank_ends_an_mpi_run(self):
-        process, ranks = self.training_over_mpi()
+        process, ranks = self.training_over_mpi("--set", "checkpoint.every=1 steps")
         os.kill(ranks[2], signal.SIGKILL)
         out, err = process.communicate(timeout=15)
         self.assertNotEqual(process.returncode, 0)
         self.gone(ranks.values(), 1)
         self.assertIn("signal 9", out + err)
+        self.assertIn("rank 2 is gone: its process has ended", " ".join((out + err).split()))
+        self.assertIn("to go on: start all ranks again with --resume o", out)
         self.assertIn(self.json("o", "run.json")["rows"][0]["status"], ("failed", "interrupted"), "mpirun asks rank 0 to end, which still writes its folder")
 
     def test_torchrun(self):

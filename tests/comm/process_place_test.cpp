@@ -21,6 +21,10 @@ std::optional<ProcessPlace> place_in(const Environment& environment) {
   });
 }
 
+TEST(ProcessPlace, OneOfAnUnknownNumberIsAnError) {
+  expect_error(Blame::user, {"WORLD_SIZE", "is not set"}, [] { place_in({{"RANK", "1"}, {"MASTER_ADDR", "127.0.0.1"}}); });
+}
+
 TEST(ProcessPlace, NobodyOrOneProcessIsNone) {
   EXPECT_FALSE(place_in({}));
   EXPECT_FALSE(place_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
