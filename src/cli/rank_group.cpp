@@ -19,6 +19,7 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/seconds.h"
+#include "train/process_rank.h"
 
 namespace trireme {
 namespace {
@@ -176,6 +177,13 @@ bool RankGroup::look_for_frozen(bool suspicious) {
   return any;
 }
 
+/// Whoever does is given the time.
+bool RankGroup::saves_last_step() const {
+  return std::any_of(members_.begin(), members_.end(), [](const auto& member) {
+    return member->pid != 0 && member->recorder && member->frozen.empty() && member->recorder->read().long_work == kSavingLastStep;
+  });
+}
+
 /// They count as ended by a signal from elsewhere.
 void RankGroup::kill_frozen() {
   for (const auto& member : members_)
@@ -225,6 +233,7 @@ GroupEnd RankGroup::wait(const std::atomic<bool>& interrupted, bool input_counts
     }
     if (ending_since == 0) continue;
     const bool all_others_ended = std::all_of(members_.begin(), members_.end(), [](const auto& m) { return m->pid == 0 || !m->frozen.empty(); });
+    if (!asked && saves_last_step()) ending_since = std::max(ending_since, now - patience);
     if (any_frozen && (all_others_ended || now - ending_since > patience)) kill_frozen();
     if (!terminated && now - ending_since > patience) {
       terminated = true;

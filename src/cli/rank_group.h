@@ -67,8 +67,8 @@ class RankGroup {
   void allow_seconds_after_interrupt(double seconds) { seconds_to_finish_ = seconds; }
 
   /// Passes lines on until all members have ended. A few seconds after one failed or froze (kSilenceSeconds without a heartbeat),
-  /// `interrupted` became true or the standard input ended (`input_counts`), those that are left are made to: all are gone within 10 s. One
-  /// that is frozen is killed once the others have ended.
+  /// `interrupted` became true or the standard input ended (`input_counts`), those that are left are made to: all are gone within 10 s, but for
+  /// a rank 0 that writes the last step down (train/process_rank.h). One that is frozen is killed once the others have ended.
   GroupEnd wait(const std::atomic<bool>& interrupted, bool input_counts);
 
  private:
@@ -88,6 +88,7 @@ class RankGroup {
   bool read_lines(bool input_counts);
   bool reap();
   bool look_for_frozen(bool suspicious);
+  bool saves_last_step() const;
   void kill_frozen();
   std::string how_ended(const Member& member) const;
   void ask_to_end(int signal);

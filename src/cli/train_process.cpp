@@ -242,11 +242,11 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
   show.notes.push_back(fmt::format("{} {} on {} {}, {}", process->size(), process->size() == 1 ? "process" : "processes",
                                    process->machines(), process->machines() == 1 ? "machine" : "machines", through));
   CheckpointUse checkpoints;
-  int64_t begun_at = 0;
+  GoesOnFrom begun_at;
   if (resumption) {
     show.initial_values = lines_of(*resumption);
     show.notes.insert(show.notes.end(), show.initial_values.begin(), show.initial_values.end());
-    begun_at = resumption->checkpoint.index.step;
+    begun_at = {resumption->checkpoint.index.step, resumption->checkpoint.index.awaits_evaluation};
     checkpoints.resumed = std::move(resumption->checkpoint);
   }
   EarlierRun earlier;
@@ -257,7 +257,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
     log_to_file(logs / "rank-0.log");
     flight_recorder(process->world())->set_run_folder(folder.string());
     broadcast_text(process->world(), logs.string());
-    if (generation) record_beginning(member, plan, subject.model, begun_at);
+    if (generation) record_beginning(member, plan, subject.model, begun_at.step);
   };
   return train_into_folder(member.options, subject, show, [&](TrainObserver& observer) {
     RunResult row = train(subject.experiment, subject.model, subject.data, plan, observer, interrupted_by_user(), nullptr, std::move(checkpoints),

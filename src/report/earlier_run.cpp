@@ -36,7 +36,7 @@ EvaluationPoint evaluation_from(const json& line, const std::vector<std::string>
 
 }  // namespace
 
-EarlierRun take_back_to(const fs::path& run_folder, int64_t step, const std::vector<std::string>& metrics) {
+EarlierRun take_back_to(const fs::path& run_folder, const GoesOnFrom& from, const std::vector<std::string>& metrics) {
   EarlierRun earlier;
   const fs::path file = run_folder / "metrics.jsonl";
   if (!fs::exists(file)) return earlier;
@@ -44,8 +44,10 @@ EarlierRun take_back_to(const fs::path& run_folder, int64_t step, const std::vec
   std::string kept;
   for (size_t begin = 0, end; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
     const json line = json::parse(text.begin() + std::ptrdiff_t(begin), text.begin() + std::ptrdiff_t(end), nullptr, /*allow_exceptions=*/false);
-    if (!line.is_object() || line.value("step", step + 1) > step) continue;
+    if (!line.is_object()) continue;
+    const int64_t step = line.value("step", from.step + 1);
     const std::string kind = line.value("kind", "");
+    if (step > from.step || (step == from.step && from.awaits_evaluation && kind == "test")) continue;
     if (kind == "step")
       earlier.curve.push_back({line.at("step").get<int64_t>(), line.at("samples").get<int64_t>(), number_from(line.at("seconds")),
                                number_from(line.at("loss"))});

@@ -27,11 +27,15 @@ void Worker::State::show_average(bool shown) {
   if (options.optimizer.ema == 0 || earlier_batches + batches == 0 || shows_average == shown) return;
   replicas->settle();
   communicator->barrier();  // nobody reads any more
+  exchange_averages();
+  communicator->barrier();  // everybody has written
+}
+
+void Worker::State::exchange_averages() {
   for (BucketId id : training.trainable) replicas->exchange_average(id);
   for (auto& [node, tensors] : buffers)
     for (size_t i = 0; i < tensors.size(); ++i) exchange_values(tensors[i], averaged_buffers.at(node)[i]);
-  communicator->barrier();  // everybody has written
-  shows_average = shown;
+  shows_average = !shows_average;
 }
 
 }  // namespace trireme

@@ -118,6 +118,22 @@ void StateGatherer::add_bucket(BucketId id, const ParameterStore& store) {
   add_shards(bucket, flats);
 }
 
+void StateGatherer::gather_alone(Worker& worker) {
+  const DeviceScope nobody(kNoDevice);
+  state_.updates = worker.updates();
+  for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) {
+    const Bucket& bucket = program_.buckets[size_t(b)];
+    const std::vector<ReplicaPiece> pieces = worker.replicas().pieces(b);
+    check_internal(pieces.size() == 1 && pieces[0].range.size() == bucket.elements, "a worker that goes on alone has whole buckets");
+    std::vector<at::Tensor> flats{pieces[0].master};
+    if (has_state(bucket)) flats.insert(flats.end(), pieces[0].state.begin(), pieces[0].state.end());
+    add_shards(bucket, flats);
+  }
+  const HeldParts held = worker.held();
+  add(held.buffers, state_.buffers);
+  add(held.averaged_buffers, state_.averaged_buffers);
+}
+
 /// `flats`: weights, then the optimizer's state.
 void StateGatherer::add_shards(const Bucket& bucket, const std::vector<at::Tensor>& flats) {
   for (const ParameterShard& shard : bucket.shards) {

@@ -55,6 +55,9 @@ class StateGatherer {
   /// of the optimizer (optimizer_state_count).
   void gather(Worker& worker, Communicator& world, Precision precision, int states);
 
+  /// The same of a worker alone that holds everything (runtime/whole_step.h), for a run that the others have left.
+  void gather_alone(Worker& worker);
+
   /// After gather has returned on all workers.
   TrainingState take() { return std::exchange(state_, {}); }
 

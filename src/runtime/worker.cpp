@@ -78,7 +78,9 @@ void Worker::State::execute(Prepared& prepared, const Instruction& i, BatchInFli
       if (prepared.program->optimizer_sharding >= OptimizerSharding::zero2) prepared.drop_views(i.index, true);
       return replicas->reduce(i.index, i.last);
     case OpCode::clip_gradients: return take_norms(prepared, batch);
-    case OpCode::optimizer_step: return replicas->update(i.index, batch.input.learning_rate, batch.clip_scale, batch.trust);
+    case OpCode::optimizer_step:
+      if (options.keeps_whole_steps && !whole_steps.updates) agree_on_step();
+      return replicas->update(i.index, batch.input.learning_rate, batch.clip_scale, batch.trust);
     case OpCode::synchronize_buffers: return synchronize_buffers(prepared, i.index);
   }
 }
@@ -144,7 +146,7 @@ StepOutcome Worker::State::run_instructions(Prepared& prepared, int64_t number, 
     const Instruction& i = list[k];
     const int64_t batch = number - i.lag;
     if (batch < first || batch >= in_flight_end) continue;  // the pipeline is filling or running empty
-    stop_if_aborted();
+    if (!whole_steps.updates) stop_if_aborted();  // updates that all agreed on are made
     if (recorder) recorder->begin_instruction(prepared.texts[k]);
     const double waits_before = waits(), exchange_before = replicas->counts().exchange_seconds;
     const int64_t bytes_at = trace ? bytes() : 0;
@@ -224,8 +226,10 @@ StepOutcome Worker::train(const StepInput& input) {
   state_->carried_rows = input.batch.samples;
   state_->begin_batch(state_->training, input, state_->batches);
   if (state_->recorder) state_->recorder->begin_step(input.step + 1);
+  if (state_->options.keeps_whole_steps) state_->begin_whole_step();
   StepOutcome step = state_->run_list(state_->training, state_->batches++, input.trace);
   state_->average_buffers();
+  if (state_->options.keeps_whole_steps) state_->end_whole_step();
   return step;
 }
 

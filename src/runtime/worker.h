@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,11 +76,20 @@ struct TrackedTable {
   std::vector<NodeId> row_inputs;  ///< of the model
 };
 
+/// What has been trained, with WorkerOptions::keeps_whole_steps.
+struct WholeSteps {
+  int64_t done = 0;  ///< steps of this worker, not of those that it goes on for
+  std::map<int64_t, std::vector<double>> losses = {};  ///< of the last two at least, by number of the step from 1: StepOutcome::loss_sum by rank
+};
+
 struct WorkerOptions {
   uint64_t seed = 0;
   BatchNormScope batch_norm = BatchNormScope::local;
   OptimizerConfig optimizer = {};
   bool gradient_norms = false;  ///< of pieces and of the whole; only for programs without an obstacle_to_gradient_norms
+  /// Before each update all workers tell each other their losses, when they have all sums: a step is in the weights of all who can go on, or of
+  /// nobody. Costs a small all-reduce per step, and updates that begin with the last sum. Only for programs without an obstacle_to_whole_steps.
+  bool keeps_whole_steps = false;
   const TrainingState* resumed = nullptr;  ///< goes on from there (runtime/migrate.h) instead of initial values; read by the constructor
 };
 
@@ -120,6 +130,10 @@ class Worker {
   /// What it has besides its replicas of what a run carries from step to step: running statistics where it is the data axis' first
   /// worker, their averages, the state of layers. Tensors are its own memory. Between two steps, after drain() and settle().
   HeldParts held() const;
+
+  /// With WorkerOptions::keeps_whole_steps, once a step or an evaluation has failed: takes back what a step that is in nobody's weights has changed
+  /// here, running statistics, so that updates() and held() are as between two steps. Talks to nobody. nullopt: this worker's own update failed.
+  std::optional<WholeSteps> return_to_whole_step();
 
   /// Parameters that the training program treats so on this worker (Replicas::track_rows); of those that other layers compute rows for,
   /// none.

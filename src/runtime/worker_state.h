@@ -1,6 +1,6 @@
 // Internals of Worker, split over worker.cpp (instruction loop), prepare.cpp (set-up), compute.cpp (layers), exchange.cpp (moves,
-// norms), gradient_pieces.cpp (norms of parts of a batch), gradient_check.cpp (infinities and NaNs), average.cpp (averaged weights) and
-// migrate.cpp (going on for other workers).
+// norms), gradient_pieces.cpp (norms of parts of a batch), gradient_check.cpp (infinities and NaNs), average.cpp (averaged weights),
+// migrate.cpp (going on for other workers) and whole_step.cpp (going on alone).
 #pragma once
 
 #include <deque>
@@ -128,6 +128,12 @@ struct Worker::State {
   // average.cpp
   void average_buffers();
   void show_average(bool shown);
+  void exchange_averages();
+
+  // whole_step.cpp
+  void begin_whole_step();
+  void agree_on_step();
+  void end_whole_step();
 
   int rank;
   const Model& model;
@@ -151,6 +157,14 @@ struct Worker::State {
   int64_t batches = 0;      ///< fed to the training program so far
   int64_t first_batch = 0;  ///< fed first after the pipeline was last empty
   std::deque<BatchInFlight> in_flight;
+
+  /// With keeps_whole_steps.
+  struct KeptSteps {
+    WholeSteps steps;
+    std::map<NodeId, std::vector<at::Tensor>> buffers;  ///< as they were before the step that runs
+    bool in_step = false, updates = false;              ///< a step runs; its updates do
+  };
+  KeptSteps whole_steps;
 
   double sleep_owed = 0;  ///< seconds that an emulated slowness has not been given yet; below 0: given in advance
 

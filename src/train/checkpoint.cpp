@@ -108,6 +108,7 @@ TensorMap state_tensors(const TrainingState& state) {
 json to_json(const CheckpointIndex& index) {
   json j{{"format", kFormat}, {"step", index.step}, {"samples", index.samples}, {"epoch", index.epoch}, {"seconds", index.seconds},
          {"loss", json_number(index.loss)}, {"test_loss", index.test_loss ? json_number(*index.test_loss) : json()}, {"seed", index.seed},
+         {"awaits_evaluation", index.awaits_evaluation},
          {"updates", index.updates}, {"experiment", index.experiment}, {"model", index.model}, {"plan", index.plan}, {"best", index.best},
          {"settings", index.settings}, {"metrics", json::array()}, {"files", json::array()}};
   for (const Metric& metric : index.metrics) j["metrics"].push_back({{"name", metric.name}, {"value", json_number(metric.value)}});
@@ -129,6 +130,7 @@ CheckpointIndex index_from(const json& j) {
                         .plan = j.at("plan").get<std::string>(),
                         .best = j.at("best").get<std::string>(),
                         .settings = j.at("settings").get<std::map<std::string, std::string>>()};
+  index.awaits_evaluation = j.value("awaits_evaluation", false);  // younger than the format
   if (!j.at("test_loss").is_null()) index.test_loss = j.at("test_loss").get<double>();
   for (const json& metric : j.at("metrics"))
     index.metrics.push_back({metric.at("name").get<std::string>(), number_from(metric.at("value"))});

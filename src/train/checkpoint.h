@@ -36,6 +36,7 @@ struct CheckpointIndex {
   double loss = 0;                       ///< of the last step's batch
   std::optional<double> test_loss = {};  ///< of an evaluation after that step, as the metrics
   std::vector<Metric> metrics = {};
+  bool awaits_evaluation = false;        ///< the run lost ranks before that one's end: it goes on with it
   uint64_t seed = 0;
   int64_t updates = 0;                   ///< of the optimizer
   std::string experiment = {};

@@ -44,9 +44,9 @@ void Checkpointing::after_evaluation(const EvaluationPoint& point) {
 }
 
 /// Workers hand over after they have posted what they did, which the coordinating thread may not have read yet.
-bool Checkpointing::knows_all(int64_t step) const {
-  const auto facts = facts_.find(step);
-  return facts != facts_.end() && (facts->second.evaluation || !run_.evaluates_after(step - 1));
+bool Checkpointing::knows_all(const GatheredState& gathered) const {
+  const auto facts = facts_.find(gathered.step);
+  return facts != facts_.end() && (facts->second.evaluation || gathered.awaits_evaluation || !run_.evaluates_after(gathered.step - 1));
 }
 
 CheckpointIndex Checkpointing::index_of(const GatheredState& gathered) const {
@@ -59,6 +59,7 @@ CheckpointIndex Checkpointing::index_of(const GatheredState& gathered) const {
     index.test_loss = facts.evaluation->loss;
     index.metrics = facts.evaluation->metrics;
   }
+  index.awaits_evaluation = gathered.awaits_evaluation;
   return index;
 }
 
@@ -67,7 +68,7 @@ void Checkpointing::poll() {
   if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) note(writing_.get());
   if (writing_.valid()) return;
   if (!gathered_) gathered_ = run_.handover.take();
-  if (gathered_ && knows_all(gathered_->step)) begin_writing();
+  if (gathered_ && knows_all(*gathered_)) begin_writing();
 }
 
 void Checkpointing::finish() {

@@ -46,7 +46,7 @@ class Checkpointing {
     double seconds = 0;
   };
 
-  bool knows_all(int64_t step) const;
+  bool knows_all(const GatheredState& gathered) const;
   CheckpointIndex index_of(const GatheredState& gathered) const;
   void begin_writing();
   void note(Outcome outcome);

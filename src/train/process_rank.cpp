@@ -120,20 +120,38 @@ void ProcessRank::post(Ledger& ledger, int64_t step, bool evaluation, StepOutcom
   shift(outcome, -clock_ahead_);
   if (rank() != 0)
     return send_text(*world_, to_text(PostedOutcome{step, evaluation, std::move(outcome), load_seconds, asked_to_end_}), 0, kPost);
+  awaited_.push_back({.step = step, .evaluation = evaluation, .begin = outcome.begin, .end = outcome.end});
   ledger.post(0, step, evaluation, std::move(outcome), load_seconds);
-  awaited_.push_back({step, evaluation});
-  take_posts(ledger, 1);
+  take_posts(ledger, evaluation ? 0 : 1);
 }
 
 /// Until only `left` of them are outstanding.
 void ProcessRank::take_posts(Ledger& ledger, size_t left) {
   for (; awaited_.size() > left; awaited_.pop_front())
-    for (int other = 1; other < size(); ++other) {
+    for (Awaited& awaited = awaited_.front(); awaited.next < size(); ++awaited.next) {
+      const int other = awaited.next;
       PostedOutcome posted = outcome_from(receive_text(*world_, other, kPost));
-      check_internal(std::pair(posted.step, posted.evaluation) == awaited_.front(), "all ranks go through the same steps");
+      check_internal(posted.step == awaited.step && posted.evaluation == awaited.evaluation, "all ranks go through the same steps");
       if (posted.asked_to_end) other_asked_ = other;
       ledger.post(other, posted.step, posted.evaluation, std::move(posted.outcome), posted.load_seconds);
     }
+}
+
+bool ProcessRank::post_for_others(Ledger& ledger, const std::map<int64_t, std::vector<double>>& losses) {
+  for (; !awaited_.empty(); awaited_.pop_front()) {
+    Awaited& awaited = awaited_.front();
+    const auto known = losses.find(awaited.step);
+    if (awaited.evaluation) return awaited_.size() == 1;
+    if (known == losses.end()) return false;
+    for (; awaited.next < size(); ++awaited.next) {
+      StepOutcome outcome;
+      outcome.loss_sum = known->second.at(size_t(awaited.next));
+      outcome.begin = awaited.begin;
+      outcome.end = awaited.end;
+      ledger.post(awaited.next, awaited.step, false, std::move(outcome), 0);
+    }
+  }
+  return true;
 }
 
 void ProcessRank::finish(Ledger& ledger, std::vector<MemoryUse>& memory) {

@@ -4,9 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/memory.h"
@@ -14,6 +14,9 @@
 #include "train/ledger.h"
 
 namespace trireme {
+
+/// What LongWork (comm/flight_recorder.h) calls rank 0's writing of the last checkpoint when the others are gone.
+inline constexpr const char* kSavingLastStep = "saving the last step";
 
 /// One rank's part. Belongs to one thread at a time: the worker's while there is one, else the main thread; abort() and the constants
 /// are for any. Rank 0 coordinates: it says which steps are run, and hears what came of them.
@@ -39,9 +42,14 @@ class ProcessRank {
   /// the answer; the gates of others are not asked. Steps are asked for in order.
   bool enters(StepGate& gate, int64_t step, int64_t steps);
 
-  /// Rank 0 posts its own outcome and those of all others for what was posted before: at that time they are there or about to be.
+  /// Rank 0 posts its own outcome and those of all others for what was posted before, of evaluations for this one: at that time they are there or
+  /// about to be.
   /// Others send theirs and go on. All ranks post the same steps and evaluations.
   void post(Ledger& ledger, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds);
+
+  /// Rank 0, in place of what others will not post any more. `losses`: by step done, by rank: StepOutcome::loss_sum. Of all else that they did
+  /// nothing is known. False: something before the last step, or its loss, remains unknown; the last step's evaluation may.
+  bool post_for_others(Ledger& ledger, const std::map<int64_t, std::vector<double>>& losses);
 
   /// After the last post: rank 0 posts what is still to come and gets every rank's memory.
   void finish(Ledger& ledger, std::vector<MemoryUse>& memory);
@@ -68,7 +76,15 @@ class ProcessRank {
   std::atomic<int> other_asked_ = 0;
   int64_t decided_ = -1;    ///< rank 0: the newest step that was decided on; -1: none
   bool ended_ = false;      ///< rank 0: `decided_` is refused
-  std::deque<std::pair<int64_t, bool>> awaited_;  ///< rank 0: posts of others that it has not taken
+
+  /// Posts of others that rank 0 has not taken, one of each.
+  struct Awaited {
+    int64_t step = 0;
+    bool evaluation = false;
+    double begin = 0, end = 0;  ///< of its own
+    int next = 1;               ///< the first whose post is outstanding
+  };
+  std::deque<Awaited> awaited_;
 };
 
 }  // namespace trireme

@@ -9,8 +9,10 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/seconds.h"
+#include "comm/flight_recorder.h"
 #include "runtime/crew.h"
 #include "runtime/gradient_pieces.h"
+#include "runtime/whole_step.h"
 #include "train/final_metrics.h"
 
 namespace trireme {
@@ -43,6 +45,7 @@ Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& pla
       evaluate_every(steps_of(e.evaluate_every, sampler().steps_per_epoch())),
       checkpoint_every(options.writes_checkpoints ? steps_of(e.checkpoint.every, sampler().steps_per_epoch()) : 0),
       begun_at(options.resumed ? options.resumed->step : 0), ledger(plan.devices), adapts_(options.adapts),
+      evaluates_first_(options.resumed && options.resumed->awaits_evaluation),
       links_(e.links ? std::make_shared<EmulatedLinks>(kMaxDevices, *e.links) : nullptr), process_(std::move(options.process)) {
   check_internal(!process_ || (experiment.private_replicas && process_->size() == plan.devices), "each process has a rank and replicas of its own");
   if (options.resumed) state_ = std::move(options.resumed->state);
@@ -75,7 +78,7 @@ std::function<std::vector<Range>(int64_t)> Run::samples_of_process(const Phase& 
 void Run::begin_phase(std::unique_ptr<Phase> phase) {
   Phase& p = *phase;
   p.next_step = p.first_step;
-  p.next_test = batches.evaluations();
+  p.next_test = evaluates_first_ && plans_.empty() ? 0 : batches.evaluations();
   p.loader = std::make_unique<Loader>(
       [this, &p] { return next_batch(p); },
       LoaderOptions{.threads = loading_threads_of(experiment, *data.train), .readers = p.world.size(), .wanted = samples_of_process(p)},
@@ -111,7 +114,8 @@ StepInput Run::training_input(Phase& phase, int rank, int64_t step) const {
           .slowness = slowness_at(experiment.worker_changes, phase.worker(rank), step)};
 }
 
-StepOutcome Run::evaluate(Phase& phase, int rank, Worker& worker) const {
+/// After so many steps.
+void Run::evaluate(Phase& phase, int rank, Worker& worker, int64_t step) {
   StepOutcome sum;
   for (int64_t k = 0; k < batches.evaluations(); ++k) {
     const bool anew = k == 0 || !data.test->is_stream();
@@ -121,12 +125,15 @@ StepOutcome Run::evaluate(Phase& phase, int rank, Worker& worker) const {
     sum.loss_sum += part.loss_sum;
     for (const auto& [name, value] : part.metrics) sum.metrics[name] += value;
   }
-  return sum;
+  post(rank, step, true, std::move(sum), 0);
+  if (rank == 0) evaluated_ = step;
+  phase.loader->take_load_seconds(reader_of(rank));  // an evaluation is no part of training time
 }
 
 std::unique_ptr<Worker> Run::make_worker(Phase& phase, int rank, ParameterStore& store) {
   const WorkerOptions options{.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer,
                               .gradient_norms = experiment.noise_scale && obstacle_to_gradient_norms(phase.training).empty(),
+                              .keeps_whole_steps = keeps_whole_steps(phase),
                               .resumed = state_ ? &*state_ : nullptr};
   if (!process_) return std::make_unique<Worker>(rank, model, &phase.training, &phase.evaluation, store, phase.world, options);
   return std::make_unique<Worker>(rank, model, &phase.training, &phase.evaluation, experiment.precision, process_->worker_communicator(), options);
@@ -137,11 +144,10 @@ void Run::post(int rank, int64_t step, bool evaluation, StepOutcome outcome, dou
   ledger.post(rank, step, evaluation, std::move(outcome), load_seconds);
 }
 
-void Run::work(Phase& phase, int rank, ParameterStore& store) {
-  const std::unique_ptr<Worker> made = make_worker(phase, rank, store);
-  Worker& worker = *made;
+void Run::work(Phase& phase, int rank, Worker& worker, ParameterStore& store) {
   if ((rank == 0 || process_) && state_) note_begin();  // all have taken their part
   int64_t step = phase.first_step;
+  if (evaluates_first_ && plans_.size() == 1) evaluate(phase, rank, worker, step);
   for (; step < steps && enters(step); ++step) {
     if (links_) links_->begin_step(step);
     if (!experiment.memory_changes.empty()) set_memory_limit(rank, enforced_limit(step));
@@ -154,8 +160,7 @@ void Run::work(Phase& phase, int rank, ParameterStore& store) {
     post(rank, step + 1, false, std::move(outcome), phase.loader->take_load_seconds(reader_of(rank)));
     if (evaluates_after(step)) {
       worker.drain();
-      post(rank, step + 1, true, evaluate(phase, rank, worker), 0);
-      phase.loader->take_load_seconds(reader_of(rank));  // an evaluation is no part of training time
+      evaluate(phase, rank, worker, step + 1);
     }
     if (hands_over_after(step)) hand_over(phase, rank, worker, store, step + 1);
   }
@@ -165,6 +170,28 @@ void Run::work(Phase& phase, int rank, ParameterStore& store) {
   end_work(phase, rank, worker, store);
 }
 
+/// Of an elastic run: the last step is not lost with a rank.
+bool Run::keeps_whole_steps(const Phase& phase) const {
+  return process_ && experiment.elastic && checkpoint_every > 0 && obstacle_to_whole_steps(phase.training, model).empty();
+}
+
+/// Rank 0, which the others have left: what is in its weights and not in the last checkpoint.
+void Run::hand_over_alone(Phase& phase, Worker& worker) {
+  const double began = steady_seconds();
+  const LongWork saving(flight_recorder(process_->world()), kSavingLastStep);
+  const std::optional<WholeSteps> whole = worker.return_to_whole_step();
+  if (!whole) return;
+  std::map<int64_t, std::vector<double>> losses;
+  for (const auto& [number, by_rank] : whole->losses) losses[begun_at + number] = by_rank;
+  const bool all_known = process_->post_for_others(ledger, losses);  // a state that was handed over waits for its step's loss too
+  const int64_t step = begun_at + whole->done;
+  if (!all_known || step <= std::max(handed_over_, begun_at) || step == steps) return;
+  phase.gatherer.reuse(handover.take_used());
+  phase.gatherer.gather_alone(worker);
+  handover.put({.step = step, .state = phase.gatherer.take(), .plan = phase.plan.in_short(model), .stall_seconds = steady_seconds() - began,
+                .awaits_evaluation = evaluates_after(step - 1) && evaluated_ < step});
+}
+
 /// Between two steps: the state of the run, of which `step` are done, goes to whoever writes it down. All workers together.
 void Run::hand_over(Phase& phase, int rank, Worker& worker, const ParameterStore& store, int64_t step) {
   const double began = steady_seconds();
@@ -172,7 +199,10 @@ void Run::hand_over(Phase& phase, int rank, Worker& worker, const ParameterStore
   const auto aborted = [&] { return !(process_ ? process_->abort_reason() : phase.world.abort_reason()).empty(); };
   if (rank == 0) phase.gatherer.reuse(handover.wait_for_turn(aborted));
   gather_state(phase, rank, worker, store);
-  if (rank == 0) handover.put({step, phase.gatherer.take(), phase.plan.in_short(model), steady_seconds() - began});
+  if (rank == 0) {
+    handover.put({step, phase.gatherer.take(), phase.plan.in_short(model), steady_seconds() - began});
+    handed_over_ = step;
+  }
 }
 
 void Run::gather_state(Phase& phase, int rank, Worker& worker, const ParameterStore& store) {
@@ -195,10 +225,13 @@ void Run::end_work(Phase& phase, int rank, Worker& worker, const ParameterStore&
 void Run::work_as_process(Phase& phase, ParameterStore& store) {
   const int rank = process_->rank();
   const auto body = [&](int) {
+    std::unique_ptr<Worker> worker;
     try {
-      work(phase, rank, store);
+      worker = make_worker(phase, rank, store);
+      work(phase, rank, *worker, store);
     } catch (const std::exception& error) {
       process_->abort(fmt::format("rank {} failed: {}", rank, first_line(error)));
+      if (rank == 0 && worker && keeps_whole_steps(phase)) hand_over_alone(phase, *worker);
       throw;
     }
   };
@@ -262,7 +295,7 @@ void Run::work_all() {
         Phase& phase = *phase_;
         ParameterStore store(phase.training, experiment.precision);
         if (process_) work_as_process(phase, store);
-        else run_crew(phase.world, [&](int rank) { work(phase, rank, store); }, threads_of(phase));
+        else run_crew(phase.world, [&](int rank) { work(phase, rank, *make_worker(phase, rank, store), store); }, threads_of(phase));
         if (!phase.ends_in_change) break;
         state_ = phase.gatherer.take();
       }

@@ -52,6 +52,7 @@ struct Phase {
 struct ResumedState {
   int64_t step = 0;  ///< steps done
   TrainingState state;
+  bool awaits_evaluation = false;  ///< the run goes on with the evaluation that belongs to that step
 };
 
 struct RunOptions {
@@ -116,9 +117,11 @@ class Run {
   std::optional<PlannedBatch> next_batch(Phase& phase) const;
   StepInput training_input(Phase& phase, int rank, int64_t step) const;
   int64_t enforced_limit(int64_t step) const;
-  StepOutcome evaluate(Phase& phase, int rank, Worker& worker) const;
+  void evaluate(Phase& phase, int rank, Worker& worker, int64_t step);
   std::unique_ptr<Worker> make_worker(Phase& phase, int rank, ParameterStore& store);
-  void work(Phase& phase, int rank, ParameterStore& store);
+  void work(Phase& phase, int rank, Worker& worker, ParameterStore& store);
+  bool keeps_whole_steps(const Phase& phase) const;
+  void hand_over_alone(Phase& phase, Worker& worker);
   void hand_over(Phase& phase, int rank, Worker& worker, const ParameterStore& store, int64_t step);
   void gather_state(Phase& phase, int rank, Worker& worker, const ParameterStore& store);
   void work_as_process(Phase& phase, ParameterStore& store);
@@ -133,6 +136,7 @@ class Run {
   std::vector<int> threads_of(const Phase& phase) const;
 
   const bool adapts_;
+  const bool evaluates_first_;  ///< the step that it goes on from
   const std::shared_ptr<EmulatedLinks> links_;  ///< null: there are none
   const std::shared_ptr<ProcessRank> process_;  ///< null: workers are threads
 
@@ -148,6 +152,7 @@ class Run {
   std::vector<Plan> plans_;
   std::vector<MemoryUse> memory_;
   std::optional<TrainingState> state_;  ///< between two phases, and before the first one of a run that is resumed
+  int64_t handed_over_ = 0, evaluated_ = 0;  ///< rank 0: steps done when its state was last handed over, and last evaluated
   PlanChange change_;                   ///< that is going on
   double change_began_ = 0;
 };

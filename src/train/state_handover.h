@@ -16,6 +16,7 @@ struct GatheredState {
   TrainingState state;
   std::string plan;          ///< that it was gathered under, in short
   double stall_seconds = 0;  ///< that the first worker spent on it
+  bool awaits_evaluation = false;  ///< the one that belongs to the step did not come to its end
 };
 
 /// One state at a time: the next one is gathered when the one before has been given back. Thread-safe.
@@ -23,7 +24,9 @@ class StateHandover {
  public:
   /// The first worker, before all gather: waits until no state is under way, or until `gives_up`. Returns the memory of an earlier one.
   TrainingState wait_for_turn(const std::function<bool()>& gives_up);
-  /// The first worker, after that.
+  /// The memory of an earlier state, if it is free; waits for nothing.
+  TrainingState take_used();
+  /// The first worker, after either.
   void put(GatheredState gathered);
 
   /// What has been put and not been taken.

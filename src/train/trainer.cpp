@@ -15,6 +15,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/seconds.h"
+#include "comm/flight_recorder.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
 #include "profile/layer_times.h"
@@ -327,7 +328,7 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   if (checkpoints.resumed) {
     const CheckpointIndex& index = checkpoints.resumed->index;
     begun_at = {index.step, index.samples, index.seconds, index.loss};
-    options.resumed = {index.step, std::move(checkpoints.resumed->state)};
+    options.resumed = {index.step, std::move(checkpoints.resumed->state), index.awaits_evaluation};
   }
   if (!checkpoints.folder.empty()) check_checkpoints(experiment, data, plan);
   if (process) share_beginning(options);
@@ -352,7 +353,10 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   run->stop_loading();
   if (ending.abandoned) crew.detach();
   else crew.join();
-  if (!ending.abandoned) written.finish();
+  if (!ending.abandoned) {
+    const LongWork saving(run->error() && process ? flight_recorder(process->world()) : nullptr, kSavingLastStep);
+    written.finish();
+  }
   add_changes(*run, ending, result);
   result.warnings.insert(result.warnings.end(), adaptation.warnings().begin(), adaptation.warnings().end());
   add_memory(*run, ending, result);

@@ -1,4 +1,4 @@
-// A tiny classification task held in memory: two inputs decide the class. Can be slow, or fail, on purpose.
+// A tiny classification task held in memory: the first two inputs decide the class. Can be slow, or fail, on purpose.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -7,6 +7,7 @@
 #include <chrono>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "base/random.h"
 #include "data/dataset.h"
@@ -15,23 +16,27 @@ namespace trireme::testing {
 
 class MemoryDataset final : public Dataset {
  public:
-  MemoryDataset(int64_t size, uint64_t seed) : size_(size), seed_(seed) {}
+  MemoryDataset(int64_t size, uint64_t seed, Shape shape = {4}) : size_(size), seed_(seed), shape_(std::move(shape)) {}
 
   int64_t size() const override { return size_; }
-  Shape sample_shape() const override { return {4}; }
+  Shape sample_shape() const override { return shape_; }
   int64_t classes() const override { return 4; }
 
   Samples get(std::span<const int64_t> indices, const Draw&) const override {
     if (pause.count() > 0) std::this_thread::sleep_for(pause);
     if (++gets > fail_after) throw std::runtime_error("disk on fire");
     const auto n = int64_t(indices.size());
-    Samples samples{at::empty({n, 4}), at::empty({n}, at::kLong)};
+    const int64_t each = element_count(shape_);
+    Samples samples{at::empty({n, each}), at::empty({n}, at::kLong)};
     Philox random(random_key(seed_, "memory"));
     for (int64_t i = 0; i < n; ++i) {
-      float* x = samples.data.data_ptr<float>() + 4 * i;
-      for (int k = 0; k < 4; ++k) x[k] = float(random.normal(uint64_t(indices[size_t(i)] * 4 + k)));
+      float* x = samples.data.data_ptr<float>() + each * i;
+      for (int64_t k = 0; k < each; ++k) x[k] = float(random.normal(uint64_t(indices[size_t(i)] * each + k)));
       samples.target.data_ptr<int64_t>()[i] = (x[0] > 0) + 2 * (x[1] > 0);
     }
+    Shape shape = shape_;
+    shape.insert(shape.begin(), n);
+    samples.data = samples.data.view(shape);
     return samples;
   }
 
@@ -42,6 +47,7 @@ class MemoryDataset final : public Dataset {
  private:
   int64_t size_;
   uint64_t seed_;
+  Shape shape_;
 };
 
 }  // namespace trireme::testing

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 #include <random>
+#include <set>
 
 #include "data/text_stream.h"
 #include "plan/named.h"
@@ -23,6 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Kind = OptimizerConfig::Kind;
 
@@ -101,6 +104,52 @@ class ProcessResume : public TinyTraining {
     EXPECT_EQ(outcome.row.status, recorder.interrupted ? RunStatus::interrupted : RunStatus::ok) << outcome.row.reason;
     outcome.weights = recorder.weights;
     return outcome;
+  }
+
+  TaskData with(std::shared_ptr<const Dataset> train, std::shared_ptr<const Dataset> test) const {
+    TaskData other = data;
+    other.train = std::move(train);
+    other.test = std::move(test);
+    return other;
+  }
+
+  /// What the run was when `broken`, the last rank's data, could not be read any more.
+  Outcome until_a_rank_fails(const Way& way, const fs::path& folder, const TaskData& broken) {
+    const Model model = build_model(experiment, data);
+    const Plan plan = make_plan(way.plan, experiment, model, way.devices);
+    Outcome outcome;
+    Recorder recorder;
+    const auto ends = as_ranks(way.devices, [&](const std::shared_ptr<ProcessRank>& process) {
+      const int rank = process->rank();
+      if (rank > 0) return follow(experiment, model, rank == way.devices - 1 ? broken : data, plan, process, interrupted);
+      outcome.row = train(experiment, model, data, plan, recorder, interrupted, nullptr, use_of(model, folder, {}), process);
+    });
+    EXPECT_THAT(ends.back(), HasSubstr("disk on fire"));
+    EXPECT_EQ(outcome.row.status, RunStatus::failed);
+    EXPECT_THAT(outcome.row.reason, HasSubstr("disk on fire"));
+    return outcome;
+  }
+
+  /// `before` and what goes on from `folder` are together what `whole` is, to the last bit. Returns the step in between.
+  int64_t expect_nothing_is_lost(const Way& way, const Outcome& before, const fs::path& folder, const Outcome& whole) {
+    const std::vector<FoundCheckpoint> found = find_checkpoints(folder);
+    const int64_t step = found.empty() ? 0 : found.back().step;
+    EXPECT_EQ(step, before.row.curve.empty() ? 0 : before.row.curve.back().step) << "all that was trained, and reported, is kept";
+    Outcome after = as_processes(way, {}, found.empty() ? fs::path() : folder);
+    after.row.curve.insert(after.row.curve.begin(), before.row.curve.begin(), before.row.curve.end());
+    after.row.evaluations.insert(after.row.evaluations.begin(), before.row.evaluations.begin(), before.row.evaluations.end());
+    EXPECT_EQ(after.row.curve.size(), whole.row.curve.size());
+    for (size_t i = 0; i < whole.row.curve.size() && i < after.row.curve.size(); ++i) {
+      EXPECT_EQ(after.row.curve[i].step, whole.row.curve[i].step);
+      EXPECT_EQ(after.row.curve[i].loss, whole.row.curve[i].loss) << "step " << i + 1;
+    }
+    EXPECT_EQ(after.row.evaluations.size(), whole.row.evaluations.size());
+    for (size_t i = 0; i < whole.row.evaluations.size() && i < after.row.evaluations.size(); ++i) {
+      EXPECT_EQ(after.row.evaluations[i].step, whole.row.evaluations[i].step);
+      EXPECT_EQ(after.row.evaluations[i].loss, whole.row.evaluations[i].loss) << "after step " << after.row.evaluations[i].step;
+    }
+    for (const auto& [name, tensor] : whole.weights) EXPECT_TRUE(at::equal(tensor, after.weights.at(name))) << name;
+    return step;
   }
 
   fs::path folder(const std::string& name) const { return root_ / name; }
@@ -219,6 +268,71 @@ TEST_F(ProcessResume, AnInterruptedRunLeavesACheckpointOfTheStepItEndedIn) {
   ASSERT_EQ(resumed.row.curve.size(), size_t(kSteps - last));
   for (size_t i = 0; i < resumed.row.curve.size(); ++i) EXPECT_EQ(resumed.row.curve[i].loss, whole.row.curve[i + size_t(last)].loss);
   for (const auto& [name, tensor] : whole.weights) EXPECT_TRUE(at::equal(tensor, resumed.weights.at(name))) << name;
+}
+
+/// Running statistics and averages of all: what a step changes before it is known whether it will be one.
+TEST_F(ProcessResume, AnElasticRunLosesNoStepWithARank) {
+  const Shape image{3, 8, 8};
+  data.train = std::make_shared<MemoryDataset>(210, 1, image);
+  data.test = std::make_shared<MemoryDataset>(90, 2, image);
+  experiment.model_name = "cifar-resnet18";
+  experiment.model_options = {{"width", 4}};
+  for (const Way& way : {Way{"data", 2}, {"data=3,micro_batches=2", 3}}) {
+    SCOPED_TRACE(way.plan);
+    experiment.elastic = false;
+    const Outcome plain = as_processes(way, {});
+    experiment.elastic = true;
+    const Outcome whole = as_processes(way, folder("whole"));
+    for (size_t i = 0; i < plain.row.curve.size(); ++i) EXPECT_EQ(whole.row.curve[i].loss, plain.row.curve[i].loss);
+    std::set<int64_t> kept;
+    const int64_t reads_per_step = way.devices == 2 ? 1 : 2;  // of the last rank, one per micro-batch
+    for (int64_t reads = 2; reads < reads_per_step * (kSteps - 1); reads += reads_per_step + 1) {
+      SCOPED_TRACE(reads);
+      auto broken = std::make_shared<MemoryDataset>(210, 1, image);
+      broken->fail_after = reads;
+      const Outcome before = until_a_rank_fails(way, folder("cut"), with(broken, data.test));
+      kept.insert(expect_nothing_is_lost(way, before, folder("cut"), whole));
+      fs::remove_all(folder("cut"));
+    }
+    EXPECT_GT(kept.size(), 5u);
+    fs::remove_all(folder("whole"));
+  }
+}
+
+TEST_F(ProcessResume, AnEvaluationThatARankDidNotFinishIsDoneAnew) {
+  experiment.elastic = true;
+  const Way way{"data", 2};
+  const Outcome whole = as_processes(way, folder("whole"));
+  ASSERT_EQ(whole.row.evaluations.size(), 4u);
+  std::set<int64_t> kept;
+  for (int64_t reads = 1; reads <= 14; ++reads) {
+    SCOPED_TRACE(reads);
+    auto broken = std::make_shared<MemoryDataset>(90, 2);
+    broken->fail_after = reads;
+    const Outcome before = until_a_rank_fails(way, folder("cut"), with(data.train, broken));
+    kept.insert(expect_nothing_is_lost(way, before, folder("cut"), whole));
+    fs::remove_all(folder("cut"));
+  }
+  EXPECT_THAT(kept, ElementsAre(4, 8, 12));
+}
+
+/// What no rank has whole is not to be had without the others.
+TEST_F(ProcessResume, OtherRunsGoOnFromTheLastCheckpoint) {
+  auto broken = std::make_shared<MemoryDataset>(210, 1);
+  broken->fail_after = 9;
+  for (const auto& [plan, elastic, step] : {std::tuple{"data", false, kEvery}, {"data", true, int64_t{9}}, {"zero1", true, kEvery},
+                                            {"pipeline=2,micro_batches=2", true, int64_t{0}}}) {
+    SCOPED_TRACE(plan);
+    if (step == 0) broken->fail_after = 6;  // two micro-batches read once each
+    broken->gets = 0;
+    experiment.elastic = elastic;
+    until_a_rank_fails({plan, 2}, folder("cut"), with(broken, data.test));
+    const std::vector<FoundCheckpoint> found = find_checkpoints(folder("cut"));
+    const int64_t last = found.empty() ? 0 : found.back().step;
+    EXPECT_LE(last, step);
+    EXPECT_GE(last, step == 9 ? 8 : step) << "of a step that the last rank has been through, rank 0 may be in the middle";
+    fs::remove_all(folder("cut"));
+  }
 }
 
 }  // namespace

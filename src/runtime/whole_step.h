@@ -1,0 +1,16 @@
+// Steps that are wholly in the weights or not at all, so that a worker which the others have left can say what was trained: its replica is as
+// good as any other. After Gemini (Wang et al., SOSP 2023), which restores from the memory of machines that are left, without its copies: plain
+// data parallelism has them anyway.
+#pragma once
+
+#include <string>
+
+#include "model/model.h"
+#include "program/program.h"
+
+namespace trireme {
+
+/// Why rank 0 does not hold all that a run goes on with; "" where it does.
+std::string obstacle_to_whole_steps(const Program& program, const Model& model);
+
+}  // namespace trireme
