@@ -151,7 +151,9 @@ RunResult train_and_show(const TrainSubject& subject, const std::string& name, c
   Recorder recorder(folder, bar);
   Fanout fanout({&recorder, &bar});
   RunResult row = train(fanout);
-  progress.end(name, row);
+  const std::string handed_over = show.hands_over ? show.hands_over(row) : "";
+  if (handed_over.empty()) progress.end(name, row);
+  else progress.say(handed_over);
   return row;
 }
 
@@ -185,6 +187,7 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
   add_prices(result);
   RunResult& row = result.rows.front();
   const std::string refused = finish_folder(folder, result);  // what has been trained is shown and can be gone on from in any case
+  if (show.hands_over && !show.hands_over(row).empty()) return 1;
   if (options.messages) {
     if (!refused.empty()) row.warnings.push_back(refused);
     send({{"type", "result"}, {"row", row_to_json(row)}});

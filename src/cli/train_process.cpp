@@ -18,6 +18,7 @@
 #include "cli/agreement.h"
 #include "cli/left_behind.h"
 #include "cli/plan_choice.h"
+#include "cli/rank_group.h"
 #include "cli/train_checkpoints.h"
 #include "cli/train_command.h"
 #include "comm/flight_recorder.h"
@@ -234,6 +235,15 @@ void add_earlier_groups(const std::filesystem::path& folder, const EarlierRun& e
   row.plan = plans;
 }
 
+/// Of a group that its launcher ended, so that a larger one goes on; "" of any other.
+std::string handed_over(const Member& member, const RunResult& row) {
+  if (!member.generation || row.status != RunStatus::interrupted || !asked_by_signal()) return "";
+  const int64_t last = row.curve.empty() ? 0 : row.curve.back().step, from = row.checkpoints ? row.checkpoints->newest_step : 0;
+  const std::string where = from == last && from > 0 ? "" : from > 0 ? fmt::format(" after step {}", from) : " from its beginning";
+  return fmt::format("this group of {} ends after step {}, so that the run goes on with {}{}", member.process->size(), last,
+                     fmt::format("{} ranks", member.generation->next_processes), where);
+}
+
 int lead(const Member& member, const TrainSubject& subject, std::optional<Resumption> resumption, const std::string& through) {
   const std::shared_ptr<ProcessRank>& process = member.process;
   const std::optional<Generation>& generation = member.generation;
@@ -259,6 +269,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
     broadcast_text(process->world(), logs.string());
     if (generation) record_beginning(member, plan, subject.model, begun_at);
   };
+  show.hands_over = [&](const RunResult& row) { return handed_over(member, row); };
   return train_into_folder(member.options, subject, show, [&](TrainObserver& observer) {
     RunResult row = train(subject.experiment, subject.model, subject.data, plan, observer, interrupted_by_user(), nullptr, std::move(checkpoints),
                           process);
@@ -323,8 +334,12 @@ int run_train_process(TrainOptions options, const ProcessPlace& place, const std
     if (generation->number > 0) options.experiment.devices.clear();  // of the first group
   }
   options.processes = place.size;
+  options.elastic = generation.has_value();
   // a rank of an elastic run that is asked to go (a drained node) is lost, and the others go on; its launcher asks by SIGINT
-  if (generation) std::signal(SIGTERM, SIG_DFL);
+  if (generation) {
+    std::signal(SIGTERM, SIG_DFL);
+    end_by_signal(kMakeRoomSignal);
+  }
   const OwnRecorder own = own_recorder();
   const Heartbeat heartbeat(own.recorder);
   Connection connection = meet(options, place, own.recorder);

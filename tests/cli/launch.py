@@ -38,12 +38,12 @@ class LaunchTest(CliTest):
     """What tests of launched processes share."""
 
     def launch(self, *arguments):
-        """Standard error goes to a file, which can be read while the processes run."""
+        """Its outputs go to files, which can be read while the processes run."""
         name = self.path(f"launch-{len(os.listdir(self.folder))}.log")
-        with open(name, "w", encoding="utf-8") as log:
+        with open(name, "w", encoding="utf-8") as log, open(name + ".out", "w", encoding="utf-8") as out:
             process = subprocess.Popen([support.PROGRAM, "launch", *arguments, "--data-dir", self.data], cwd=self.folder,
-                                       env=self.environment, stdout=subprocess.DEVNULL, stderr=log)
-        process.said = lambda: text_of(name)
+                                       env=self.environment, stdout=out, stderr=log)
+        process.said, process.printed = lambda: text_of(name), lambda: text_of(name + ".out")
         self.addCleanup(stop, process)
         return process
 
