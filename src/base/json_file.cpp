@@ -42,7 +42,7 @@ nlohmann::json read_json_file(const fs::path& path) {
     if (error.byte > text.size())  // the parser's place is behind the last byte
       fail_user({.where = path.string(),
                  .what = text.empty() ? "is empty" : fmt::format("ends too early, after byte {}", text.size()),
-                 .why = "its JSON is not complete",
+                 .why = "not valid JSON",
                  .next = "the file is damaged, perhaps cut off: repair it or write it anew"});
     fail_user({.where = path.string(),
                .what = fmt::format("not valid JSON at byte {} of {}", error.byte, text.size()),
