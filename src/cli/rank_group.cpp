@@ -208,6 +208,7 @@ bool RankGroup::look_for_frozen(bool suspicious) {
     const double limit = is_agent ? (suspicious ? kSilenceSeconds : kAgentSilenceSeconds) : suspicious ? kSuspiciousSeconds : kSilenceSeconds;
     if (member->frozen.empty() && member->silence.seconds() > limit) {
       const char* why = is_agent ? ", its agent there is frozen or the network in between is cut," : is_stopped(member->pid) ? ", stopped by a signal," : "";
+      member->asked = false;  // it does not end for that
       member->frozen = fmt::format("has shown no sign of life for {:.0f} s{}", member->silence.seconds(), why);
     }
     any |= !member->frozen.empty();
