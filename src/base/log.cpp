@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,17 @@ bool log_to_file(const std::filesystem::path& file) {
   } catch (const std::exception&) {
     return false;
   }
+}
+
+void log_to_files_only(const std::string& lines) {
+  if (!spdlog::default_logger()->should_log(spdlog::level::info)) return;
+  const std::vector<spdlog::sink_ptr>& sinks = spdlog::default_logger()->sinks();
+  std::istringstream text(lines);
+  for (std::string line; std::getline(text, line);)
+    for (size_t k = 1; k < sinks.size(); ++k) {
+      sinks[k]->log(spdlog::details::log_msg("trireme", spdlog::level::info, line));
+      sinks[k]->flush();
+    }
 }
 
 void keep_console_quiet() { spdlog::default_logger()->sinks().front()->set_level(spdlog::level::warn); }

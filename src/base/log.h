@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace trireme {
 
@@ -13,6 +14,8 @@ void set_up_logging();
 
 /// After set_up_logging: messages go to the end of this file too, with their time; its folder is created. False where it cannot be written.
 bool log_to_file(const std::filesystem::path& file);
+/// To the files of log_to_file() alone, line by line: what the console is told otherwise.
+void log_to_files_only(const std::string& lines);
 /// Only warnings and errors go to stderr from here on: where another process of the same run speaks for all.
 void keep_console_quiet();
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "cli/launch_hosts.h"
 #include "cli/text_table.h"
 #include "train/checkpoint_folder.h"
 
@@ -46,6 +47,13 @@ std::string best_key(const std::vector<FoundCheckpoint>& found) {
   return "";
 }
 
+/// `whole`: the newest checkpoint that is; empty: none is.
+std::string advice(const fs::path& path, const fs::path& whole) {
+  if (!whole.empty()) return fmt::format("the newest whole one: go on from it with --resume {}", shell_quoted(whole.string()));
+  if (is_checkpoint(path)) return "look for a whole one: trireme checkpoints verify " + shell_quoted(path.lexically_normal().parent_path().string());
+  return "none is whole: nothing can go on from here; begin anew without --resume";
+}
+
 }  // namespace
 
 int list_checkpoints(const fs::path& path, std::ostream& out) {
@@ -69,15 +77,18 @@ int verify_checkpoints(const fs::path& path, std::ostream& out) {
   if (checkpoints.empty())
     fail_user({path.string(), "no checkpoints", "the run ended before its first", "look at another run's folder"});
   int damaged = 0;
+  fs::path whole;
   for (const fs::path& checkpoint : checkpoints) {
     try {
       verify_checkpoint(checkpoint);
       out << checkpoint.string() << ": whole, every byte as written\n";
+      whole = checkpoint;
     } catch (const Error& error) {
       ++damaged;
-      out << "damaged: " << first_line(error) << "\n";
+      out << "damaged: " << damage_in(error) << "\n";
     }
   }
+  if (damaged > 0) out << advice(path, whole) << "\n";
   return damaged > 0 ? 1 : 0;
 }
 

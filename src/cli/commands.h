@@ -27,6 +27,7 @@ struct TrainOptions {
   bool messages = false;  ///< write JSON lines for a parent process instead of a progress bar
   bool own_data = false;  ///< replicas, which are in other processes, bring their data
   int processes = 0;      ///< workers are so many processes, this one of them; 0: threads
+  bool elastic = false;   ///< and their launcher says how to go on, if it does not do so itself
 };
 /// `make_world`: of the server of replicas that are processes (train/replica_run.h); else null.
 int run_train(const TrainOptions& options, const std::function<std::unique_ptr<HubWorld>(ReplicaRun&)>& make_world = {});

@@ -3,12 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <limits>
 #include <utility>
 
 #include "base/error.h"
-#include "base/seconds.h"
 #include "base/text.h"
 #include "plan/fewer_devices.h"
 #include "train/trainer.h"
@@ -17,7 +14,6 @@ namespace trireme {
 namespace {
 
 constexpr int kUserError = 2;
-constexpr auto kPoll = std::chrono::milliseconds(20);
 
 std::string processes_text(int count) { return fmt::format("{} {}", count, count == 1 ? "process" : "processes"); }
 
@@ -56,21 +52,18 @@ std::vector<LaunchHost> ElasticLaunch::hosts() const {
   return hosts;
 }
 
-double ElasticLaunch::seconds_until_joining() const {
-  return joining_at_ > 0 ? std::max(0.0, joining_at_ - steady_seconds()) : std::numeric_limits<double>::infinity();
-}
-
-bool ElasticLaunch::goes_on(const GroupEnd& end, bool joining) {
+bool ElasticLaunch::goes_on(const GroupEnd& end) {
   notice_.clear();
+  if (joining_after_) joining_after_ = std::max(0.0, *joining_after_ - end.trained_seconds);
   if (end.exit_code == 0) return false;
   if (!end.lost.empty()) {
     std::vector<std::string> reasons;
     for (const LostRanks& lost : end.lost) reasons.push_back(fmt::format("{} {}", lost.name, lost.how));
     lose(end.lost);
-    if (seconds_until_joining() == 0) take_joining();
+    if (joining_after_ == 0) take_joining();
     return begin_next(join(reasons, "; "));
   }
-  if (joining) {
+  if (end.makes_room) {
     const int more = processes_of(joining_);
     take_joining();
     return begin_next(fmt::format("{} {} the place of lost ones", processes_text(more), more == 1 ? "takes" : "take"));
@@ -94,14 +87,14 @@ void ElasticLaunch::lose(const std::vector<LostRanks>& lost) {
       host.processes += replaced;
     } else if (replaced > 0) {
       joining_.push_back({entry.host, replaced});
-      if (joining_at_ == 0) joining_at_ = steady_seconds() + options_.restart_after;
+      if (!joining_after_) joining_after_ = options_.restart_after;
     }
   }
 }
 
 void ElasticLaunch::take_joining() {
   for (const LaunchHost& more : std::exchange(joining_, {})) find_host(left_, more.name).processes += more.processes;
-  joining_at_ = 0;
+  joining_after_.reset();
 }
 
 bool ElasticLaunch::begin_next(std::string reason) {
@@ -119,28 +112,11 @@ bool ElasticLaunch::begin_next(std::string reason) {
   generation_.plan = plan->strategy;
   generation_.reason = reason;
   generation_.ended_at = system_seconds();
+  generation_.next_processes = joining_.empty() ? 0 : plan_for(plan_, processes_of(wanted_), count + processes_of(joining_)).value().devices;
   notice_ = fmt::format("{}: {} go on under {}", reason, processes_text(used_), generation_.plan);
   if (used_ == 1) notice_ = fmt::format("{}: one process goes on under {}", reason, generation_.plan);
   if (count > used_) notice_ += fmt::format(" ({} of those left {} nothing to do)", count - used_, count - used_ == 1 ? "has" : "have");
   return true;
-}
-
-EndOfGroup::EndOfGroup(const std::atomic<bool>& interrupted, double seconds)
-    : watch_([this, &interrupted, due = steady_seconds() + seconds] {
-        std::unique_lock lock(mutex_);
-        while (!is_over_ && !interrupted && steady_seconds() < due) over_.wait_for(lock, kPoll);
-        if (is_over_) return;
-        due_ = !interrupted;
-        wanted_ = true;
-      }) {}
-
-EndOfGroup::~EndOfGroup() {
-  {
-    std::lock_guard lock(mutex_);
-    is_over_ = true;
-  }
-  over_.notify_all();
-  watch_.join();
 }
 
 }  // namespace trireme

@@ -2,13 +2,9 @@
 // those lost.
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cli/generation.h"
@@ -19,7 +15,7 @@ namespace trireme {
 
 struct ElasticOptions {
   int restarts = 0;          ///< lost ranks that others take the place of
-  double restart_after = 0;  ///< seconds that the others go on without them before
+  double restart_after = 0;  ///< seconds that the others train without them before
 };
 
 /// Group by group.
@@ -31,12 +27,12 @@ class ElasticLaunch {
   /// Of the group that is to be started: hosts with at least one process, as many processes as the plan uses.
   std::vector<LaunchHost> hosts() const;
   const Generation& generation() const { return generation_; }
-  /// Seconds from its start until processes that take the place of lost ones are due: it is to end between two steps then. Infinite: none are.
-  double seconds_until_joining() const;
+  /// Of training, from the group's first step on, until processes that take the place of lost ones are due: it is to make room between two steps
+  /// then. nullopt: none are.
+  const std::optional<double>& seconds_until_joining() const { return joining_after_; }
 
-  /// After the group's end: whether another one takes over, which is said in notice(). `joining`: it was asked to end for those that take the
-  /// place of lost ones.
-  bool goes_on(const GroupEnd& end, bool joining);
+  /// After the group's end: whether another one takes over, which is said in notice().
+  bool goes_on(const GroupEnd& end);
   /// One line: why and how the run goes on, or why it does not though ranks were lost; "" where GroupEnd says all.
   const std::string& notice() const { return notice_; }
 
@@ -53,29 +49,10 @@ class ElasticLaunch {
   int used_ = 0;                   ///< processes of the group
   int restarts_left_ = 0;
   std::vector<LaunchHost> joining_;  ///< with processes that will take the place of lost ones
-  double joining_at_ = 0;          ///< when, on the steady clock; 0: nobody will
+  std::optional<double> joining_after_;  ///< seconds of training that they are due after; nullopt: nobody is
   int at_most_ = 0;                ///< processes, after a plan for more was refused; 0: no such limit
   Generation generation_;
   std::string notice_;
-};
-
-/// True once `interrupted` is, or `seconds` have passed. The flag outlives it.
-class EndOfGroup {
- public:
-  EndOfGroup(const std::atomic<bool>& interrupted, double seconds);
-  ~EndOfGroup();
-  EndOfGroup(const EndOfGroup&) = delete;
-  EndOfGroup& operator=(const EndOfGroup&) = delete;
-
-  const std::atomic<bool>& wanted() const { return wanted_; }
-  bool is_due() const { return due_; }  ///< the seconds have passed before anybody interrupted
-
- private:
-  std::atomic<bool> wanted_{false}, due_{false};
-  std::mutex mutex_;
-  std::condition_variable over_;
-  bool is_over_ = false;  // guarded by mutex_
-  std::thread watch_;
 };
 
 }  // namespace trireme

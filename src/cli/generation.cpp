@@ -20,14 +20,15 @@ constexpr const char* kRecords = "generations.jsonl";
 
 std::string to_text(const Generation& g) {
   return json_text(
-      {{"number", g.number}, {"folder", g.folder.string()}, {"plan", g.plan}, {"reason", g.reason}, {"ended_at", g.ended_at}});
+      {{"number", g.number}, {"folder", g.folder.string()}, {"plan", g.plan}, {"reason", g.reason}, {"ended_at", g.ended_at},
+       {"next_processes", g.next_processes}});
 }
 
 Generation generation_from(const std::string& text) {
   try {
     const json j = json::parse(text);
     return {.number = j.at("number"), .folder = j.at("folder").get<std::string>(), .plan = j.at("plan"), .reason = j.at("reason"),
-            .ended_at = j.at("ended_at")};
+            .ended_at = j.at("ended_at"), .next_processes = j.at("next_processes")};
   } catch (const json::exception&) {
     fail_user({std::string("environment variable ") + kGenerationVariable, "is not what trireme launch sets",
                "it is for the launcher and its ranks only", "unset it"});
@@ -46,6 +47,15 @@ void append_record(const fs::path& run_folder, const GenerationRecord& r) {
   const json line{{"number", r.number}, {"step", r.step},     {"processes", r.processes},
                   {"plan", r.plan},     {"reason", r.reason}, {"seconds", r.seconds}};
   AppendFile(run_folder / kRecords).append(json_text(line) + "\n");
+}
+
+void complete_records(const Generation& g, int processes, int64_t step) {
+  const std::vector<GenerationRecord> records = read_records(g.folder);
+  if (!records.empty() && records.back().number >= g.number) return;
+  std::error_code ignored;  // the line that cannot be written then says it
+  fs::create_directories(g.folder, ignored);
+  append_record(g.folder, {.number = g.number, .step = step, .processes = processes, .plan = g.plan, .reason = g.reason,
+                           .seconds = g.number > 0 ? system_seconds() - g.ended_at : 0});
 }
 
 std::vector<GenerationRecord> read_records(const fs::path& run_folder) {

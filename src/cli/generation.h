@@ -21,6 +21,7 @@ struct Generation {
   std::string plan;              ///< for so many processes as there are, as --plan takes it
   std::string reason = {};       ///< why it takes the place of the one before; "" of the first
   double ended_at = 0;           ///< when that one had ended, in seconds of the system clock
+  int next_processes = 0;        ///< of the group that it makes room for when its launcher asks it to; 0: of none
 };
 
 /// The variable's text, and back. Errors (user): another text.
@@ -38,10 +39,13 @@ struct GenerationRecord {
   int processes = 0;
   std::string plan;      ///< in short
   std::string reason;    ///< Generation::reason
-  double seconds = 0;    ///< from the end of the group before until training went on
+  double seconds = 0;    ///< from the end of the group before until training went on, or until this one's where it ended before
 };
 
 void append_record(const std::filesystem::path& run_folder, const GenerationRecord& record);
+/// After the group's end: its line, where it ended before it wrote one itself. `processes`, `step`: that it was started with, and would have gone
+/// on from. The folder is made where there is none. Run error: it cannot be written.
+void complete_records(const Generation& group, int processes, int64_t step);
 /// In order; of a folder without any: none.
 std::vector<GenerationRecord> read_records(const std::filesystem::path& run_folder);
 

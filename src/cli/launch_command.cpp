@@ -40,6 +40,7 @@ constexpr const char* kTokenFromInput = "--token-from-input";
 constexpr size_t kLongestToken = 1024;
 constexpr const char* kValueFlags[] = {"-n",           "--hosts",    "--interface",     "--port",      "--ssh",
                                        "--print",      "--restarts", "--restart-after", "--generation", "--token-file"};
+constexpr int kRunFailed = 1;
 constexpr int64_t kMostRestarts = 1'000'000;
 constexpr int kFirstPort = 20000, kLastPort = 31999;  // below those that the system lends to clients
 
@@ -216,6 +217,25 @@ void start_all(const LaunchOptions& options, const std::vector<LaunchHost>& host
   }
 }
 
+/// What the launcher alone can say of a group that began nothing.
+void leave_record(const Generation& group, int processes) {
+  const std::optional<FoundCheckpoint> newest = newest_whole(group.folder);
+  try {
+    complete_records(group, processes, newest ? newest->step : 0);
+  } catch (const Error& error) {
+    std::cerr << "trireme: " << error.what() << "\n";  // the run matters more than its records
+  }
+}
+
+/// Of a run that does not go on: its last group did not know that.
+void report_elastic(const LaunchOptions& options, GroupEnd end, const std::filesystem::path& folder) {
+  if (end.exit_code != 0) end.run_folder = folder.string();
+  report(options, end);
+  const std::filesystem::path& from = options.train.resume;
+  if (end.exit_code == kRunFailed && !from.empty() && !newest_whole(folder))
+    std::cerr << "to go on: " << resume_command(launched_by(options), options.train, from) << "\n";
+}
+
 /// One group after another, until one gets to the run's end or nobody can go on.
 int run_elastic(const LaunchOptions& options, const Experiment& experiment, const std::vector<LaunchHost>& hosts) {
   const ElasticOptions elastic{.restarts = options.restarts,
@@ -225,11 +245,14 @@ int run_elastic(const LaunchOptions& options, const Experiment& experiment, cons
   while (true) {
     RankGroup group;
     group.allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
-    start_all(options, launch.hosts(), to_text(launch.generation()), group);
-    const EndOfGroup group_end(interrupted_launch(), launch.seconds_until_joining());
-    const GroupEnd end = group.wait(group_end.wanted(), /*input_counts=*/false);
-    const bool goes_on = !interrupted_launch() && launch.goes_on(end, group_end.is_due());
-    if (!goes_on) report(options, end);
+    if (launch.seconds_until_joining()) group.make_room_after(*launch.seconds_until_joining());
+    const Generation generation = launch.generation();
+    const std::vector<LaunchHost> used = launch.hosts();
+    start_all(options, used, to_text(generation), group);
+    const GroupEnd end = group.wait(interrupted_launch());
+    const bool goes_on = !interrupted_launch() && launch.goes_on(end);
+    if (generation.number > 0 || !launch.notice().empty()) leave_record(generation, processes_of(used));
+    if (!goes_on) report_elastic(options, end, generation.folder);
     if (!launch.notice().empty()) std::cerr << "trireme: " << launch.notice() << "\n" << std::flush;
     if (!goes_on) return end.exit_code;
   }
@@ -289,7 +312,7 @@ void add_launch(CLI::App& app, LaunchOptions& o, const std::function<void(CLI::A
   verb->add_flag(kTokenFromInput, o.token_from_input)->group("");
   verb->add_option("--restarts", o.restarts, "of an elastic run: so many lost ranks are replaced (default: 0, the others go on alone)")
       ->check(whole_number(0, kMostRestarts));
-  verb->add_option("--restart-after", o.restart_after, "of an elastic run: how long the others go on alone before (default: \"0 s\")");
+  verb->add_option("--restart-after", o.restart_after, "of an elastic run: how long the others train alone before (default: \"0 s\")");
   verb->add_option("--generation", o.generation)->group("");
   verb->add_option("--first-rank", o.first_rank)->group("");
   verb->add_option("--all-processes", o.all_processes)->group("");
@@ -313,8 +336,9 @@ int run_agent(const LaunchOptions& options) {
   if (!options.interface.empty()) check_interface(options.interface, "--interface");
   if (options.token_from_input) set_token_from_input();
   if (!options.generation.empty()) group.allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
+  group.be_agent();
   start_ranks(options, {options.first_rank, options.processes, options.all_processes, options.address, options.port, "", options.generation}, group);
-  const GroupEnd end = group.wait(interrupted_launch(), /*input_counts=*/true);
+  const GroupEnd end = group.wait(interrupted_launch());
   report(options, end);
   return options.generation.empty() || end.lost.empty() ? end.exit_code : std::min(kLostRanks + int(end.lost.size()), kHostLost - 1);
 }
@@ -338,7 +362,7 @@ int run_launch(const LaunchOptions& options) {
   RankGroup group;
   if (experiment.checkpoint.wanted()) group.allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
   start_all(options, hosts, "", group);
-  return report(options, group.wait(interrupted_launch(), /*input_counts=*/false));
+  return report(options, group.wait(interrupted_launch()));
 }
 
 }  // namespace trireme

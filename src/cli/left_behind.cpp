@@ -6,21 +6,26 @@
 
 #include "base/error.h"
 #include "cli/train_checkpoints.h"
-#include "train/checkpoint_folder.h"
 
 namespace trireme {
 
-std::string left_behind(const std::filesystem::path& run_folder, const std::string& command) {
+std::optional<FoundCheckpoint> newest_whole(const std::filesystem::path& run_folder) {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(run_folder / kCheckpointFolder, ignored)) return "";
+  if (!std::filesystem::is_directory(run_folder / kCheckpointFolder, ignored)) return std::nullopt;
   std::vector<FoundCheckpoint> found;
   try {
     found = find_checkpoints(checkpoint_folder_of(run_folder));
   } catch (const Error&) {
-    return "";  // how the run ended has been said; that its folder cannot be read either is no news
+    return std::nullopt;  // how the run ended has been said; that its folder cannot be read either is no news
   }
   const auto newest = std::find_if(found.rbegin(), found.rend(), [](const FoundCheckpoint& c) { return c.index && c.damage.empty(); });
-  if (newest == found.rend()) return "";
+  if (newest == found.rend()) return std::nullopt;
+  return *newest;
+}
+
+std::string left_behind(const std::filesystem::path& run_folder, const std::string& command) {
+  const std::optional<FoundCheckpoint> newest = newest_whole(run_folder);
+  if (!newest) return "";
   return fmt::format("newest whole checkpoint: after step {}, {}\nto go on: {}\n", newest->step, newest->path.string(),
                      command.empty() ? start_again_with(run_folder) : command);
 }

@@ -2,11 +2,17 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
+
+#include "train/checkpoint_folder.h"
 
 namespace trireme {
 
-/// Its newest whole checkpoint, as far as names and sizes tell, and how to go on from it. `command`: that does; empty: it is not known how
+/// A run's newest whole checkpoint, as far as names and sizes tell. nullopt: it has none, or they cannot be read.
+std::optional<FoundCheckpoint> newest_whole(const std::filesystem::path& run_folder);
+
+/// That checkpoint, and how to go on from it. `command`: that does; empty: it is not known how
 /// the ranks were started. Lines; "" where the folder has no such checkpoint.
 std::string left_behind(const std::filesystem::path& run_folder, const std::string& command);
 

@@ -430,21 +430,23 @@ int main(int argc, char** argv) {
   app.add_subcommand("doctor", "say what was found on this machine and what will be slow");
 
   if (const std::string empty = empty_argument(argc, argv); !empty.empty()) {
-    std::cerr << "trireme: " << empty << ": nothing is given; give a value, or leave the flag out\n";
+    if (trireme::speaks_for_command()) std::cerr << "trireme: " << empty << ": nothing is given; give a value, or leave the flag out\n";
     return kUserError;
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    return report_usage_error(app, error);
+    return trireme::speaks_for_command() ? report_usage_error(app, error) : kUserError;
   }
   // a reader that went away (head, a closed terminal) ends the output, not the training
   std::signal(SIGPIPE, SIG_IGN);
+  bool is_alike = true;  // what goes wrong does so in each process that a launcher started with this command
   try {
     trireme::set_up_logging();
     for (const char* verb : {"compare", "serve", "measure-epochs", "verify", "profile"})
       if (app.got_subcommand(verb)) trireme::check_started_once(verb);
+    is_alike = false;
     if (app.got_subcommand("compare")) return run_compare(compare);
     if (app.got_subcommand("train")) return end_training(run_train(train));
     if (app.got_subcommand("launch")) return trireme::run_launch(launch);
@@ -461,7 +463,7 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("doctor")) return trireme::run_doctor(std::cout);
     return data.run();
   } catch (const trireme::Error& error) {
-    std::cerr << "trireme: " << error.what() << "\n";
+    if (!is_alike || trireme::speaks_for_command()) std::cerr << "trireme: " << error.what() << "\n";
     return error.blame() == trireme::Blame::user ? kUserError : kRunFailed;
   } catch (const std::exception& error) {
     std::cerr << "trireme: " << trireme::first_line(error) << "\n";

@@ -23,8 +23,12 @@ static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler
 std::atomic<unsigned> last_seconds{4};  // a program that did not come to its end by then is ended
 static_assert(std::atomic<unsigned>::is_always_lock_free, "read by a signal handler");
 
-void on_signal(int) {
+std::atomic<int> other_signal{0}, came{0};
+static_assert(std::atomic<int>::is_always_lock_free, "used by a signal handler");
+
+void on_signal(int signal) {
   if (interrupted) ::_exit(1);  // asked twice
+  came = signal;
   interrupted = true;
   ::alarm(last_seconds);
 }
@@ -125,5 +129,14 @@ const std::atomic<bool>& interrupted_by_user() {
   (void)installed;
   return interrupted;
 }
+
+void end_by_signal(int signal) {
+  other_signal = signal;
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigaction(signal, &action, nullptr);
+}
+
+bool asked_by_signal() { return came != 0 && came == other_signal; }
 
 }  // namespace trireme

@@ -58,4 +58,8 @@ void allow_seconds_after_interrupt(unsigned seconds);
 /// True once the user has pressed Ctrl-C (or sent SIGTERM). Installs the handlers on first call.
 const std::atomic<bool>& interrupted_by_user();
 
+/// From here on `signal` is as Ctrl-C, and asked_by_signal() says that it was the one that came.
+void end_by_signal(int signal);
+bool asked_by_signal();
+
 }  // namespace trireme

@@ -31,8 +31,13 @@ bool looks_like_file(const std::string& name) {
 void check_plan_name(const std::string& name, const std::string& where) {
   if (is_plan_file(name) || is_update_policy(name)) return;
   const std::string first = name.substr(0, name.find(','));
+  auto known = known_strategies();
+  known.insert(known.end(), planned_strategies().begin(), planned_strategies().end());
+  const std::vector<std::string> plans = known, policies = update_policy_names();
+  known.insert(known.end(), policies.begin(), policies.end());
+  const bool is_known = std::find(known.begin(), known.end(), first) != known.end();
   std::error_code ignored;
-  if (fs::is_directory(name, ignored))
+  if (!is_known && fs::is_directory(name, ignored))  // a folder named data is no reason to refuse the plan data
     fail_user({where, name, "is a folder", fmt::format("name the plan file in it, for example {}", (fs::path(name) / "plan.json").string())});
   if (looks_like_file(name))
     fail_user({where, name, "there is no such file", "check the path; trireme plan EXPERIMENT > FILE writes a plan"});
@@ -40,16 +45,13 @@ void check_plan_name(const std::string& name, const std::string& where) {
     fail_user({where, name, "a file says all about its plan: no keys may follow", "edit the file"});
   if (first == "hybrid")
     fail_user({where, "hybrid", "stands for two plans", "choose hybrid:tensor or hybrid:pipeline"});
-  auto known = known_strategies();
-  known.insert(known.end(), planned_strategies().begin(), planned_strategies().end());
-  for (const std::string& policy : update_policy_names()) known.push_back(policy);
-  if (first.find('=') != first.npos || std::find(known.begin(), known.end(), first) != known.end()) {
+  if (first.find('=') != first.npos || is_known) {
     parse_strategy(name, where);
     return;
   }
   const std::string near = closest_match(first, known);
-  fail_user({where, "\"" + first + "\"", "is neither a known plan nor a file that is there",
-             near.empty() ? fmt::format("known are {}; or degrees, \"data=2,tensor=2\"; options: trireme train --help", join(known))
+  fail_user({where, "\"" + first + "\"", "is neither a plan, an update policy nor a file that is there",
+             near.empty() ? fmt::format("write degrees, as in data=2,tensor=2, or choose a plan ({}) or an update policy ({})", join(plans), join(policies))
                           : fmt::format("did you mean \"{}\"?", near)});
 }
 

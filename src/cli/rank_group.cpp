@@ -28,7 +28,13 @@ constexpr int kPollMilliseconds = 50;
 constexpr double kSecondsToNotice = 5;   // after one failed, for the others to notice and to say what they know
 constexpr double kSecondsToEnd = 3;      // after SIGTERM
 constexpr double kSuspiciousSeconds = 2;  // without a heartbeat, of a member whom others may have missed before this process
+constexpr double kAgentSilenceSeconds = 10;  // of an agent, whose signs of life go through ssh; suspicious: kSilenceSeconds
+constexpr double kAgentSpeaksEvery = 1;  // seconds
 constexpr int kNotStarted = 127;         // as shells say it
+// between an agent and the launch that started it, which run the same program
+constexpr const char* kLives = "\x06trireme: lives";
+constexpr const char* kTrains = "\x06trireme: trains";
+constexpr char kMakeRoom = 'r';          // before its standard input ends
 
 std::array<int, 2> make_pipe() {
   std::array<int, 2> ends;
@@ -118,7 +124,7 @@ void RankGroup::start(const MemberStart& start) {
 }
 
 /// Waits a moment for lines. False where there will be none any more.
-bool RankGroup::read_lines(bool input_counts) {
+bool RankGroup::read_lines() {
   std::vector<pollfd> fds;
   std::vector<Member*> readers;
   for (const auto& member : members_)
@@ -127,22 +133,51 @@ bool RankGroup::read_lines(bool input_counts) {
       readers.push_back(member.get());
     }
   const bool any = !fds.empty();
-  if (input_counts && !input_ended_) fds.push_back({STDIN_FILENO, POLLIN, 0});
+  if (is_agent_ && !input_ended_) fds.push_back({STDIN_FILENO, POLLIN, 0});
   ::poll(fds.data(), fds.size(), kPollMilliseconds);
   for (size_t i = 0; i < readers.size(); ++i) {
     if (!fds[i].revents) continue;
     Member& member = *readers[i];
-    const bool open = member.lines->read([&](const std::string& line) {
-      if (!line.empty()) member.last_line = line;
-      std::cerr << member.start.prefix << line << "\n" << std::flush;
-    });
+    const bool open = member.lines->read([&](const std::string& line) { take_line(member, line); });
     if (!open) member.lines.reset();
   }
-  if (fds.size() > readers.size() && fds.back().revents) {
-    char ignored[256];
-    input_ended_ = ::read(STDIN_FILENO, ignored, sizeof ignored) == 0;
-  }
+  if (fds.size() > readers.size() && fds.back().revents) read_input();
   return any;
+}
+
+void RankGroup::take_line(Member& member, const std::string& line) {
+  if (member.start.until_input_ends && (line == kLives || line == kTrains)) {
+    ++member.signs_of_life;
+    member.trains = line == kTrains;
+    return;
+  }
+  if (!line.empty()) member.last_line = line;
+  std::cerr << member.start.prefix << line << "\n" << std::flush;
+}
+
+/// Of an agent.
+void RankGroup::read_input() {
+  std::array<char, 256> bytes;
+  const ssize_t count = ::read(STDIN_FILENO, bytes.data(), bytes.size());
+  if (count < 0 && errno == EINTR) return;
+  input_ended_ = count <= 0;
+  told_to_make_room_ |= count > 0 && std::find(bytes.begin(), bytes.begin() + count, kMakeRoom) != bytes.begin() + count;
+}
+
+/// Notes since when the group trains.
+void RankGroup::look_for_training(double now) {
+  if (training_since_ > 0) return;
+  for (const auto& member : members_) {
+    if (member->recorder) member->trains = member->recorder->place().step > 0;
+    if (member->trains) training_since_ = now;
+  }
+}
+
+/// Of an agent.
+void RankGroup::say_that_it_lives(double now) {
+  if (!is_agent_ || now - said_at_ < kAgentSpeaksEvery) return;
+  said_at_ = now;
+  std::cerr << (training_since_ > 0 ? kTrains : kLives) << "\n" << std::flush;
 }
 
 /// Notes who has ended. True while some run.
@@ -165,13 +200,18 @@ bool RankGroup::reap() {
 
 /// Whether any member that runs is frozen. `suspicious`: one has just failed, perhaps for missing a silent one before this process does.
 bool RankGroup::look_for_frozen(bool suspicious) {
-  const double now = steady_seconds(), limit = suspicious ? kSuspiciousSeconds : kSilenceSeconds;
+  const double now = steady_seconds();
   bool any = false;
   for (const auto& member : members_) {
-    if (!member->recorder || member->pid == 0) continue;
-    member->silence.look(member->recorder->heartbeats(), now);
-    if (member->frozen.empty() && member->silence.seconds() > limit)
-      member->frozen = fmt::format("has shown no sign of life for {:.0f} s{}", member->silence.seconds(), is_stopped(member->pid) ? ", stopped by a signal," : "");
+    const bool is_agent = member->start.until_input_ends;
+    if ((!member->recorder && !is_agent) || member->pid == 0) continue;
+    member->silence.look(is_agent ? member->signs_of_life : member->recorder->heartbeats(), now);
+    const double limit = is_agent ? (suspicious ? kSilenceSeconds : kAgentSilenceSeconds) : suspicious ? kSuspiciousSeconds : kSilenceSeconds;
+    if (member->frozen.empty() && member->silence.seconds() > limit) {
+      const char* why = is_agent ? ", its agent there is frozen or the network in between is cut," : is_stopped(member->pid) ? ", stopped by a signal," : "";
+      member->asked = false;  // it does not end for that
+      member->frozen = fmt::format("has shown no sign of life for {:.0f} s{}", member->silence.seconds(), why);
+    }
     any |= !member->frozen.empty();
   }
   return any;
@@ -196,6 +236,9 @@ void RankGroup::ask_to_end(int signal) {
     if (member->pid == 0) continue;
     member->asked |= member->frozen.empty();
     if (member->input >= 0) {
+      if (signal == kMakeRoomSignal) {
+        [[maybe_unused]] const ssize_t written = ::write(member->input, &kMakeRoom, 1);  // an agent that is gone does not read it
+      }
       ::close(member->input);
       member->input = -1;
     } else {
@@ -212,12 +255,14 @@ void RankGroup::signal_all(int signal) {
   }
 }
 
-GroupEnd RankGroup::wait(const std::atomic<bool>& interrupted, bool input_counts) {
+GroupEnd RankGroup::wait(const std::atomic<bool>& interrupted) {
   double ending_since = 0, patience = 0;
   bool asked = false, terminated = false, killed = false;
   while (true) {
-    const bool lines = read_lines(input_counts), running = reap();
+    const bool lines = read_lines(), running = reap();
     const double now = steady_seconds();
+    look_for_training(now);
+    say_that_it_lives(now);
     if (!running && (!lines || (ending_since > 0 && now - ending_since > patience + kSecondsToEnd))) break;  // a grandchild may hold a pipe open
     if (!running && ending_since == 0) ending_since = now;
     const bool any_frozen = look_for_frozen(!failed_.empty() && ending_since == 0);
@@ -225,11 +270,13 @@ GroupEnd RankGroup::wait(const std::atomic<bool>& interrupted, bool input_counts
       ending_since = now;
       patience = kSecondsToNotice;
     }
-    if ((interrupted || input_ended_) && !asked) {
+    const bool room_is_due = room_after_ && training_since_ > 0 && now - training_since_ >= *room_after_ && ending_since == 0;
+    if ((interrupted || input_ended_ || room_is_due) && !asked) {
       asked = true;
       ending_since = now;
       patience = seconds_to_finish_;
-      ask_to_end(SIGINT);
+      makes_room_ = !interrupted && (room_is_due || told_to_make_room_);
+      ask_to_end(makes_room_ ? kMakeRoomSignal : SIGINT);
     }
     if (ending_since == 0) continue;
     const bool all_others_ended = std::all_of(members_.begin(), members_.end(), [](const auto& m) { return m->pid == 0 || !m->frozen.empty(); });
@@ -284,20 +331,25 @@ std::vector<LostRanks> RankGroup::lost() const {
 
 std::string RankGroup::how_ended(const Member& member) const {
   const std::string where = member.recorder && member.signal != 0 ? where_of(standing(member.recorder->read())) : "";
-  if (!member.frozen.empty() && member.signal == SIGKILL) return fmt::format("{} and was killed; it stood {}", member.frozen, where);
+  if (!member.frozen.empty() && member.signal == SIGKILL)
+    return member.frozen + (member.recorder ? " and was killed; it stood " + where : " and was given up");
   const bool not_found = member.start.until_input_ends && member.exit_code == kNotStarted;
   return described(member.exit_code, member.signal) + (where.empty() ? "" : " " + where) +
          (not_found ? fmt::format(": \"{}\" is no program here, or {} is none there", member.start.words.front(), std::filesystem::read_symlink("/proc/self/exe").string()) : "");
 }
 
 GroupEnd RankGroup::end() const {
+  GroupEnd end;
+  end.trained_seconds = training_since_ > 0 ? steady_seconds() - training_since_ : 0;
+  end.makes_room = makes_room_;
   const Member* who = culprit();
-  if (!who) return {};
+  if (!who) return end;
   // the first member has the user's ear: it has said what happened, unless it never began
   const bool is_agent = who->start.until_input_ends;
   const bool not_begun = who->exit_code == kNotStarted || (is_agent && (who->exit_code == kHostLost || who->last_line.empty()));
   const bool has_spoken = who == members_.front().get() && who->signal == 0 && !not_begun;
-  GroupEnd end{.exit_code = who->signal == 0 ? who->exit_code : 1, .culprit = "", .lost = lost()};
+  end.exit_code = who->signal == 0 ? who->exit_code : 1;
+  end.lost = lost();
   const Member& first = *members_.front();
   if (first.recorder && first.signal != 0) end.run_folder = first.recorder->read().run_folder;
   if (has_spoken || who->asked) return end;

@@ -84,7 +84,7 @@ std::string closing_lines(const TrainOptions& options, const RunResult& row, con
   const bool whole = row.status == RunStatus::ok;
   const std::optional<std::string> launched_by = environment()(kLaunchedByVariable);
   const fs::path from = report.newest_step > 0 ? run_folder : options.resume;
-  if (whole || from.empty()) return text;
+  if (whole || from.empty() || options.elastic) return text;
   const bool by_another_launcher = options.processes > 0 && !launched_by;
   text += "to go on: " + (by_another_launcher ? start_again_with(from) : resume_command(launched_by.value_or(""), options, from)) + "\n";
   return text;

@@ -130,6 +130,14 @@ RunResult train_or_adapt(const Experiment& experiment, const Model& model, const
   return train(experiment, model, data, plan, observer, interrupted_by_user(), &adapter, std::move(checkpoints));
 }
 
+/// How a run ended, without its figures.
+std::string ending_of(const std::string& name, const RunResult& row) {
+  std::string text = fmt::format("{}: {}", name, name_of(row.status));
+  if (!row.reason.empty()) text += ": " + row.reason;
+  for (const std::string& warning : row.warnings) text += "\n" + warning;
+  return text;
+}
+
 /// Trains with reports to the run folder and to the parent process or the screen; the row is ended on the screen too.
 RunResult train_and_show(const TrainSubject& subject, const std::string& name, const TrainShow& show, const Train& train, bool messages,
                          RunFolder& folder) {
@@ -151,7 +159,10 @@ RunResult train_and_show(const TrainSubject& subject, const std::string& name, c
   Recorder recorder(folder, bar);
   Fanout fanout({&recorder, &bar});
   RunResult row = train(fanout);
-  progress.end(name, row);
+  const std::string handed_over = show.hands_over ? show.hands_over(row) : "";
+  if (show.on_end) show.on_end(handed_over.empty() ? ending_of(name, row) : handed_over);
+  if (handed_over.empty()) progress.end(name, row);
+  else progress.say(handed_over);
   return row;
 }
 
@@ -185,13 +196,15 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
   add_prices(result);
   RunResult& row = result.rows.front();
   const std::string refused = finish_folder(folder, result);  // what has been trained is shown and can be gone on from in any case
+  if (show.hands_over && !show.hands_over(row).empty()) return 1;
   if (options.messages) {
     if (!refused.empty()) row.warnings.push_back(refused);
     send({{"type", "result"}, {"row", row_to_json(row)}});
     return 0;  // the row carries the status
   }
-  std::cout << comparison_table(result, standard_output_style()) << "run folder: " << folder.path().string() << "\n"
-            << closing_lines(options, row, folder.path());
+  const std::string closing = closing_lines(options, row, folder.path());
+  std::cout << comparison_table(result, standard_output_style()) << "run folder: " << folder.path().string() << "\n" << closing;
+  if (show.on_end) show.on_end(closing);
   if (!options.json.empty()) write_json_file(options.json, to_json(result));
   const bool well = row.status == RunStatus::ok || row.status == RunStatus::timed_out;
   return well && refused.empty() ? 0 : 1;
@@ -201,7 +214,7 @@ int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
   interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
   if (!make_world) {
     const std::optional<Generation> generation = own_generation();
-    const PlaceOptions wanted{.needs_address = options.backend != kMpiBackend, .even_alone = generation.has_value()};
+    const PlaceOptions wanted{.needs_address = options.backend != kMpiBackend, .even_alone = generation.has_value() || !options.backend.empty()};
     if (const std::optional<ProcessPlace> place = process_place(environment(), wanted)) return run_train_process(options, *place, generation);
   }
   if (!options.backend.empty())

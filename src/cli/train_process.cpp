@@ -18,6 +18,7 @@
 #include "cli/agreement.h"
 #include "cli/left_behind.h"
 #include "cli/plan_choice.h"
+#include "cli/rank_group.h"
 #include "cli/train_checkpoints.h"
 #include "cli/train_command.h"
 #include "comm/flight_recorder.h"
@@ -77,25 +78,32 @@ struct Connection {
   std::string through;  ///< for people: "backend gloo through eth0"
 };
 
-Connection meet_over_mpi(const ProcessPlace& place, const std::shared_ptr<FlightRecorder>& recorder) {
-  if (const std::string interface = environment()(kInterfaceVariable).value_or(""); !interface.empty())
+/// What all ranks of a machine find alike. Errors (user).
+void check_environment(const TrainOptions& options, const ProcessPlace& place) {
+  if (options.backend == kMpiBackend) {
+    const std::string interface = environment()(kInterfaceVariable).value_or("");
+    if (interface.empty()) return;
     fail_user({fmt::format("environment variable {}", kInterfaceVariable), interface, "MPI chooses its networks itself",
                "unset it; with Open MPI: mpirun --mca btl_tcp_if_include " + interface});
+  }
+  interface_of(place);
+  if (!place.store_is_kept && read_token({}).empty() && !is_loopback(place.address))
+    fail_user({fmt::format("environment variable {}", kTokenVariable), "is not set", fmt::format("anybody who reaches {} could join the run", place.address),
+               "set it to the same on all machines: openssl rand -hex 16"});
+}
+
+Connection meet_over_mpi(const ProcessPlace& place, const std::shared_ptr<FlightRecorder>& recorder) {
   return {mpi_communicator({.rank = place.rank, .size = place.size, .device = place.rank, .recorder = recorder}), kMpiBackend, "backend mpi"};
 }
 
 Connection meet(const TrainOptions& options, const ProcessPlace& place, const std::shared_ptr<FlightRecorder>& recorder) {
   if (options.backend == kMpiBackend) return meet_over_mpi(place, recorder);
   const std::string interface = interface_of(place);
-  const std::string token = read_token({});
-  if (!place.store_is_kept && token.empty() && !is_loopback(place.address))
-    fail_user({fmt::format("environment variable {}", kTokenVariable), "is not set", fmt::format("anybody who reaches {} could join the run", place.address),
-               "set it to the same on all machines: openssl rand -hex 16"});
   auto world = gloo_communicator({.rank = place.rank,
                                   .size = place.size,
                                   .address = place.address,
                                   .port = place.port,
-                                  .token = token,
+                                  .token = read_token({}),
                                   .store_is_kept = place.store_is_kept,
                                   .store_prefix = place.store_prefix,
                                   .interface = interface,
@@ -234,6 +242,37 @@ void add_earlier_groups(const std::filesystem::path& folder, const EarlierRun& e
   row.plan = plans;
 }
 
+/// Notices go to rank 0's log too.
+class Notices : public TrainObserver {
+ public:
+  explicit Notices(TrainObserver& observer) : observer_(observer) {}
+  void on_step(const StepReport& report) override { observer_.on_step(report); }
+  void on_evaluation(const EvaluationPoint& point) override { observer_.on_evaluation(point); }
+  void on_weights(const Weights& weights) override { observer_.on_weights(weights); }
+  void on_notice(const std::string& line) override {
+    observer_.on_notice(line);
+    log_to_files_only(line);
+  }
+
+ private:
+  TrainObserver& observer_;
+};
+
+/// Of a group that its launcher ended, so that a larger one goes on; "" of any other.
+std::string handed_over(const Member& member, const RunResult& row) {
+  if (!member.generation || row.status != RunStatus::interrupted || !asked_by_signal()) return "";
+  const int64_t last = row.curve.empty() ? 0 : row.curve.back().step, from = row.checkpoints ? row.checkpoints->newest_step : 0;
+  const std::string where = from == last && from > 0 ? "" : from > 0 ? fmt::format(" after step {}", from) : " from its beginning";
+  return fmt::format("this group of {} ends after step {}, so that the run goes on with {}{}", member.process->size(), last,
+                     fmt::format("{} ranks", member.generation->next_processes), where);
+}
+
+/// The first line of a rank's log.
+std::string who_logs(ProcessRank& process, const Plan& plan, const Model& model) {
+  return fmt::format("rank {} of {}: process {}, cores {}, plan {}", process.rank(), process.size(), ::getpid(), describe_cores(usable_cores()),
+                     plan.in_short(model));
+}
+
 int lead(const Member& member, const TrainSubject& subject, std::optional<Resumption> resumption, const std::string& through) {
   const std::shared_ptr<ProcessRank>& process = member.process;
   const std::optional<Generation>& generation = member.generation;
@@ -255,12 +294,16 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
     checkpoints.folder = place_for_checkpoints(subject.experiment, folder, show.goes_on);
     const std::filesystem::path logs = std::filesystem::absolute(folder) / "logs";
     log_to_file(logs / "rank-0.log");
+    log_to_files_only(who_logs(*process, plan, subject.model));
     flight_recorder(process->world())->set_run_folder(folder.string());
     broadcast_text(process->world(), logs.string());
     if (generation) record_beginning(member, plan, subject.model, begun_at.step);
   };
+  show.on_end = log_to_files_only;
+  show.hands_over = [&](const RunResult& row) { return handed_over(member, row); };
   return train_into_folder(member.options, subject, show, [&](TrainObserver& observer) {
-    RunResult row = train(subject.experiment, subject.model, subject.data, plan, observer, interrupted_by_user(), nullptr, std::move(checkpoints),
+    Notices notices(observer);
+    RunResult row = train(subject.experiment, subject.model, subject.data, plan, notices, interrupted_by_user(), nullptr, std::move(checkpoints),
                           process);
     if (generation) add_earlier_groups(generation->folder, earlier, row);
     return row;
@@ -274,8 +317,7 @@ int work_along(const Member& member, const TrainSubject& subject) {
   const std::filesystem::path logs = broadcast_text(process->world(), "");
   log_to_file(logs / fmt::format("rank-{}.log", rank));
   flight_recorder(process->world())->set_run_folder(logs.parent_path().string());
-  spdlog::info("rank {} of {}: process {}, cores {}, plan {}", rank, process->size(), ::getpid(), describe_cores(usable_cores()),
-               plan.in_short(subject.model));
+  spdlog::info("{}", who_logs(*process, plan, subject.model));
   follow(subject.experiment, subject.model, subject.data, plan, process, interrupted_by_user());
   spdlog::info("rank {} is through", rank);
   return interrupted_by_user() ? kRunFailed : 0;
@@ -293,6 +335,16 @@ void say_what_is_left(ProcessRank& process) {
   const bool lost = std::any_of(std::begin(kRank0Lost), std::end(kRank0Lost), [&](const char* words) { return reason.find(words) != reason.npos; });
   const std::string folder = flight_recorder(process.world())->read().run_folder;
   if (lost && process.rank() == 1 && !folder.empty()) std::cerr << left_behind(folder, "");
+}
+
+/// Rank 0: what it is ended by is in its log too.
+int with_log(const std::function<int()>& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    log_to_files_only(first_line(error));
+    throw;
+  }
 }
 
 /// The other ranks: who fails says so, who is ended by it does not.
@@ -323,9 +375,19 @@ int run_train_process(TrainOptions options, const ProcessPlace& place, const std
     if (generation->number > 0) options.experiment.devices.clear();  // of the first group
   }
   options.processes = place.size;
+  options.elastic = generation.has_value();
   // a rank of an elastic run that is asked to go (a drained node) is lost, and the others go on; its launcher asks by SIGINT
-  if (generation) std::signal(SIGTERM, SIG_DFL);
+  if (generation) {
+    std::signal(SIGTERM, SIG_DFL);
+    end_by_signal(kMakeRoomSignal);
+  }
   const OwnRecorder own = own_recorder();
+  try {
+    check_environment(options, place);
+  } catch (const Error&) {
+    if (place.local_rank > 0) return kUserError;  // the first rank of this machine says it
+    throw;
+  }
   const Heartbeat heartbeat(own.recorder);
   Connection connection = meet(options, place, own.recorder);
   Member member{std::move(options), place, generation, std::make_shared<ProcessRank>(std::move(connection.world), connection.backend)};
@@ -337,7 +399,7 @@ int run_train_process(TrainOptions options, const ProcessPlace& place, const std
     if (subject->experiment.checkpoint.wanted()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
     return place.rank == 0 ? lead(member, *subject, std::move(resumption), connection.through) : work_along(member, *subject);
   };
-  return place.rank == 0 ? work() : quietly(*member.process, own.launcher_reads, work);
+  return place.rank == 0 ? with_log(work) : quietly(*member.process, own.launcher_reads, work);
 }
 
 void check_started_once(const std::string& verb) {

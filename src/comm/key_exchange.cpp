@@ -132,8 +132,9 @@ struct KeyClient::State {
   const std::string server;
   const double patience;
   const std::string own_key;  // public; of a token, or of none
-  std::mutex mutex;  // of the wire
+  std::mutex mutex;  // of what follows
   ClientWire wire;
+  bool has_answered = false;
 };
 
 KeyClient::KeyClient(const std::string& server, const CurveKeys& token_keys, double patience)
@@ -151,6 +152,7 @@ std::vector<std::string> KeyClient::ask(std::vector<std::string> question) {
     for (const std::string& bytes : s.wire.receive(kLook)) {
       std::optional<std::vector<std::string>> answer = unpack(bytes);
       if (!answer) s.fail("rank 0 answered with what is no answer", "start all ranks with the same version");
+      s.has_answered = true;
       return std::move(*answer);
     }
     switch (s.wire.state()) {
@@ -162,7 +164,7 @@ std::vector<std::string> KeyClient::ask(std::vector<std::string> question) {
       case ClientWire::State::connected: break;
     }
     const double waited = steady_seconds() - began;
-    if (!said && waited > kSaysThatItWaits) {
+    if (!said && !s.has_answered && waited > kSaysThatItWaits) {  // later it is missed, which others say, and what to do
       said = true;
       spdlog::warn("{}: waits for rank 0, which has not answered yet", s.server);
     }

@@ -110,6 +110,16 @@ std::optional<ProcessPlace> process_place(const Variables& variables, const Plac
   return std::nullopt;
 }
 
+bool speaks_for_command(const Variables& variables) {
+  for (const Launcher& launcher : kLaunchers) {
+    if (!variables(launcher.rank) || !variables(launcher.size)) continue;
+    const bool by_machine = &launcher == &kLaunchers[0] && variables(launcher.local_rank);
+    const std::string number = *variables(by_machine ? launcher.local_rank : launcher.rank);
+    return number == "0" || number.empty() || number.find_first_not_of("0123456789") != number.npos;  // whoever is misnumbered speaks
+  }
+  return true;
+}
+
 std::string first_host(const std::string& node_list) {
   const size_t bracket = node_list.find('['), comma = node_list.find(',');
   if (bracket == std::string::npos || comma < bracket) return node_list.substr(0, comma);

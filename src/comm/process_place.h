@@ -34,6 +34,10 @@ struct PlaceOptions {
 /// Errors (user): numbers that are none or contradict each other; several machines and no address.
 std::optional<ProcessPlace> process_place(const Variables& variables = environment(), const PlaceOptions& options = {});
 
+/// Whether this process is the one to say what each of those that a launcher started with the same command would say: rank 0, of torchrun, which is
+/// started on each machine, the first of each. Before anything is known to be right: never throws.
+bool speaks_for_command(const Variables& variables = environment());
+
 /// The first host of a Slurm list: "n1" of "n[1-3,7],m2". Zeros at the front of a number stay.
 std::string first_host(const std::string& node_list);
 

@@ -58,6 +58,12 @@ fs::path checkpoint_folder_of(const fs::path& path) {
   return path;
 }
 
+std::string damage_in(const Error& error) {
+  Diagnosis damage = error.diagnosis();
+  damage.next.clear();
+  return Error(error.blame(), damage).what();
+}
+
 std::vector<FoundCheckpoint> find_checkpoints(const fs::path& folder) {
   std::vector<FoundCheckpoint> found;
   for (const std::string& name : names_in(folder)) {
@@ -67,7 +73,7 @@ std::vector<FoundCheckpoint> find_checkpoints(const fs::path& folder) {
     try {
       entry.index = read_checkpoint_index(entry.path);
     } catch (const Error& error) {
-      entry.damage = first_line(error);
+      entry.damage = damage_in(error);
     }
     found.push_back(std::move(entry));
   }

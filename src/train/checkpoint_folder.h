@@ -29,6 +29,9 @@ std::filesystem::path checkpoint_folder_of(const std::filesystem::path& path);
 /// Whether the path is a checkpoint itself.
 bool is_checkpoint(const std::filesystem::path& path);
 
+/// What an error found damaged, without its advice, which is for one checkpoint alone.
+std::string damage_in(const Error& error);
+
 /// In the order of their steps. Unfinished ones are none. Errors (user): the folder cannot be read.
 std::vector<FoundCheckpoint> find_checkpoints(const std::filesystem::path& folder);
 

@@ -46,7 +46,7 @@ std::string damage_of(const FoundCheckpoint& found) {
     verify_checkpoint(found.path);
     return "";
   } catch (const Error& error) {
-    return first_line(error);
+    return damage_in(error);
   }
 }
 
@@ -72,7 +72,7 @@ Resumption newest(const fs::path& folder, const Model& model) {
   fail_user({.where = folder.string(),
              .what = fmt::format("none of {} checkpoints is whole", damaged.size()),
              .why = damaged.front(),
-             .next = ""});
+             .next = "begin anew, without --resume"});
 }
 
 }  // namespace
@@ -138,10 +138,10 @@ std::optional<Resumption> open_own_resumption(const fs::path& run_folder, const 
       remove_after(real_file_system(), folder, entry->step);
       return resumption;
     } catch (const Error& error) {
-      damaged.push_back(first_line(error));
+      damaged.push_back(damage_in(error));
     }
   }
-  fail_user({.where = folder.string(), .what = fmt::format("none of {} checkpoints is whole", damaged.size()), .why = damaged.front(), .next = ""});
+  fail_user({.where = folder.string(), .what = fmt::format("none of {} checkpoints is whole", damaged.size()), .why = damaged.front(), .next = "begin anew in another folder"});
 }
 
 }  // namespace trireme

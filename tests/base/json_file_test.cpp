@@ -5,10 +5,12 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -44,7 +46,12 @@ TEST_F(JsonFile, MissingAndCorruptFilesNameThePathAndTheByte) {
   std::ofstream(folder_ / "x.json") << "{\"a\": 1,,}";
   expect_error(Blame::user, {"x.json", "not valid JSON at byte 9 of 10"}, [&] { read_json_file(folder_ / "x.json"); });
   std::ofstream(folder_ / "x.json") << "";
-  expect_error(Blame::user, {"x.json", "not valid JSON"}, [&] { read_json_file(folder_ / "x.json"); });
+  expect_error(Blame::user, {"x.json", "is empty"}, [&] { read_json_file(folder_ / "x.json"); });
+  for (const char* cut : {"{\"", "{\"a\": 1", "{\"a\": tr"}) {
+    std::ofstream(folder_ / "x.json") << cut;
+    expect_error(Blame::user, {"x.json", fmt::format("ends too early, after byte {}: not valid JSON", std::strlen(cut))},
+                 [&] { read_json_file(folder_ / "x.json"); });
+  }
   expect_error(Blame::user, {"cannot be read", "directory"}, [&] { read_json_file(folder_); });
 }
 

@@ -61,8 +61,12 @@ class Checkpoints(CliTest):
         newest = self.path("a", "checkpoints", "step-00000006")
         flip_last_byte(os.path.join(newest, "model-00001-of-00001.safetensors"))
         out, _ = self.trireme("checkpoints", "verify", "a", data=False, code=1)
-        self.assertEqual((out.count("whole"), out.count("damaged")), (2, 1), out)
+        self.assertEqual((out.count(": whole"), out.count("damaged")), (2, 1), out)
         self.assertIn(os.path.join("step-00000006", "model-00001-of-00001.safetensors"), out)
+        self.assertEqual(out.splitlines()[-1], "the newest whole one: go on from it with --resume a/checkpoints/step-00000004")
+        self.assertNotIn("checkpoints verify", out)
+        out, _ = self.trireme("checkpoints", "verify", os.path.join("a", "checkpoints", "step-00000006"), data=False, code=1)
+        self.assertIn("trireme checkpoints verify a/checkpoints\n", out)
         self.refused("train", "e.toml", "--steps", "8", "--resume", newest, "--out", "b", says=["model-00001-of-00001", "CRC-32"])
         out, _ = self.trireme("train", "e.toml", "--steps", "8", "--resume", "a", "--out", "c")
         for words in ("goes on after step 4", "damaged", "CRC-32", "length in steps 8, was 6"):
@@ -70,6 +74,15 @@ class Checkpoints(CliTest):
         os.remove(os.path.join(newest, "checkpoint.json"))
         out, _ = self.trireme("checkpoints", "list", "a", data=False)
         self.assertIn("damaged", out)
+        for step, content in (("2", "{"), ("4", "{}")):
+            with open(self.path("a", "checkpoints", f"step-0000000{step}", "checkpoint.json"), "w", encoding="utf-8") as f:
+                f.write(content)
+        out, _ = self.trireme("checkpoints", "verify", "a", data=False, code=1)
+        self.assertIn("checkpoint.json: ends too early, after byte 1", out)
+        self.assertEqual(out.splitlines()[-1], "none is whole: nothing can go on from here; begin anew without --resume")
+        self.assertNotIn("checkpoints verify", out)
+        said = self.refused("train", "e.toml", "--steps", "8", "--resume", "a", "--out", "d", says=["none of 3 checkpoints is whole", "begin anew"])
+        self.assertNotIn("checkpoints verify", said)
 
     def test_interrupted(self):
         process = self.start("train", "e.toml", *ENDLESS, "--set", "checkpoint.every=100000 steps", "--set", "optimizer.schedule=constant", "--out", "a")

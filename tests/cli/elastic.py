@@ -178,6 +178,44 @@ class Elastic(LaunchTest):
         for point, other in zip(row["curve"], whole["curve"]):
             self.assertLessEqual(abs(point["loss"] - other["loss"]), 1e-9 * other["loss"], point["step"])
         self.assertIn("1 process takes the place of lost ones", row["changes"][1]["reason"])
+        # the group that makes room says so; how to go on is said once, at the end, by the launcher
+        before, after = process.printed().split("this group of 2 ends after step ")
+        self.assertRegex(after, r"^\d+, so that the run goes on with 3 ranks\n")
+        self.assertNotIn("stopped by the user", before)
+        self.assertIn("stopped by the user", after)
+        self.assertNotIn("to go on:", process.printed())
+        self.assertEqual(process.said().count("to go on:"), 1, process.said())
+        self.assertIn("--resume o\n", process.said())
+
+    def test_the_wait_for_others_begins_with_training(self):
+        """A group takes longer to start than --restart-after, and trains nevertheless before it makes room."""
+        process = self.launch("-n", "3", "--restarts", "1", "--restart-after", "0.1 s", "train", "e.toml", *RUN, "--set", "length=100000 steps",
+                              "--plan", "data", "--out", "o")
+        self.trains_to(process, 40)
+        os.kill(self.group(process, 3)[2], signal.SIGKILL)
+        self.wait_for(process, lambda: len(self.records()) == 3)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(30), 1, process.said())
+        records = self.records()
+        self.assertEqual([record["processes"] for record in records], [3, 2, 3], process.said())
+        self.assertGreater(records[2]["step"], records[1]["step"])
+
+    def test_groups_that_begin_nothing_have_their_line(self):
+        """Ranks are killed as soon as they are there, of the last group too."""
+        process = self.launch("-n", "2", "--restarts", "2", "train", "e.toml", *RUN, "--set", "length=100000 steps", "--plan", "tensor=2", "--out", "o")
+        self.trains_to(process, 40)
+        old = []
+        for _ in range(3):
+            ranks = wait_until(lambda: (group := self.group(process, 2)) and not set(group.values()) & set(old) and group, 30)
+            old = list(ranks.values())
+            os.kill(ranks[1], signal.SIGKILL)
+        self.assertEqual(process.wait(30), 1, process.said())
+        records = self.records()
+        self.assertEqual([(record["number"], record["processes"]) for record in records], [(0, 2), (1, 2), (2, 2)], process.said())
+        for record in records[1:]:
+            self.assertIn("rank 1 was ended by signal 9", record["reason"])
+            self.assertGreaterEqual(record["step"], 40)
+            self.assertGreater(record["seconds"], 0)
 
     def test_a_loss_before_the_first_checkpoint(self):
         self.undisturbed("data", 2)

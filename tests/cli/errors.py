@@ -168,13 +168,19 @@ class Plans(CliTest):
                 (["--plan", "data,recompute=everything"], ["--plan", "recompute=everything", "known: none, all, except_last"]),
                 (["--plan", "data,tensor=2"], ["--plan", "data already says", "spell out all degrees"]),
                 (["--plan", "data=300"], ["--plan data=300", "300 devices", "at most 256", "plan show"]),
-                (["--plan", "something-else"], ["something-else", "neither a known plan nor a file", "zero3", "local-sgd", "data=2,tensor=2"]),
+                (["--plan", "something-else"], ["something-else", "neither a plan, an update policy nor a file", "as in data=2,tensor=2", "zero3", "(synchronous, local-sgd"]),
                 (["--plan", "pipedream,micro_batches=2"], ["pipedream", "2 micro-batches"]),
                 (["--plan", "data,compression=bf16", "--devices", "2", "--set", "adapt=true"], ["adapt", "another curve", "leave out adapt"]),
                 (["--plan", "hybrid:tensor", "--devices", "2"], ["2 devices", "at least 4"]),
                 (["--plan", "hybrid"], ["hybrid:tensor", "hybrid:pipeline"]),
                 (["--plan", "gone.json"], ["--plan", "gone.json", "no such file"]),
                 (["--plan", "pipelin"], ["--plan", "pipelin", 'did you mean "pipeline"?'])))
+
+    def test_a_folder_with_a_plans_name(self):
+        os.mkdir(self.path("data"))
+        self.trireme("train", "e.toml", "--plan", "data", "--steps", "1", "--out", "o")
+        os.mkdir(self.path("plans"))
+        self.refused("train", "e.toml", "--plan", "plans", says=["plans: is a folder", "plans/plan.json"])
 
     def test_policies_are_no_plans(self):
         says = ["local-sgd", "is an update policy", "name a plan"]
@@ -233,7 +239,7 @@ class Plans(CliTest):
             cases.append((verb, [f"{i}.json"] + says))
         self.all_refused(cases)
         self.write("mine.json", "{")
-        self.refused("train", "e.toml", "--plan", "mine.json", says=["mine.json", "not valid JSON"])
+        self.refused("train", "e.toml", "--plan", "mine.json", says=["mine.json", "ends too early, after byte 1"])
 
     def test_plan_of_another_model(self):
         self.write("mine.json", self.trireme("plan", "e.toml", "--plan", "data", "--set", "model.options.hidden=16")[0])

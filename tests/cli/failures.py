@@ -10,7 +10,7 @@ import time
 
 import support
 from launch import LONG, Launch, free_port, text_of
-from support import CliTest, children_of, stop, wait_until
+from support import CliTest, alive, children_of, stop, wait_until
 
 CHECKPOINTS = ["--set", "checkpoint.every=3 steps"]
 SILENT = "has shown no sign of life for 5 s"
@@ -59,6 +59,9 @@ class Failures(CliTest):
                 self.assertEqual(row["status"], "failed")
                 self.assertIn(f"rank 0: rank 1 {SILENT}", row["reason"])
                 self.assertRegex(row["reason"], r"last seen in step \d+")
+                log = text_of(self.path(folder, "logs", "rank-0.log"))
+                self.assertIn("rank 0 of 3: process ", log)
+                self.assertIn("data: failed: " + row["reason"], log)
             else:  # which cannot say any more what it leaves
                 self.assertIn("newest whole checkpoint: after step 3, o0/checkpoints/step-00000003\n", said)
                 self.assertIn("to go on: trireme launch -n 3 train e.toml", said)
@@ -142,6 +145,41 @@ class Failures(CliTest):
             self.assertIn(text, process.said())
         os.remove(filler)
         self.trireme("checkpoints", "verify", "disk/o", data=False)
+
+    def test_a_frozen_agent(self):
+        """A launch on another machine that is stopped, while its ranks and the connection to it live; before and after Ctrl-C."""
+        reach = self.write("reach", '#!/bin/sh\nshift\nsh -c "$*"\nexit $?\n')
+        os.chmod(reach, 0o755)
+        for ctrl_c in (False, True):
+            folder = f"o{ctrl_c:d}"
+            process = self.launch("--hosts", "127.0.0.1:1,127.0.0.2:2", "--ssh", "./reach", "train", "e.toml", "--out", folder, *LONG, *CHECKPOINTS)
+            metrics = self.path(folder, "metrics.jsonl")
+            self.wait_for(process, lambda metrics=metrics: os.path.exists(metrics) and text_of(metrics).count("\n") > 4)
+            agents = [agent for ssh in children_of(process.pid) for agent in children_of(ssh)]
+            ranks = {agent: children_of(agent) for agent in agents}
+            self.assertEqual(sorted(map(len, ranks.values())), [1, 2])
+            frozen = next(agent for agent in agents if len(ranks[agent]) == 2)
+            time.sleep(1.5)  # it has said that it lives
+            os.kill(frozen, signal.SIGSTOP)
+            self.addCleanup(lambda pid=frozen: alive(pid) and os.kill(pid, signal.SIGKILL))
+            if ctrl_c:
+                process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(25), 1, process.said())
+            self.gone([rank for group in ranks.values() for rank in group], 5)
+            self.assertRegex(process.said(), r"trireme: host 127\.0\.0\.2 has shown no sign of life for 1\d s")
+
+    def test_the_log_of_rank_0(self):
+        """What it printed of how the run ended, and how to go on."""
+        self.trireme("launch", "-n", "2", "train", "e.toml", "--set", "optimizer.learning_rate=1e38", *CHECKPOINTS, "--out", "o", code=1)
+        log = text_of(self.path("o", "logs", "rank-0.log"))
+        self.assertRegex(log, r"data: failed: diverged: .* is not finite")
+        process = self.launch("-n", "2", "train", "e.toml", "--out", "i", *LONG, *CHECKPOINTS)
+        self.training(process, "i")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(10), 1, process.said())
+        log = text_of(self.path("i", "logs", "rank-0.log"))
+        for words in ("data: interrupted: stopped by the user", "to go on: trireme launch -n 2 train e.toml"):
+            self.assertIn(words, log)
 
     def test_a_slow_rank_is_not_frozen(self):
         """Its only step takes longer than a frozen rank is waited for."""

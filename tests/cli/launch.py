@@ -38,12 +38,12 @@ class LaunchTest(CliTest):
     """What tests of launched processes share."""
 
     def launch(self, *arguments):
-        """Standard error goes to a file, which can be read while the processes run."""
+        """Its outputs go to files, which can be read while the processes run."""
         name = self.path(f"launch-{len(os.listdir(self.folder))}.log")
-        with open(name, "w", encoding="utf-8") as log:
+        with open(name, "w", encoding="utf-8") as log, open(name + ".out", "w", encoding="utf-8") as out:
             process = subprocess.Popen([support.PROGRAM, "launch", *arguments, "--data-dir", self.data], cwd=self.folder,
-                                       env=self.environment, stdout=subprocess.DEVNULL, stderr=log)
-        process.said = lambda: text_of(name)
+                                       env=self.environment, stdout=out, stderr=log)
+        process.said, process.printed = lambda: text_of(name), lambda: text_of(name + ".out")
         self.addCleanup(stop, process)
         return process
 
@@ -124,6 +124,37 @@ class Launch(LaunchTest):
                 self.assertEqual([rank.returncode for rank in ranks], [0, 0], said)
                 self.assertEqual(self.curve(f"{kind}.json"), self.curve("t.json"))
                 self.assertEqual(said[1], "", "ranks other than 0 are quiet")
+
+    def test_one_rank(self):
+        """Another launcher may start a single process, whatever the backend."""
+        self.in_threads("t", "data", 1)
+        rank = self.rank({"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}, "--backend", "gloo", "--json", "g.json")
+        said = rank.communicate(timeout=60)
+        self.assertEqual(rank.returncode, 0, said)
+        self.assertEqual(self.curve("g.json"), self.curve("t.json"))
+        if shutil.which("mpirun"):
+            out, err = (process := self.mpirun("--backend", "mpi", "--json", "m.json", processes=1)).communicate(timeout=60)
+            if "has no MPI" not in err:
+                self.assertEqual(process.returncode, 0, out + err)
+                self.assertEqual(self.curve("m.json"), self.curve("t.json"))
+                self.assertEqual(self.json("m.json")["rows"][0]["backend"], "mpi")
+
+    def test_what_all_ranks_would_say_is_said_once(self):
+        open_mpi = [{"OMPI_COMM_WORLD_RANK": str(r), "OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_LOCAL_RANK": str(r), "OMPI_COMM_WORLD_LOCAL_SIZE": "3"}
+                    for r in range(3)]
+        slurm = [{"SLURM_PROCID": str(r), "SLURM_STEP_NUM_TASKS": "3", "SLURM_LOCALID": str(r), "SLURM_STEP_NUM_NODES": "1", "SLURM_JOB_ID": "1"}
+                 for r in range(3)]
+        for variables in (open_mpi, slurm):
+            for flags, more, says in ((["--nosuch"], {}, "--nosuch"), (["--set="], {}, "--set"), ([], {"TRIREME_LOG": "loud"}, "TRIREME_LOG"),
+                                      ([], {"TRIREME_INTERFACE": "nosuch0"}, "nosuch0")):
+                ranks = [self.rank({**one, **more}, *flags) for one in variables]
+                said = [rank.communicate(timeout=60)[1] for rank in ranks]
+                self.assertEqual([rank.returncode for rank in ranks], [2, 2, 2], said)
+                self.assertEqual([text.count("\n") for text in said], [1, 0, 0], said)
+                self.assertIn(says, said[0])
+        # what a rank alone has wrong it says itself
+        said = self.rank({**open_mpi[1], "OMPI_COMM_WORLD_RANK": "7"}).communicate(timeout=60)[1]
+        self.assertIn("OMPI_COMM_WORLD_RANK", said)
 
     def test_ranks_that_differ(self):
         """One line, by rank 0, which names the rank and the difference; nothing is left behind."""
@@ -256,12 +287,12 @@ class Launch(LaunchTest):
         if shutil.which("mpirun"):
             self.refused("train", "e.toml", "--backend", "mpi", says=["was not started by MPI", "mpirun"])
 
-    def mpirun(self, *arguments):
+    def mpirun(self, *arguments, processes=4):
         mpirun = shutil.which("mpirun")
         if not mpirun:
             self.skipTest("no mpirun on this machine")
         environment = {**self.environment, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        command = [mpirun, "--oversubscribe", "--bind-to", "none", "-n", "4", support.PROGRAM, "train", "e.toml", "--data-dir", self.data, *arguments]
+        command = [mpirun, "--oversubscribe", "--bind-to", "none", "-n", str(processes), support.PROGRAM, "train", "e.toml", "--data-dir", self.data, *arguments]
         process = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(stop, process)
         return process

@@ -91,6 +91,25 @@ TEST(ProcessPlace, RefusesNumbersThatCannotBe) {
                [] { place_in({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "0"}}); });
 }
 
+TEST(ProcessPlace, OneProcessSpeaksForACommand) {
+  const auto speaks = [](const Environment& environment) {
+    return speaks_for_command([&](const std::string& name) -> std::optional<std::string> {
+      const auto found = environment.find(name);
+      return found == environment.end() ? std::nullopt : std::optional(found->second);
+    });
+  };
+  EXPECT_TRUE(speaks({}));
+  EXPECT_TRUE(speaks({{"RANK", "3"}})) << "not a launcher's";
+  EXPECT_TRUE(speaks({{"RANK", "0"}, {"WORLD_SIZE", "4"}}));
+  EXPECT_FALSE(speaks({{"RANK", "3"}, {"WORLD_SIZE", "4"}}));
+  // torchrun is started on each machine, perhaps with another command
+  EXPECT_TRUE(speaks({{"RANK", "2"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "0"}}));
+  EXPECT_FALSE(speaks({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}}));
+  EXPECT_FALSE(speaks({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}}));
+  EXPECT_FALSE(speaks({{"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_LOCALID", "0"}}));
+  EXPECT_TRUE(speaks({{"PMI_RANK", "x"}, {"PMI_SIZE", "4"}})) << "nobody else would say that it is no number";
+}
+
 TEST(ProcessPlace, FirstHostOfALargeList) {
   for (const auto& [list, first] : std::map<std::string, std::string>{{"n1", "n1"}, {"n1,n2", "n1"}, {"n[1-3,7],m2", "n1"}, {"n[07,9]", "n07"},
                                                                       {"rack[2-3]n5", "rack2n5"}, {"a,n[1-2]", "a"}, {"n[12]", "n12"}})
