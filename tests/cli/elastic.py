@@ -1,10 +1,9 @@
 """Elastic runs: ranks are killed, others go on or take their place, and the curve is that of the undisturbed run."""
-import json
 import os
 import signal
 
-from launch import LaunchTest, text_of
-from support import children_of, wait_until
+from launch import LaunchTest
+from support import children_of, json_lines, wait_until
 
 RUN = ["--set", "elastic=true", "--set", "length=400 steps", "--set", "evaluate_every=50 steps", "--set", "checkpoint.every=20 steps"]
 EXACT = ["--set", "precision=fp64"]
@@ -17,7 +16,7 @@ class Elastic(LaunchTest):
         return row
 
     def lines(self, folder, kind):
-        return [line for line in map(json.loads, text_of(self.path(folder, "metrics.jsonl")).splitlines()) if line["kind"] == kind]
+        return [line for line in json_lines(self.path(folder, "metrics.jsonl")) if line["kind"] == kind]
 
     def undisturbed(self, plan, devices, *flags):
         self.trireme("train", "e.toml", "--plan", plan, "--devices", str(devices), "--set", "replicas=private", *RUN, *flags, "--out", "whole")
@@ -45,7 +44,7 @@ class Elastic(LaunchTest):
         return len(self.lines(folder, "step")) if os.path.exists(path) else 0
 
     def records(self, folder="o"):
-        return [json.loads(line) for line in text_of(self.path(folder, "generations.jsonl")).splitlines()]
+        return json_lines(self.path(folder, "generations.jsonl"))
 
     def ends_well(self, process):
         self.assertEqual(process.wait(90), 0, process.said())

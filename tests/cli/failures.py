@@ -9,8 +9,8 @@ import subprocess
 import time
 
 import support
-from launch import LONG, Launch, free_port, text_of
-from support import CliTest, alive, children_of, stop, wait_until
+from launch import LONG, Launch, free_port
+from support import CliTest, alive, children_of, stop, text_of
 
 CHECKPOINTS = ["--set", "checkpoint.every=3 steps"]
 SILENT = "has shown no sign of life for 5 s"

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import support
-from support import CliTest, alive, children_of, stop, wait_until
+from support import CliTest, alive, children_of, stop, text_of, wait_until
 
 LONG = ["--set", "length=100000 steps", "--set", "evaluate_every=100000 steps"]
 
@@ -17,11 +17,6 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
-
-
-def text_of(file):
-    with open(file, encoding="utf-8") as f:
-        return f.read()
 
 
 def listens_everywhere(pid):

@@ -1,6 +1,5 @@
 """Replicas that are processes: serve and join, who may join, and what becomes of a run whose processes die or freeze."""
 import array
-import json
 import os
 import re
 import signal
@@ -8,16 +7,11 @@ import socket
 import subprocess
 
 import support
-from support import CliTest, stop, wait_until
+from support import CliTest, json_lines, stop, text_of, wait_until
 
 TOKEN = "a token of these tests"
 LONG = ["--set", "length=100000 steps", "--set", "evaluate_every=100000 steps"]
 LOCAL = "local-sgd,every=2 steps"
-
-
-def text_of(file):
-    with open(file, encoding="utf-8") as f:
-        return f.read()
 
 
 class Processes(CliTest):
@@ -105,8 +99,7 @@ class Processes(CliTest):
 
     def evaluations(self, folder):
         file = self.path(folder, "metrics.jsonl")
-        lines = text_of(file).splitlines(keepends=True) if os.path.exists(file) else []
-        return [line for line in map(json.loads, (text for text in lines if text.endswith("\n"))) if line["kind"] == "test"]
+        return [line for line in json_lines(file) if line["kind"] == "test"] if os.path.exists(file) else []
 
     def test_evaluates_as_it_goes_and_clients_leave_a_frozen_server(self):
         endless = [*LONG, "--set", "evaluate_every=4 steps"]

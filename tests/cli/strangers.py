@@ -1,5 +1,4 @@
 """Who may join a run of processes, and what others can do at its ports."""
-import json
 import os
 import random
 import signal
@@ -7,8 +6,8 @@ import socket
 import subprocess
 
 import support
-from launch import LONG, LaunchTest, free_port, text_of, text_of_environment
-from support import children_of, stop
+from launch import LONG, LaunchTest, free_port, text_of_environment
+from support import children_of, json_lines, stop, text_of
 
 SEED = 4
 
@@ -109,7 +108,7 @@ class Strangers(LaunchTest):
         metrics = self.path("o", "metrics.jsonl")
         before = text_of(metrics).count("\n")
         self.wait_for(process, lambda: text_of(metrics).count("\n") > before + 20)
-        losses = [json.loads(line).get("loss") for line in text_of(metrics).splitlines()[:-1]]
+        losses = [line.get("loss") for line in json_lines(metrics)]
         self.assertTrue(all(loss is None or loss == loss for loss in losses), f"seed {SEED}")
         process.send_signal(signal.SIGINT)
         process.wait(20)

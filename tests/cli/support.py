@@ -59,6 +59,16 @@ def write_digits(folder, train=TRAIN, test=TEST):
                 f.write(content)
 
 
+def text_of(file):
+    with open(file, encoding="utf-8") as f:
+        return f.read()
+
+
+def json_lines(file):
+    """Of a file that may be being written: its whole lines."""
+    return [json.loads(line) for line in text_of(file).splitlines(keepends=True) if line.endswith("\n")]
+
+
 class CliTest(unittest.TestCase):
     """A temporary folder as working directory, with `data/`, `e.toml` and an environment that finds no other data."""
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <barrier>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -72,13 +73,14 @@ class MeetingFile {
 };
 
 /// As run_ranks(n, body): a rank that throws aborts the world; the exception that came first is thrown again. `connect` makes a rank's
-/// communicator.
+/// communicator. No body begins before all ranks are connected: who leaves at once would end the connecting of others.
 template <class Body>
 void run_gloo_ranks(int n, Body body, double timeout_seconds = 30,
                     std::unique_ptr<Communicator> (*connect)(const GlooOptions&) = &gloo_communicator) {
   const MeetingFile meeting;
   std::mutex mutex;
   std::exception_ptr first;
+  std::barrier<> connected(n);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < n; ++rank) {
     threads.emplace_back([&, rank] {
@@ -86,6 +88,7 @@ void run_gloo_ranks(int n, Body body, double timeout_seconds = 30,
       try {
         communicator = connect(
             {.rank = rank, .size = n, .store_file = meeting.path(), .timeout_seconds = timeout_seconds});
+        connected.arrive_and_wait();
         body(*communicator);
       } catch (const std::exception& error) {
         {
@@ -93,6 +96,7 @@ void run_gloo_ranks(int n, Body body, double timeout_seconds = 30,
           if (!first) first = std::current_exception();
         }
         if (communicator) communicator->abort(error.what());
+        else connected.arrive_and_drop();
       }
     });
   }
