@@ -43,10 +43,10 @@ std::optional<Generation> own_generation(const Variables& variables) {
 
 double system_seconds() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-void append_record(const fs::path& run_folder, const GenerationRecord& r) {
-  const json line{{"number", r.number}, {"step", r.step},     {"processes", r.processes},
-                  {"plan", r.plan},     {"reason", r.reason}, {"seconds", r.seconds}};
-  AppendFile(run_folder / kRecords).append(json_text(line) + "\n");
+void append_record(const Generation& g, int processes, const std::string& plan, int64_t step) {
+  const double seconds = g.number > 0 ? system_seconds() - g.ended_at : 0;
+  const json line{{"number", g.number}, {"step", step}, {"processes", processes}, {"plan", plan}, {"reason", g.reason}, {"seconds", seconds}};
+  AppendFile(g.folder / kRecords).append(json_text(line) + "\n");
 }
 
 void complete_records(const Generation& g, int processes, int64_t step) {
@@ -54,8 +54,7 @@ void complete_records(const Generation& g, int processes, int64_t step) {
   if (!records.empty() && records.back().number >= g.number) return;
   std::error_code ignored;  // the line that cannot be written then says it
   fs::create_directories(g.folder, ignored);
-  append_record(g.folder, {.number = g.number, .step = step, .processes = processes, .plan = g.plan, .reason = g.reason,
-                           .seconds = g.number > 0 ? system_seconds() - g.ended_at : 0});
+  append_record(g, processes, g.plan, step);
 }
 
 std::vector<GenerationRecord> read_records(const fs::path& run_folder) {

@@ -42,7 +42,8 @@ struct GenerationRecord {
   double seconds = 0;    ///< from the end of the group before until training went on, or until this one's where it ended before
 };
 
-void append_record(const std::filesystem::path& run_folder, const GenerationRecord& record);
+/// The groups of an elastic run leave in its folder what each of them began with: the line of one that trains from now on. `plan`: in short.
+void append_record(const Generation& group, int processes, const std::string& plan, int64_t step);
 /// After the group's end: its line, where it ended before it wrote one itself. `processes`, `step`: that it was started with, and would have gone
 /// on from. The folder is made where there is none. Run error: it cannot be written.
 void complete_records(const Generation& group, int processes, int64_t step);

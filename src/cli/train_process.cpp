@@ -221,13 +221,6 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
   return plan;
 }
 
-/// The groups of an elastic run leave in its folder what each of them began with.
-void record_beginning(const Member& member, const Plan& plan, const Model& model, int64_t step) {
-  const Generation& g = *member.generation;
-  append_record(g.folder, {.number = g.number, .step = step, .processes = member.process->size(), .plan = plan.in_short(model), .reason = g.reason,
-                           .seconds = g.number > 0 ? system_seconds() - g.ended_at : 0});
-}
-
 /// What earlier groups of the run did comes before what the last one did.
 void add_earlier_groups(const std::filesystem::path& folder, const EarlierRun& earlier, RunResult& row) {
   add_earlier(earlier, row);
@@ -263,8 +256,8 @@ std::string handed_over(const Member& member, const RunResult& row) {
   if (!member.generation || row.status != RunStatus::interrupted || !asked_by_signal()) return "";
   const int64_t last = row.curve.empty() ? 0 : row.curve.back().step, from = row.checkpoints ? row.checkpoints->newest_step : 0;
   const std::string where = from == last && from > 0 ? "" : from > 0 ? fmt::format(" after step {}", from) : " from its beginning";
-  return fmt::format("this group of {} ends after step {}, so that the run goes on with {}{}", member.process->size(), last,
-                     fmt::format("{} ranks", member.generation->next_processes), where);
+  return fmt::format("this group of {} ends after step {}, so that the run goes on with {} ranks{}", member.process->size(), last,
+                     member.generation->next_processes, where);
 }
 
 /// The first line of a rank's log.
@@ -297,7 +290,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
     log_to_files_only(who_logs(*process, plan, subject.model));
     flight_recorder(process->world())->set_run_folder(folder.string());
     broadcast_text(process->world(), logs.string());
-    if (generation) record_beginning(member, plan, subject.model, begun_at.step);
+    if (generation) append_record(*generation, process->size(), plan.in_short(subject.model), begun_at.step);
   };
   show.on_end = log_to_files_only;
   show.hands_over = [&](const RunResult& row) { return handed_over(member, row); };

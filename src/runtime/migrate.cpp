@@ -97,10 +97,7 @@ void StateGatherer::gather(int rank, Worker& worker, const ParameterStore& store
   if (rank == 0) state_.updates = worker.updates();
   worker.barrier();
   for (BucketId b = rank; b < BucketId(program_.buckets.size()); b += program_.devices) add_bucket(b, store);
-  const HeldParts held = worker.held();
-  add(held.buffers, state_.buffers);
-  add(held.averaged_buffers, state_.averaged_buffers);
-  add(held.carried, state_.carried);
+  add(worker.held());
   worker.barrier();
 }
 
@@ -129,9 +126,7 @@ void StateGatherer::gather_alone(Worker& worker) {
     if (has_state(bucket)) flats.insert(flats.end(), pieces[0].state.begin(), pieces[0].state.end());
     add_shards(bucket, flats);
   }
-  const HeldParts held = worker.held();
-  add(held.buffers, state_.buffers);
-  add(held.averaged_buffers, state_.averaged_buffers);
+  add(worker.held());
 }
 
 /// `flats`: weights, then the optimizer's state.
@@ -155,6 +150,12 @@ void StateGatherer::add_shards(const Bucket& bucket, const std::vector<at::Tenso
 at::Tensor& StateGatherer::tensor_of(at::Tensor& full, const Shape& shape, const at::Tensor& like) {
   if (!full.defined()) full = at::empty(shape, at::TensorOptions().dtype(like.scalar_type()));
   return full;
+}
+
+void StateGatherer::add(const HeldParts& held) {
+  add(held.buffers, state_.buffers);
+  add(held.averaged_buffers, state_.averaged_buffers);
+  add(held.carried, state_.carried);
 }
 
 void StateGatherer::add(const std::vector<HeldPart>& parts, TensorMap& tensors) {

@@ -70,6 +70,7 @@ class StateGatherer {
   void add_shards(const Bucket& bucket, const std::vector<at::Tensor>& flats);
   bool has_state(const Bucket& bucket) const { return state_.updates > 0 && !bucket.contributors.empty(); }
   at::Tensor& tensor_of(at::Tensor& full, const Shape& shape, const at::Tensor& like);
+  void add(const HeldParts& held);
   void add(const std::vector<HeldPart>& parts, TensorMap& tensors);
 
   const Program& program_;

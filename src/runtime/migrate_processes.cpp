@@ -78,9 +78,7 @@ void StateGatherer::gather(Worker& worker, Communicator& world, Precision precis
       break;
     }
     if (rank > 0) held = receive_parts(world, rank, tag_of_parts(program_));
-    add(held.buffers, state_.buffers);
-    add(held.averaged_buffers, state_.averaged_buffers);
-    add(held.carried, state_.carried);
+    add(held);
   }
   worker.barrier();  // nobody writes to what others may still be reading
 }

@@ -22,8 +22,9 @@ std::string obstacle_to_whole_steps(const Program& program, const Model& model) 
   return "";
 }
 
-/// Running statistics change with the forward, long before it is known whether the step will be one.
+/// Running statistics change with the forward, long before it is known whether the step will be one. Of other ranks nobody asks for them.
 void Worker::State::begin_whole_step() {
+  if (rank != 0) return;
   const MemoryScope scope(MemoryCategory::buffers);
   whole_steps.in_step = true;
   for (const auto& [node, tensors] : buffers) {
@@ -54,7 +55,7 @@ void Worker::State::end_whole_step() {
 
 std::optional<WholeSteps> Worker::return_to_whole_step() {
   State& s = *state_;
-  check_internal(s.options.keeps_whole_steps, "whole steps are kept by workers that were asked to");
+  check_internal(s.options.keeps_whole_steps && s.rank == 0, "whole steps are kept by rank 0 that was asked to");
   const c10::InferenceMode inference;
   if (s.whole_steps.updates) return std::nullopt;
   if (s.shows_average) s.exchange_averages();

@@ -131,8 +131,9 @@ class Worker {
   /// worker, their averages, the state of layers. Tensors are its own memory. Between two steps, after drain() and settle().
   HeldParts held() const;
 
-  /// With WorkerOptions::keeps_whole_steps, once a step or an evaluation has failed: takes back what a step that is in nobody's weights has changed
-  /// here, running statistics, so that updates() and held() are as between two steps. Talks to nobody. nullopt: this worker's own update failed.
+  /// Of rank 0 with WorkerOptions::keeps_whole_steps, once a step or an evaluation has failed: takes back what a step that is in nobody's
+  /// weights has changed here, running statistics, so that updates() and held() are as between two steps. Talks to nobody. nullopt: this
+  /// worker's own update failed.
   std::optional<WholeSteps> return_to_whole_step();
 
   /// Parameters that the training program treats so on this worker (Replicas::track_rows); of those that other layers compute rows for,
