@@ -3,16 +3,18 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <chrono>
 #include <utility>
 
 #include "base/error.h"
-#include "base/seconds.h"
 #include "comm/group_member.h"
+#include "comm/virtual/virtual_time.h"
 
 namespace trireme {
 
 CollectiveQueue::CollectiveQueue(std::unique_ptr<Communicator> group, int device)
-    : group_(std::move(group)), recorder_(flight_recorder(*group_)) {
+    : group_(std::move(group)), recorder_(flight_recorder(*group_)), time_(group_->virtual_time()) {
+  if (time_) runner_ = time_->add();
   if (auto* const member = dynamic_cast<GroupMember*>(group_.get())) member->work_beside();
   thread_ = std::thread([this, device, threads = at::get_num_threads()] { work(device, threads); });
 }
@@ -23,7 +25,19 @@ CollectiveQueue::~CollectiveQueue() {
     ending_ = true;
   }
   changed_.notify_all();
+  if (time_) {
+    try {
+      note(told_);
+      time_->wait_for(ended_, 1);
+    } catch (const std::exception&) {  // an abort: the thread ends without having a turn
+    }
+  }
   thread_.join();
+}
+
+/// In virtual time, where who waits gives its turn away.
+void CollectiveQueue::note(std::atomic<int64_t>& count) {
+  if (time_) time_->advance(count, 1);
 }
 
 std::future<OperationDone> CollectiveQueue::start(std::function<void(Communicator&)> operation) {
@@ -36,7 +50,16 @@ std::future<OperationDone> CollectiveQueue::start(std::function<void(Communicato
     waiting_.push_back(std::move(task));
   }
   changed_.notify_all();
-  return handle;
+  if (!time_) return handle;
+  note(told_);
+  return std::async(std::launch::deferred, [this, number = ++started_, done = std::move(handle)]() mutable {
+    try {
+      time_->wait_for(done_, number);
+    } catch (const std::exception&) {
+      if (done.wait_for(std::chrono::seconds(0)) != std::future_status::ready) throw;
+    }
+    return done.get();
+  });
 }
 
 std::future<OperationDone> CollectiveQueue::start_all_reduce(at::Tensor tensor, ReduceOp op) {
@@ -53,7 +76,7 @@ OperationDone CollectiveQueue::carry_out(const std::function<void(Communicator&)
   const OperationsOf of_its_start(place);
   const CommunicationCount before = group_->count();
   OperationDone done;
-  done.begin = steady_seconds();
+  done.begin = group_->now();
   try {
     operation(*group_);
   } catch (const std::exception& error) {
@@ -64,11 +87,23 @@ OperationDone CollectiveQueue::carry_out(const std::function<void(Communicator&)
     group_->abort(first_line(error));  // the others are in this operation, this rank will be in no other
     throw;
   }
-  done.end = steady_seconds();
+  done.end = group_->now();
   const CommunicationCount after = group_->count();
   done.count = {.bytes_sent = after.bytes_sent - before.bytes_sent, .steps = after.steps - before.steps,
                 .operations = after.operations - before.operations, .wait_seconds = after.wait_seconds - before.wait_seconds};
   return done;
+}
+
+/// Until there is some. False: there is none, and there will be none.
+bool CollectiveQueue::await_work() {
+  std::unique_lock lock(mutex_);
+  if (!time_) changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
+  while (waiting_.empty() && !ending_) {
+    lock.unlock();
+    time_->wait_for(told_, ++heard_, /*idle=*/true);
+    lock.lock();
+  }
+  return !waiting_.empty();
 }
 
 void CollectiveQueue::work(int device, int threads) {
@@ -76,16 +111,21 @@ void CollectiveQueue::work(int device, int threads) {
   at::set_num_threads(threads);
   const DeviceScope of_device(device);
   const MemoryScope buffers(MemoryCategory::buffers);
-  while (true) {
-    std::packaged_task<OperationDone()> task;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
-      if (waiting_.empty()) return;
-      task = std::move(waiting_.front());
-      waiting_.pop_front();
+  try {
+    if (time_) time_->enter(runner_);
+    while (await_work()) {
+      std::packaged_task<OperationDone()> task;
+      {
+        const std::lock_guard lock(mutex_);
+        task = std::move(waiting_.front());
+        waiting_.pop_front();
+      }
+      task();  // what it throws is the handle's
+      note(done_);
     }
-    task();  // what it throws is the handle's
+    note(ended_);
+    if (time_) time_->leave();
+  } catch (const std::exception&) {  // virtual time was aborted: so is what was started
   }
 }
 

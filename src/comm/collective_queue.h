@@ -1,7 +1,9 @@
 // Collectives that go on while their caller computes, over any backend.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -18,7 +20,7 @@ namespace trireme {
 
 /// What an operation took. Its waits are nobody's idle time, since its rank computes meanwhile.
 struct OperationDone {
-  double begin = 0, end = 0;  ///< of base/seconds.h
+  double begin = 0, end = 0;  ///< on the rank's clock: Communicator::now()
   CommunicationCount count;
 };
 
@@ -37,7 +39,8 @@ class CollectiveQueue {
   CollectiveQueue& operator=(const CollectiveQueue&) = delete;
 
   /// Returns at once. The handle's get() waits for the operation and throws what it threw; a handle that is let go of waits for nothing.
-  /// Tensors of the operation belong to it until then.
+  /// Tensors of the operation belong to it until then. In virtual time the handle cannot be waited for but by get(), of the queue's own thread, and
+  /// not after the queue's end.
   std::future<OperationDone> start(std::function<void(Communicator&)> operation);
   /// The tensor must not be touched until the handle's get() has returned.
   std::future<OperationDone> start_all_reduce(at::Tensor tensor, ReduceOp op = ReduceOp::sum);
@@ -46,10 +49,17 @@ class CollectiveQueue {
 
  private:
   void work(int device, int threads);
+  bool await_work();
+  void note(std::atomic<int64_t>& count);
   OperationDone carry_out(const std::function<void(Communicator&)>& operation, const FlightRecorder::Place& place);
 
   const std::unique_ptr<Communicator> group_;
   const FlightRecorder* const recorder_;  // may be null
+  VirtualTime* const time_;               // null: real
+  int runner_ = -1;                       // in virtual time
+  // where the threads of virtual time wait for each other: operations started, and the end; operations done; threads done
+  std::atomic<int64_t> told_{0}, done_{0}, ended_{0};
+  int64_t started_ = 0, heard_ = 0;       // of the queue's owner, of its thread
   mutable std::mutex mutex_;
   std::exception_ptr failure_;  // guarded by mutex_
   std::condition_variable changed_;

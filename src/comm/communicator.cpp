@@ -2,12 +2,20 @@
 
 #include <ATen/ATen.h>
 
+#include "base/seconds.h"
+#include "comm/virtual/virtual_time.h"
+
 namespace trireme {
 
 void Communicator::all_reduce_into(const at::Tensor& input, at::Tensor& output, ReduceOp op) {
   at::NoGradGuard no_grad;
   if (!output.is_same(input)) output.copy_(input);
   all_reduce(output, op);
+}
+
+double Communicator::now() const {
+  const VirtualTime* const time = virtual_time();
+  return time ? time->now() : steady_seconds();
 }
 
 }  // namespace trireme

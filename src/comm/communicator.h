@@ -17,6 +17,8 @@
 
 namespace trireme {
 
+class VirtualTime;
+
 enum class ReduceOp { sum, max };
 
 /// What one rank has done so far through a communicator and the groups made from it. Bytes are those that left this rank by
@@ -74,6 +76,11 @@ class Communicator {
   /// Whether bytes move while this rank computes, so that an operation on another thread (comm/collective_queue.h) hides behind its work.
   /// Threads of one process move them by computing themselves.
   virtual bool moves_beside_computing() const { return false; }
+
+  /// The clocks of a world whose time is a model's (comm/virtual/virtual_time.h); null: seconds are real.
+  virtual VirtualTime* virtual_time() const { return nullptr; }
+  /// Seconds on this rank's clock, or the steady one: only differences mean anything.
+  double now() const;
 
   /// Ends every pending and later operation of every rank with an error that carries `reason`. Any thread may call it.
   virtual void abort(const std::string& reason) = 0;

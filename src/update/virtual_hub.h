@@ -1,6 +1,6 @@
 // Replicas on a modelled clock: real mathematics, durations by model.
 //
-// Replicas are threads that take turns in the order of their virtual clocks (virtual_clock.h). A step moves its replica's clock by what
+// Replicas are threads that take turns in the order of their virtual clocks (comm/virtual/virtual_clock.h). A step moves its replica's clock by what
 // StepTimes says, an exchange by the links: a message takes the sender's connection from when it is free, and the receiver's from then or from
 // when that is free, each for bytes / its own bandwidth, and arrives the larger latency after both are through, so that a fast server receives
 // from many slow replicas at once; a collective begins when its last member and their connections are
@@ -19,7 +19,7 @@
 #include "update/failures.h"
 #include "update/hub.h"
 #include "update/step_times.h"
-#include "update/virtual_clock.h"
+#include "comm/virtual/virtual_clock.h"
 
 namespace trireme {
 

@@ -23,14 +23,15 @@
 #include "comm/nccl/nccl.h"
 #include "comm/process_place.h"
 #include "comm/through_gpu.h"
+#include "comm/virtual/virtual_time.h"
 #include "support/ranks.h"
 
 namespace trireme::testing {
 
-enum class Backend { local, gloo, mpi, nccl };
+enum class Backend { local, gloo, mpi, nccl, virtual_time };
 
 inline std::string name_of(Backend backend) {
-  constexpr const char* kNames[] = {"local", "gloo", "mpi", "nccl"};
+  constexpr const char* kNames[] = {"local", "gloo", "mpi", "nccl", "virtual"};
   return kNames[static_cast<int>(backend)];
 }
 
@@ -109,6 +110,13 @@ inline std::unique_ptr<Communicator> connect_over_nccl(const GlooOptions& option
   return std::make_unique<ThroughGpu>(nccl_communicator({.control = options, .gpu = options.rank}), options.rank);
 }
 
+/// Backend `virtual`, whose transfers take no time.
+template <class Body>
+void run_ranks_in_virtual_time(int n, Body body) {
+  LocalWorld world(n, std::make_shared<VirtualTime>(n, nullptr));
+  run_ranks(world, body);
+}
+
 /// This process' part: a world of all processes for each call; those that are no ranks of it look on, and wait for the others at the next.
 template <class Body>
 void run_mpi_ranks(int n, Body body) {
@@ -131,6 +139,7 @@ template <class Body>
 void run_ranks(Backend backend, int n, Body body) {
   if (const std::string obstacle = obstacle_to(backend, n); !obstacle.empty()) GTEST_SKIP() << obstacle;
   if (backend == Backend::local) return run_ranks(n, body);
+  if (backend == Backend::virtual_time) return run_ranks_in_virtual_time(n, body);
   if (backend == Backend::mpi) return run_mpi_ranks(n, body);
   run_gloo_ranks(n, body, 30, backend == Backend::nccl ? &connect_over_nccl : &gloo_communicator);
 }

@@ -59,6 +59,7 @@ class LargeTensors : public ::testing::TestWithParam<Backend> {
 };
 const auto large_name = [](const auto& info) { return testing::name_of(info.param); };
 INSTANTIATE_TEST_SUITE_P(Local, LargeTensors, ::testing::Values(Backend::local), large_name);
+INSTANTIATE_TEST_SUITE_P(Virtual, LargeTensors, ::testing::Values(Backend::virtual_time), large_name);
 INSTANTIATE_TEST_SUITE_P(Gloo, LargeTensors, ::testing::Values(Backend::gloo), large_name);
 INSTANTIATE_TEST_SUITE_P(Mpi, LargeTensors, ::testing::Values(Backend::mpi), large_name);
 

@@ -12,11 +12,11 @@
 
 namespace trireme::testing {
 
-/// Calls `body(communicator)` for ranks 0..n-1 at once and joins them. A rank that throws aborts the world, so that the
+/// Calls `body(communicator)` for all ranks of the world at once and joins them. A rank that throws aborts the world, so that the
 /// others end too; the exception that came first is thrown again here. GoogleTest's EXPECT macros may be used inside.
 template <class Body>
-void run_ranks(int n, Body body) {
-  LocalWorld world(n);
+void run_ranks(LocalWorld& world, Body body) {
+  const int n = world.size();
   std::mutex mutex;
   std::exception_ptr first;
   std::vector<std::thread> threads;
@@ -36,6 +36,12 @@ void run_ranks(int n, Body body) {
   }
   for (std::thread& thread : threads) thread.join();
   if (first) std::rethrow_exception(first);
+}
+
+template <class Body>
+void run_ranks(int n, Body body) {
+  LocalWorld world(n);
+  run_ranks(world, body);
 }
 
 }  // namespace trireme::testing

@@ -8,24 +8,18 @@
 
 #include "base/error.h"
 #include "comm/formulas.h"
-#include "comm/local/emulated_links.h"
 #include "comm/local/reduce_kernels.h"
+#include "comm/virtual/virtual_time.h"
 
 namespace trireme {
-namespace {
-
-/// When the links will have carried what the members of a group are about to do.
-EmulatedLinks::Time carry(EmulatedLinks& links, const LocalGroup& group) {
-  std::vector<int64_t> bytes;
-  for (const LocalCall& call : group.calls) bytes.push_back(call.bytes);
-  return links.collective(group.world_ranks, bytes, rounds_of(group.calls.front().collective, group.size()));
-}
-
-}  // namespace
 
 LocalCommunicator::LocalCommunicator(std::shared_ptr<LocalState> world, std::shared_ptr<LocalGroup> group, int rank,
                                      std::shared_ptr<Tally> parent)
-    : GroupMember(rank, std::move(parent)), world_(std::move(world)), group_(std::move(group)) {}
+    : GroupMember(rank, parent), world_(std::move(world)), group_(std::move(group)), is_of_all_(!parent) {}
+
+LocalCommunicator::~LocalCommunicator() {
+  if (VirtualTime* const time = world_->virtual_time(); time && is_of_all_) time->leave();
+}
 
 void LocalCommunicator::meet(const std::function<void(LocalCall&)>& publish, int64_t bytes, int64_t steps) {
   world_->throw_if_aborted();
@@ -36,7 +30,7 @@ void LocalCommunicator::meet(const std::function<void(LocalCall&)>& publish, int
   publish(call);
   try {
     record(bytes, steps, run_call());
-    if (world_->links()) world_->sleep_until(group_->over);
+    if (world_->times_transfers()) world_->sleep_until(group_->over);
   } catch (const std::exception& error) {
     world_->abort(first_line(error));
     throw;
@@ -51,7 +45,7 @@ double LocalCommunicator::run_call() {
   double waited = 0;
   if (group_->arrived.fetch_add(1) + 1 == everyone) {
     group_->check_calls();
-    if (EmulatedLinks* links = world_->links()) group_->over = carry(*links, *group_);
+    if (world_->times_transfers()) group_->over = world_->carried(*group_);
     group_->done_by_one = group_->is_work_for_one();
     if (group_->done_by_one) group_->work_of_all();
     world_->throw_if_aborted();
@@ -148,8 +142,7 @@ void LocalCommunicator::send(const at::Tensor& tensor, int to, int64_t tag) {
   require_rank(to, "send");
   require(tensor.defined(), "send", "the tensor must be defined");
   world_->throw_if_aborted();
-  EmulatedLinks* const links = world_->links();
-  const auto there = links ? links->message(group_->world_ranks[rank()], group_->world_ranks[to], bytes_of(tensor)) : LocalState::Time{};
+  const auto there = world_->message_there(group_->world_ranks[rank()], group_->world_ranks[to], bytes_of(tensor));
   world_->post(group_->world_ranks[to], {group_->id, rank(), tag}, tensor, there);
   record(to == rank() ? 0 : bytes_of(tensor), one_step(size()), 0);
 }

@@ -17,6 +17,7 @@ class LocalCommunicator final : public GroupMember {
  public:
   LocalCommunicator(std::shared_ptr<LocalState> world, std::shared_ptr<LocalGroup> group, int rank,
                     std::shared_ptr<Tally> parent);
+  ~LocalCommunicator() override;
 
   int size() const override { return group_->size(); }
   void all_reduce(at::Tensor& tensor, ReduceOp op) override;
@@ -30,6 +31,7 @@ class LocalCommunicator final : public GroupMember {
   at::Tensor receive_shared(int from, int64_t tag) override;
   void barrier() override;
   std::unique_ptr<Communicator> group(std::span<const int> ranks) override;
+  VirtualTime* virtual_time() const override { return world_->virtual_time(); }
   bool moves_beside_computing() const override { return world_->moves_beside_computing() && size() > 1; }
   void abort(const std::string& reason) override { world_->abort(reason); }
   std::string abort_reason() const override { return world_->aborted() ? world_->abort_reason() : ""; }
@@ -41,7 +43,8 @@ class LocalCommunicator final : public GroupMember {
 
   const std::shared_ptr<LocalState> world_;
   const std::shared_ptr<LocalGroup> group_;
-  int64_t calls_ = 0;  // collectives begun
+  const bool is_of_all_;  // not a group
+  int64_t calls_ = 0;     // collectives begun
 };
 
 }  // namespace trireme

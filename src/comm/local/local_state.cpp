@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
+#include "comm/group_member.h"
+#include "comm/local/emulated_links.h"
 #include "comm/local/local_group.h"
+#include "comm/virtual/virtual_time.h"
 
 namespace trireme {
 namespace {
@@ -28,6 +32,25 @@ void pause_briefly() {
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+LocalState::Time time_of(double virtual_seconds) {
+  return LocalState::Time(std::chrono::duration_cast<LocalState::Time::duration>(std::chrono::duration<double>(virtual_seconds)));
+}
+
+double virtual_seconds_of(LocalState::Time time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); }
+
+/// Of the whole tensor, or of what one rank holds for an all_to_all: TransferTimes.
+int64_t whole_bytes(const LocalGroup& group) {
+  const auto sum_of = [](const std::vector<at::Tensor>& tensors) {
+    const std::vector<int64_t> each = bytes_of_each(tensors);
+    return std::accumulate(each.begin(), each.end(), int64_t{0});
+  };
+  const LocalCall& first = group.calls.front();
+  if (first.collective == Collective::all_gather) return sum_of(first.outputs);
+  int64_t bytes = 0;  // parts may differ
+  for (const LocalCall& call : group.calls) bytes = std::max(bytes, sum_of(call.inputs));
+  return bytes;
+}
+
 }  // namespace
 
 LocalState::LocalState(int size, std::shared_ptr<EmulatedLinks> links)
@@ -43,6 +66,7 @@ void LocalState::abort(const std::string& reason) {
     reason_ = reason;
     aborted_ = true;
   }
+  if (virtual_time_) virtual_time_->abort(reason);
   for (Lot& lot : lots_) {
     { std::lock_guard lock(lot.mutex); }  // a thread between its last look and its sleep holds it
     lot.changed.notify_all();
@@ -69,10 +93,40 @@ double LocalState::wait_for(const std::atomic<int64_t>& counter, int64_t target)
     throw_if_aborted();
     return 0;
   }
+  if (virtual_time_) return wait_for_turn(counter, target);
   const Clock::time_point start = Clock::now();
   if (!spin(counter, target)) sleep(counter, target);
   throw_if_aborted();
   return seconds_since(start);
+}
+
+double LocalState::wait_for_turn(const std::atomic<int64_t>& counter, int64_t target) {
+  double waited = 0;
+  try {
+    waited = virtual_time_->wait_for(counter, target);
+  } catch (const Error& error) {
+    abort(first_line(error));  // all wait for each other; does nothing where an abort is what ended the wait
+  }
+  throw_if_aborted();
+  return waited;
+}
+
+void LocalState::live_by(std::shared_ptr<VirtualTime> time) {
+  virtual_time_ = std::move(time);
+  move_beside_computing();
+}
+
+LocalState::Time LocalState::message_there(int from, int to, int64_t bytes) {
+  if (virtual_time_) return time_of(virtual_time_->message(from, to, bytes));
+  return links_ ? links_->message(from, to, bytes) : Time{};
+}
+
+LocalState::Time LocalState::carried(const LocalGroup& group) {
+  const Collective collective = group.calls.front().collective;
+  if (virtual_time_) return time_of(virtual_time_->collective(collective, group.world_ranks, whole_bytes(group)));
+  std::vector<int64_t> bytes;
+  for (const LocalCall& call : group.calls) bytes.push_back(call.bytes);
+  return links_->collective(group.world_ranks, bytes, rounds_of(collective, group.size()));
 }
 
 bool LocalState::spin(const std::atomic<int64_t>& counter, int64_t target) const {
@@ -98,6 +152,7 @@ void LocalState::sleep(const std::atomic<int64_t>& counter, int64_t target) {
 }
 
 void LocalState::advance(std::atomic<int64_t>& counter, int64_t by) {
+  if (virtual_time_) return virtual_time_->advance(counter, by);
   Lot& lot = lot_of(&counter);
   counter.fetch_add(by);  // the owner of `counter` may destroy it from here on
   if (lot.sleepers.load() == 0) return;
@@ -137,6 +192,10 @@ at::Tensor LocalState::take(int receiver, const Address& address, double& waited
 }
 
 void LocalState::sleep_until(Time time) const {
+  if (virtual_time_) {
+    throw_if_aborted();
+    return virtual_time_->advance_to(virtual_seconds_of(time));
+  }
   for (Time now = Clock::now(); now < time; now = Clock::now()) {
     throw_if_aborted();
     std::this_thread::sleep_for(std::min<Clock::duration>(time - now, kPoll));

@@ -20,6 +20,7 @@
 namespace trireme {
 
 class EmulatedLinks;
+class VirtualTime;
 struct LocalGroup;
 
 /// Thread-safe. Kept alive by the world and by each of its communicators.
@@ -51,7 +52,15 @@ class LocalState {
   void move_beside_computing() { moves_beside_computing_ = true; }
   bool moves_beside_computing() const { return moves_beside_computing_; }
 
-  EmulatedLinks* links() const { return links_.get(); }
+  /// Before anybody communicates: waits and transfers are on these clocks. Bytes move beside computing.
+  void live_by(std::shared_ptr<VirtualTime> time);
+  VirtualTime* virtual_time() const { return virtual_time_.get(); }
+
+  /// Whether transfers take longer than moving the bytes here does.
+  bool times_transfers() const { return links_ || virtual_time_; }
+  /// When what begins now will be through: a message between ranks of the world; the call that a group's members have all come to.
+  Time message_there(int from, int to, int64_t bytes);
+  Time carried(const LocalGroup& group);
   /// Sleeps till then. Errors (run): aborted.
   void sleep_until(Time time) const;
 
@@ -81,10 +90,12 @@ class LocalState {
   Lot& lot_of(const void* counter);
   bool spin(const std::atomic<int64_t>& counter, int64_t target) const;
   void sleep(const std::atomic<int64_t>& counter, int64_t target);
+  double wait_for_turn(const std::atomic<int64_t>& counter, int64_t target);
 
   const int size_;
   const bool may_spin_;
   const std::shared_ptr<EmulatedLinks> links_;
+  std::shared_ptr<VirtualTime> virtual_time_;  // null: threads run as they please
   std::array<Lot, 64> lots_;
   std::vector<Mailbox> mailboxes_;  // by world rank of the receiver
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "comm/local/local_communicator.h"
 #include "comm/local/local_state.h"
+#include "comm/virtual/virtual_time.h"
 
 namespace trireme {
 namespace {
@@ -22,6 +23,8 @@ LocalWorld::LocalWorld(int size, std::shared_ptr<EmulatedLinks> links) {
   state_ = std::make_shared<LocalState>(size, std::move(links));
 }
 
+LocalWorld::LocalWorld(int size, std::shared_ptr<VirtualTime> time) : LocalWorld(size) { state_->live_by(std::move(time)); }
+
 LocalWorld::~LocalWorld() = default;
 
 int LocalWorld::size() const { return state_->size(); }
@@ -30,6 +33,7 @@ std::unique_ptr<Communicator> LocalWorld::communicator(int rank) {
   check_internal(rank >= 0 && rank < size(), fmt::format("rank {} is not one of a world of {}", rank, size()));
   std::vector<int> everyone(size());
   std::iota(everyone.begin(), everyone.end(), 0);
+  if (VirtualTime* const time = state_->virtual_time()) time->enter(rank);
   return std::make_unique<LocalCommunicator>(state_, state_->group(kNoParent, everyone, 0), rank, nullptr);
 }
 

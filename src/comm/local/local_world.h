@@ -12,12 +12,16 @@ namespace trireme {
 
 class EmulatedLinks;
 class LocalState;
+class VirtualTime;
 
 /// The meeting place of `size` worker threads. Thread-safe; outlives its communicators.
 class LocalWorld {
  public:
   /// `links`: slow transfers down to those of such links; null: they are as quick as memory.
   explicit LocalWorld(int size, std::shared_ptr<EmulatedLinks> links = nullptr);
+  /// Backend `virtual`: ranks take turns on the clocks of `time`, which is of so many. A rank is the thread that asks for its communicator, waits
+  /// there for the others, and lives as long as the communicator, which that thread lets go of.
+  LocalWorld(int size, std::shared_ptr<VirtualTime> time);
   ~LocalWorld();
   LocalWorld(const LocalWorld&) = delete;
   LocalWorld& operator=(const LocalWorld&) = delete;

@@ -3,42 +3,45 @@
 #pragma once
 
 #include <condition_variable>
-#include <cstdint>
+#include <deque>
 #include <limits>
-#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace trireme {
 
 /// Each runner calls with its own number from its own thread; wake and time also for others, by the one that runs. What only running
-/// threads touch needs no lock. Every call but abort throws a run error after an abort.
+/// threads touch needs no lock. Every call but add, wake and abort throws a run error after an abort.
 class VirtualClock {
  public:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  explicit VirtualClock(int runners);
+  /// `kind`: what a runner is, for messages.
+  explicit VirtualClock(int runners, std::string kind = "replica");
+
+  /// One more runner, whose clock is the caller's, `by`; returns its number. It enters when its thread gets to it; who waits for it waits.
+  int add(int by);
 
   /// Returns when it is this runner's turn; nobody runs before all have entered.
   void enter(int runner);
   void leave(int runner);
 
-  double time(int runner) const { return runners_[size_t(runner)]->time; }
+  double time(int runner) const { return runners_[size_t(runner)].time; }
   /// Moves the caller's clock, forwards or not at all, and lets those run that come before it now.
   void advance_to(int runner, double time);
   /// Until somebody wakes the caller, or its clock has come to `deadline`. `waits_for` is for the message about runners that wait for
-  /// each other for ever, which is a run error for all.
+  /// each other for ever, which is a run error for all; empty: for nobody, it may be left so.
   void block(int runner, std::string waits_for, double deadline = kNever);
-  /// Runner `blocked` goes on at `time`; once. Of one that is not blocked (any more) an error.
+  /// Runner `blocked` goes on at `time`; once. Of one that is not blocked (any more) an error. Does nothing after an abort.
   void wake(int blocked, double time);
 
   void abort(const std::string& reason);
 
  private:
   struct Runner {
+    int name = 0;  ///< its own number, or that of who added it
     double time = 0;
     bool blocked = false, entered = false, left = false;
     double deadline = kNever;
@@ -50,11 +53,13 @@ class VirtualClock {
   void fail_if_aborted(int runner) const;
   void end_all(const std::string& reason);
 
+  const std::string kind_;
   mutable std::mutex mutex_;
-  // guarded by mutex_; times also by having the turn
-  std::vector<std::unique_ptr<Runner>> runners_;
+  // guarded by mutex_; times and the runners' number also by having the turn
+  std::deque<Runner> runners_;
+  size_t at_first_ = 0;  ///< runners that enter before any runs
   std::set<std::pair<double, int>> ready_;
-  int entered_ = 0;
+  size_t entered_ = 0;
   int running_ = -1;  ///< -1: nobody
   bool aborted_ = false;
   std::string reason_;

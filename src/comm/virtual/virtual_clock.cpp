@@ -1,4 +1,4 @@
-#include "update/virtual_clock.h"
+#include "comm/virtual/virtual_clock.h"
 
 #include <fmt/format.h>
 
@@ -6,21 +6,31 @@
 
 namespace trireme {
 
-VirtualClock::VirtualClock(int runners) {
+VirtualClock::VirtualClock(int runners, std::string kind) : kind_(std::move(kind)), at_first_(size_t(runners)) {
   for (int r = 0; r < runners; ++r) {
-    runners_.push_back(std::make_unique<Runner>());
+    runners_.emplace_back().name = r;
     ready_.emplace(0.0, r);
   }
 }
 
+int VirtualClock::add(int by) {
+  std::lock_guard lock(mutex_);
+  const int number = int(runners_.size());
+  Runner& added = runners_.emplace_back();
+  added.name = runners_[size_t(by)].name;
+  added.time = runners_[size_t(by)].time;
+  ready_.emplace(added.time, number);
+  return number;
+}
+
 void VirtualClock::fail_if_aborted(int runner) const {
-  if (aborted_) fail_run({fmt::format("replica {}", runner), "on the virtual clock", reason_, ""});
+  if (aborted_) fail_run({fmt::format("{} {}", kind_, runners_[size_t(runner)].name), "on the virtual clock", reason_, ""});
 }
 
 void VirtualClock::end_all(const std::string& reason) {
   if (!aborted_) reason_ = reason;
   aborted_ = true;
-  for (const auto& runner : runners_) runner->turn.notify_all();
+  for (Runner& runner : runners_) runner.turn.notify_all();
 }
 
 void VirtualClock::abort(const std::string& reason) {
@@ -33,7 +43,7 @@ void VirtualClock::choose_next() {
   if (!ready_.empty()) {
     running_ = ready_.begin()->second;
     ready_.erase(ready_.begin());
-    Runner& next = *runners_[size_t(running_)];
+    Runner& next = runners_[size_t(running_)];
     if (next.blocked) next.time = next.deadline;  // nobody woke it
     next.blocked = false;
     next.turn.notify_one();
@@ -41,13 +51,14 @@ void VirtualClock::choose_next() {
   }
   std::string waiting;
   for (size_t r = 0; r < runners_.size() && waiting.size() < 200; ++r)
-    if (runners_[r]->blocked) waiting += fmt::format("{}replica {} waits for {}", waiting.empty() ? "" : ", ", r, runners_[r]->waits_for);
+    if (runners_[r].blocked && !runners_[r].waits_for.empty())
+      waiting += fmt::format("{}{} {} waits for {}", waiting.empty() ? "" : ", ", kind_, runners_[r].name, runners_[r].waits_for);
   if (!waiting.empty()) end_all("nobody can go on: " + waiting);
 }
 
 void VirtualClock::give_turn_away(int runner, std::unique_lock<std::mutex>& lock) {
   choose_next();
-  Runner& me = *runners_[size_t(runner)];
+  Runner& me = runners_[size_t(runner)];
   while (running_ != runner && !aborted_) me.turn.wait(lock);
   fail_if_aborted(runner);
 }
@@ -55,10 +66,10 @@ void VirtualClock::give_turn_away(int runner, std::unique_lock<std::mutex>& lock
 void VirtualClock::enter(int runner) {
   std::unique_lock lock(mutex_);
   fail_if_aborted(runner);
-  Runner& me = *runners_[size_t(runner)];
-  check_internal(!me.entered, "a replica enters the virtual clock once");
+  Runner& me = runners_[size_t(runner)];
+  check_internal(!me.entered, "who runs enters the virtual clock once");
   me.entered = true;
-  if (++entered_ == int(runners_.size())) return give_turn_away(runner, lock);
+  if (size_t(runner) < at_first_ && ++entered_ == at_first_) return give_turn_away(runner, lock);
   while (running_ != runner && !aborted_) me.turn.wait(lock);
   fail_if_aborted(runner);
 }
@@ -66,15 +77,15 @@ void VirtualClock::enter(int runner) {
 void VirtualClock::leave(int runner) {
   std::lock_guard lock(mutex_);
   fail_if_aborted(runner);
-  runners_[size_t(runner)]->left = true;
+  runners_[size_t(runner)].left = true;
   choose_next();
 }
 
 void VirtualClock::advance_to(int runner, double time) {
   std::unique_lock lock(mutex_);
   fail_if_aborted(runner);
-  Runner& me = *runners_[size_t(runner)];
-  check_internal(running_ == runner, "a replica moves its clock when it is its turn");
+  Runner& me = runners_[size_t(runner)];
+  check_internal(running_ == runner, "a clock is moved by who has the turn");
   check_internal(time >= me.time, "a virtual clock goes forwards");
   me.time = time;
   if (ready_.empty() || std::pair(time, runner) < *ready_.begin()) return;
@@ -85,8 +96,8 @@ void VirtualClock::advance_to(int runner, double time) {
 void VirtualClock::block(int runner, std::string waits_for, double deadline) {
   std::unique_lock lock(mutex_);
   fail_if_aborted(runner);
-  Runner& me = *runners_[size_t(runner)];
-  check_internal(running_ == runner, "a replica waits when it is its turn");
+  Runner& me = runners_[size_t(runner)];
+  check_internal(running_ == runner, "who waits has had the turn");
   me.blocked = true;
   me.waits_for = std::move(waits_for);
   me.deadline = deadline;
@@ -96,7 +107,8 @@ void VirtualClock::block(int runner, std::string waits_for, double deadline) {
 
 void VirtualClock::wake(int blocked, double time) {
   std::lock_guard lock(mutex_);
-  Runner& other = *runners_[size_t(blocked)];
+  if (aborted_) return;
+  Runner& other = runners_[size_t(blocked)];
   check_internal(other.blocked, "only who waits is woken");
   if (other.deadline < kNever) ready_.erase({other.deadline, blocked});
   other.blocked = false;

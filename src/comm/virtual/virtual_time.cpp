@@ -1,0 +1,88 @@
+#include "comm/virtual/virtual_time.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+/// What the calling thread runs as.
+struct Seat {
+  const VirtualTime* time = nullptr;
+  int runner = -1;
+};
+thread_local Seat seat;
+
+}  // namespace
+
+VirtualTime::VirtualTime(int ranks, std::unique_ptr<TransferTimes> transfers)
+    : clock_(ranks, "rank"), transfers_(std::move(transfers)), free_(transfers_ ? size_t(transfers_->connections()) : 0) {}
+
+int VirtualTime::runner() const {
+  check_internal(seat.time == this, "virtual time passes for threads that have entered it");
+  return seat.runner;
+}
+
+void VirtualTime::enter(int runner) {
+  seat = {this, runner};
+  try {
+    clock_.enter(runner);
+  } catch (const Error&) {  // aborted: its first operation says why
+  }
+}
+
+void VirtualTime::leave() noexcept {
+  if (seat.time != this) return;
+  const int runner = std::exchange(seat, {}).runner;
+  try {
+    clock_.leave(runner);
+  } catch (const std::exception&) {  // aborted: nobody waits for a turn any more
+  }
+}
+
+void VirtualTime::advance_to(double time) { clock_.advance_to(runner(), std::max(time, now())); }
+
+double VirtualTime::wait_for(const std::atomic<int64_t>& counter, int64_t target, bool idle) {
+  if (counter.load() >= target) return 0;
+  const double began = now();
+  {
+    std::lock_guard lock(mutex_);
+    waiting_.push_back({runner(), &counter, target});
+  }
+  clock_.block(runner(), idle ? "" : "the others");
+  return now() - began;
+}
+
+void VirtualTime::advance(std::atomic<int64_t>& counter, int64_t by) {
+  const int64_t value = counter.fetch_add(by) + by;  // its owner may destroy it once others have seen that
+  std::lock_guard lock(mutex_);
+  std::erase_if(waiting_, [&](const Waiting& waiting) {
+    if (waiting.counter != &counter || waiting.target > value) return false;
+    clock_.wake(waiting.runner, now());
+    return true;
+  });
+}
+
+/// Many at once share a connection in truth: one that is late keeps the transfer's others from nothing.
+double VirtualTime::carry(const ModelledTransfer& transfer) {
+  const double begin = now();
+  double end = begin;
+  for (const auto& [connection, seconds] : transfer.busy) {
+    double& free = free_.at(size_t(connection));
+    free = std::max(begin, free) + seconds;
+    end = std::max(end, free);
+  }
+  return end + transfer.latency;
+}
+
+double VirtualTime::message(int from, int to, int64_t bytes) {
+  return transfers_ && from != to ? carry(transfers_->message(from, to, bytes)) : now();
+}
+
+double VirtualTime::collective(Collective collective, std::span<const int> ranks, int64_t bytes) {
+  const bool moves = transfers_ && ranks.size() > 1 && collective != Collective::barrier;
+  return moves ? carry(transfers_->collective(collective, ranks, bytes)) : now();
+}
+
+}  // namespace trireme
