@@ -23,7 +23,7 @@ struct TrainOptions {
   std::string plan = "data";
   std::filesystem::path resume;  ///< a run's folder or a checkpoint to go on from; empty: begin anew
   std::string json;       ///< where to write run.json's content too; empty: nowhere
-  std::string backend;    ///< of workers that are processes: "gloo" or "mpi"; empty: gloo
+  std::string backend;    ///< of workers that are processes: "gloo" or "mpi"; empty: gloo; kVirtualBackend: threads in virtual time
   bool messages = false;  ///< write JSON lines for a parent process instead of a progress bar
   bool own_data = false;  ///< replicas, which are in other processes, bring their data
   int processes = 0;      ///< workers are so many processes, this one of them; 0: threads

@@ -27,6 +27,7 @@
 #include "cli/rank_group.h"
 #include "cli/train_checkpoints.h"
 #include "cli/train_process.h"
+#include "cli/virtual_machines.h"
 #include "comm/interfaces.h"
 #include "comm/token.h"
 #include "report/run_folder.h"
@@ -345,6 +346,7 @@ int run_agent(const LaunchOptions& options) {
 
 int run_launch(const LaunchOptions& options) {
   if (options.first_rank >= 0) return run_agent(options);
+  if (options.train.backend == kVirtualBackend) refuse_processes();
   const std::vector<LaunchHost> hosts = read_hosts(options.hosts, options.processes);
   check_options(options, processes_of(hosts));
   const bool over_mpi = options.train.backend == kMpiBackend;

@@ -19,6 +19,7 @@
 #include "cli/profile_command.h"
 #include "cli/train_process.h"
 #include "plan/strategy.h"
+#include "train/result.h"
 #include "update/registry.h"
 
 namespace {
@@ -68,10 +69,10 @@ void add_train(CLI::App& app, trireme::TrainOptions& o) {
   verb->add_option("--resume", o.resume,
                    "go on from a checkpoint: a run's folder (its newest whole one) or one of its checkpoints (docs/checkpoints.md); under any plan "
                    "and any number of workers");
-  o.prediction.add_profile(*verb);
-  verb->add_option("--backend", o.backend, "what workers that are processes talk through: gloo (TCP), or mpi where mpirun or srun started them "
-                                           "(default: gloo)")
-      ->check(CLI::IsMember({"gloo", "mpi"}));
+  o.prediction.add(*verb, "with --backend virtual: train on the machines of this file (*.cluster.toml)");
+  verb->add_option("--backend", o.backend, "what workers that are processes talk through: gloo (TCP, the default), or mpi where mpirun or srun "
+                                           "started them; virtual: workers are threads that take turns, in modelled time (docs/virtual.md)")
+      ->check(CLI::IsMember({"gloo", "mpi", trireme::kVirtualBackend}));
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   verb->add_flag("--messages", o.messages, "write JSON lines instead of a progress bar");
 }

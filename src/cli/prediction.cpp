@@ -38,8 +38,8 @@ double loading_seconds(const Experiment& experiment, const TaskData& data) {
 
 }  // namespace
 
-void CostSourceOptions::add(CLI::App& verb) {
-  verb.add_option("--cluster", cluster, "predict for the machines of this file (*.cluster.toml) instead of for this one");
+void CostSourceOptions::add(CLI::App& verb, const std::string& purpose) {
+  verb.add_option("--cluster", cluster, purpose);
   add_profile(verb);
 }
 

@@ -20,8 +20,8 @@ struct CostSourceOptions {
   std::filesystem::path cluster;  ///< *.cluster.toml; empty: this machine
   std::filesystem::path profile;  ///< of this machine; empty: what is asked for is measured; else it is measured and added
 
-  /// --cluster, --profile.
-  void add(CLI::App& verb);
+  /// --cluster, which is for `purpose`, and --profile.
+  void add(CLI::App& verb, const std::string& purpose = "predict for the machines of this file (*.cluster.toml) instead of for this one");
   void add_profile(CLI::App& verb);
 };
 

@@ -19,6 +19,7 @@
 #include "cli/train_checkpoints.h"
 #include "cli/train_command.h"
 #include "cli/train_process.h"
+#include "cli/virtual_machines.h"
 #include "report/progress.h"
 #include "report/run_folder.h"
 #include "report/run_json.h"
@@ -191,6 +192,7 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
   RunFolder folder(options.experiment.out.value_or(default_run_path(subject.experiment.name, result.started)), if_exists);
   if (show.plan) folder.write_plan(plan_text(*show.plan, subject.model));
   if (!show.initial_values.empty()) result.initial_values = show.initial_values;
+  if (show.describe) show.describe(result);
   if (show.on_folder) show.on_folder(folder.path());
   result.rows.push_back(train_and_show(subject, show.plan ? show.plan->name : options.plan, show, train, options.messages, folder));
   add_prices(result);
@@ -212,12 +214,18 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
 
 int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
   interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
+  const bool is_virtual = options.backend == kVirtualBackend;
   if (!make_world) {
     const std::optional<Generation> generation = own_generation();
-    const PlaceOptions wanted{.needs_address = options.backend != kMpiBackend, .even_alone = generation.has_value() || !options.backend.empty()};
-    if (const std::optional<ProcessPlace> place = process_place(environment(), wanted)) return run_train_process(options, *place, generation);
+    const PlaceOptions wanted{.needs_address = options.backend != kMpiBackend && !is_virtual, .even_alone = generation.has_value() || !options.backend.empty()};
+    if (const std::optional<ProcessPlace> place = process_place(environment(), wanted)) {
+      if (is_virtual) refuse_processes();
+      return run_train_process(options, *place, generation);
+    }
   }
-  if (!options.backend.empty())
+  if (!is_virtual && !options.prediction.cluster.empty())
+    fail_user({"--cluster", options.prediction.cluster.string(), "training is on this machine", "add --backend virtual to train in modelled time"});
+  if (!options.backend.empty() && !is_virtual)
     fail_user({"--backend", options.backend, "the workers of this run are threads: there is one process",
                fmt::format("start several: {} trireme train ...", options.backend == kMpiBackend ? "mpirun -n 4" : "trireme launch -n 4 train ..., or mpirun -n 4")});
   check_target("--json", options.json);
@@ -227,12 +235,22 @@ int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
   const std::vector<int>& devices = options.experiment.devices;
   if (!devices.empty() && !options.messages) check_emulation(experiment, devices.front());  // a comparison checks its largest row
   std::optional<Plan> plan;
-  if (!is_update_policy(options.plan)) {
+  std::optional<Predictions> virtual_machines;
+  if (is_virtual) {
+    check_virtual_time(experiment, options.plan, options.prediction);
+    virtual_machines.emplace(experiment, model, data, options.prediction);
+    plan = choose_virtual_plan(options.plan, devices, experiment, model, *virtual_machines);
+    live_in_virtual_time(*plan, *virtual_machines, subject.experiment);
+    virtual_machines->keep();
+  } else if (!is_update_policy(options.plan)) {
     plan = choose_or_find_plan(options.plan, devices, experiment, model, data, options.prediction, /*to_run=*/true);
+  }
+  if (plan) {
     check_shapes(experiment, model, data, *plan);
   }
   if (!options.messages) check_train_checkpoints(options, experiment, data, plan);  // the rows of a comparison write none
   TrainShow show{.plan = plan ? &*plan : nullptr, .evaluations = bool(make_world)};
+  if (virtual_machines) show.describe = [&](ExperimentResult& result) { virtual_machines->describe_prices(result); };
   CheckpointUse checkpoints;
   if (!options.resume.empty()) {
     Resumption resumption = open_resumption(options.resume, experiment, model, data);

@@ -37,6 +37,8 @@ struct TrainShow {
   bool evaluations = false;              ///< are shown as they come
   bool goes_on = false;                  ///< in the run folder, which processes before this one have begun
   std::function<void(const std::filesystem::path& folder)> on_folder = {};  ///< told of the run folder before training begins
+  /// Adds to what is told of the run. May be empty.
+  std::function<void(ExperimentResult& result)> describe = {};
   /// Once training has ended: one line on who goes on with the run in this folder, which takes the place of the result; "": nobody does. May be empty.
   std::function<std::string(const RunResult& row)> hands_over = {};
   /// Told what is printed below the progress bar, but for tables. May be empty.

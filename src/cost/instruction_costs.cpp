@@ -87,8 +87,10 @@ InstructionCost InstructionCosts::compute(int rank, const Instruction& i, int64_
   switch (i.code) {
     case OpCode::load_batch:
       for (const Value& value : program_.values)
-        if (value.loaded && value.node == 0 && value.layout.mesh.index_of(rank) >= 0)
-          cost.demand = computing(rank, options_.loading * double(share_of_rank(value.layout, rank, samples)), 1);
+        if (value.loaded && value.node == 0 && value.layout.mesh.index_of(rank) >= 0) {
+          const double seconds = options_.loading * double(share_of_rank(value.layout, rank, samples));
+          cost = {computing(rank, seconds, 1), 0, own_seconds(rank, seconds)};
+        }
       break;
     case OpCode::forward:
     case OpCode::recompute:
@@ -109,6 +111,7 @@ InstructionCost InstructionCosts::compute(int rank, const Instruction& i, int64_
   if (options_.overhead > 0) {
     if (cost.demand.shares.empty() && cost.demand.fixed <= 0) cost.demand = computing(rank, options_.overhead, 1);
     else cost.demand.fixed += options_.overhead;
+    cost.computing += options_.overhead;
   }
   return cost;
 }
@@ -155,11 +158,16 @@ int InstructionCosts::alike(std::span<const int> group, const std::vector<int>& 
 Demand InstructionCosts::computing(int rank, double seconds, double crowding) const {
   if (seconds <= 0) return {};
   const int cores = links_.cores_of(rank);
+  const double all = own_seconds(rank, seconds);
+  if (cores < 0) return {all, {}};
+  return {all - seconds, {{cores, seconds, crowding}}};
+}
+
+double InstructionCosts::own_seconds(int rank, double seconds) const {
   const double slowness = options_.slowness.empty() ? 1 : options_.slowness[size_t(rank)];
   const Device& device = cluster_.devices[size_t(rank)];
-  const double speed = device.kind < 0 ? device.speed : 1;  // what a described device costs is its kind's already
-  if (cores < 0) return {seconds * slowness / speed, {}};
-  return {(slowness - 1) * seconds, {{cores, seconds, crowding}}};
+  const bool says_speed = device.kind < 0 && links_.cores_of(rank) < 0;  // what a described device costs is its kind's already
+  return std::max(0.0, seconds) * slowness / (says_speed ? device.speed : 1);
 }
 
 InstructionCost InstructionCosts::segment_cost(int rank, const Instruction& i, int64_t samples) {
@@ -187,7 +195,7 @@ InstructionCost InstructionCosts::segment_cost(int rank, const Instruction& i, i
     for (const Talk& part : forward ? talk.forward : talk.backward) add_talk(rank, op, part, talking, moving);
   }
   const double all = seconds + moving;
-  InstructionCost cost{computing(rank, all, all > 0 ? (crowded + moving) / all : 1), talking.bytes_sent};
+  InstructionCost cost{computing(rank, all, all > 0 ? (crowded + moving) / all : 1), talking.bytes_sent, own_seconds(rank, seconds)};
   cost.demand.fixed += talking.demand.fixed;
   cost.demand.shares.insert(cost.demand.shares.end(), talking.demand.shares.begin(), talking.demand.shares.end());
   return cost;
@@ -274,7 +282,8 @@ InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
       const bool whole = program_.private_replicas && !is_divided;
       const int64_t elements = whole ? bucket.elements : bucket.slice_of(rank).size();
       const int contributors = program_.private_replicas ? 1 : int(bucket.contributors.size());
-      InstructionCost cost{computing(rank, layers_.update_seconds(elements, contributors, kind), 1), 0};
+      const double seconds = layers_.update_seconds(elements, contributors, kind);
+      InstructionCost cost{computing(rank, seconds, 1), 0, own_seconds(rank, seconds)};
       if (sharding == OptimizerSharding::zero1 || sharding == OptimizerSharding::zero2) {
         const Demand gather = collective(RedistributionKind::all_gather, weight_bytes, bucket);
         cost.demand.fixed += gather.fixed;

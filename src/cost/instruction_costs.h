@@ -32,6 +32,7 @@ struct InstructionCostOptions {
 struct InstructionCost {
   Demand demand;
   double bytes_sent = 0;  ///< by this rank, as the runtime counts them
+  double computing = 0;   ///< seconds of it that the rank computes, on a core of its own
 };
 
 /// What a simulation asks. Used by one thread.
@@ -73,6 +74,7 @@ class InstructionCosts final : public ProgramCosts {
   Demand seen_by_representatives(Demand demand) const;
   int alike(std::span<const int> group, const std::vector<int>& workers) const;
   Demand computing(int rank, double seconds, double crowding) const;
+  double own_seconds(int rank, double seconds) const;
   double element_size(NodeId node, bool gradient) const;
   Shape global_shape(NodeId node, int64_t samples) const;
   bool is_differentiated(const Op& op) const { return program_.values[size_t(op.output)].needs_gradient; }

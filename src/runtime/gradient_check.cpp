@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "base/seconds.h"
 #include "runtime/worker_state.h"
 
 namespace trireme {
@@ -25,7 +24,7 @@ void Worker::State::check_gradient(const Program& program, const Instruction& re
     if (!replicas->written(reduction.index, int(s))) continue;
     if (all_finite(replicas->gradient(reduction.index).narrow(0, shards[s].offset, shards[s].size()))) continue;
     outcome.not_finite = program.parameters[size_t(shards[s].parameter)].spec.name;
-    outcome.not_finite_at = steady_seconds();
+    outcome.not_finite_at = communicator->now();
     return;
   }
 }

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/seconds.h"
 #include "runtime/layerwise.h"
 
 namespace trireme {
@@ -46,7 +45,7 @@ void BucketReplica::measure_part_of(int64_t begin, Range part, at::Tensor master
 }
 
 void BucketReplica::await(std::future<OperationDone>& operation) {
-  const double asked = steady_seconds();
+  const double asked = setting_.group->now();
   const OperationDone done = operation.get();
   const double blocked = std::max(0.0, done.end - asked);
   const double waited = std::clamp(done.begin + done.count.wait_seconds - asked, 0.0, blocked);

@@ -10,8 +10,10 @@
 
 #include "base/error.h"
 #include "base/seconds.h"
+#include "comm/virtual/virtual_time.h"
 #include "runtime/event_kind.h"
 #include "runtime/gradient_pieces.h"
+#include "runtime/instruction_times.h"
 #include "runtime/worker_state.h"
 
 namespace trireme {
@@ -20,6 +22,11 @@ namespace {
 constexpr double kShownWaitSeconds = 5e-6;  // shorter waits get no event of their own
 constexpr double kShortestSleep = 2e-4;     // waking up takes a part of that
 constexpr const char* kAllDone = "its program done";
+
+/// What an emulated slowness slows.
+bool is_slowed(EventKind kind) {
+  return kind == EventKind::forward || kind == EventKind::recompute || kind == EventKind::backward || kind == EventKind::update;
+}
 
 /// Private replicas move tensors where shared ones only add in place.
 bool computes(EventKind kind, const Program& program) {
@@ -31,7 +38,9 @@ bool computes(EventKind kind, const Program& program) {
 
 Worker::State::State(int rank, const Model& model, Precision precision, std::unique_ptr<Communicator> world, const WorkerOptions& options)
     : rank(rank), model(model), precision(precision), options(options), communicator(std::move(world)),
-      recorder(flight_recorder(*communicator)), redistributor(*communicator, rank) {}
+      recorder(flight_recorder(*communicator)), redistributor(*communicator, rank) {
+  check_internal(!options.times || communicator->virtual_time(), "durations are for workers in virtual time");
+}
 
 void Worker::State::begin_batch(const Prepared& prepared, const StepInput& step_input, int64_t number) {
   const Program& program = *prepared.program;
@@ -96,13 +105,20 @@ void Worker::State::record(const Program& program, const Instruction& i, EventKi
 
 /// What an emulated slowness adds to `busy` seconds of an instruction. Many short ones are slept for together.
 void Worker::State::sleep_for(EventKind kind, double busy, double slowness) {
-  const bool slows = kind == EventKind::forward || kind == EventKind::recompute || kind == EventKind::backward || kind == EventKind::update;
-  if (!slows || slowness <= 1) return;
+  if (!is_slowed(kind) || slowness <= 1 || options.times) return;
   sleep_owed += (slowness - 1) * busy;
   if (sleep_owed < kShortestSleep) return;
   const double begin = steady_seconds();
   std::this_thread::sleep_for(std::chrono::duration<double>(sleep_owed));
   sleep_owed -= steady_seconds() - begin;
+}
+
+/// In virtual time what the instruction computes. An update comes after its gradient's sum, which it waits for itself; layers compute, then talk.
+void Worker::State::pass(const Program& program, const Instruction& i, const StepInput& input) {
+  const double seconds = options.times->seconds(rank, program, i, input.batch.samples);
+  if (seconds <= 0) return;
+  VirtualTime& time = *communicator->virtual_time();
+  time.advance_to(time.now() + seconds * (is_slowed(event_kind(i.code)) ? input.slowness : 1));
 }
 
 /// What went on beside the instructions that are through; returns its bytes.
@@ -139,7 +155,7 @@ StepOutcome Worker::State::run_instructions(Prepared& prepared, int64_t number, 
   const int64_t bytes_before = bytes();
   const double hidden_before = replicas->counts().hidden_seconds;
   outcome = {};
-  outcome.begin = steady_seconds();
+  outcome.begin = communicator->now();
   double clock = outcome.begin;
   const std::vector<Instruction>& list = program.instructions(rank);
   for (size_t k = 0; k < list.size(); ++k) {
@@ -152,11 +168,14 @@ StepOutcome Worker::State::run_instructions(Prepared& prepared, int64_t number, 
     const int64_t bytes_at = trace ? bytes() : 0;
     BatchInFlight& entry = in_flight[size_t(batch - first)];
     current = &entry;
+    const bool passes = options.times != nullptr, after = i.code == OpCode::optimizer_step;
+    if (passes && !after) pass(program, i, entry.input);
     execute(prepared, i, entry);
+    if (passes && after) pass(program, i, entry.input);
     const double waited = waits() - waits_before, exchanged = replicas->counts().exchange_seconds - exchange_before;
     const EventKind kind = event_kind(i.code);
-    sleep_for(kind, steady_seconds() - clock - waited - exchanged, entry.input.slowness);
-    const double end = steady_seconds();
+    sleep_for(kind, communicator->now() - clock - waited - exchanged, entry.input.slowness);
+    const double end = communicator->now();
     const double busy = end - clock - waited - exchanged;
     (computes(kind, program) ? outcome.compute_seconds : outcome.exposed_seconds) += busy;
     outcome.exposed_seconds += exchanged;

@@ -34,7 +34,7 @@ struct StepInput {
   double clip_norm = 0;      ///< 0: no clipping; needs a program that keeps gradients
   bool trace = false;        ///< record a timeline
   bool starts_stream = false;  ///< stateful layers begin with zero state: the first step of an epoch
-  double slowness = 1;       ///< emulated: layers and updates take so many times as long, of which the worker sleeps the rest
+  double slowness = 1;       ///< emulated: layers and updates take so many times as long, of which the worker sleeps the rest; in virtual time it passes
 };
 
 /// Squared norms of a training step's gradients, for the gradient noise scale (cost/noise_scale.h). A piece is the part of the batch that
@@ -50,7 +50,7 @@ struct GradientNorms {
 struct StepOutcome {
   double loss_sum = 0;                    ///< over the samples whose loss this worker counts
   std::map<std::string, double> metrics;  ///< sums, like loss_sum
-  double begin = 0, end = 0;              ///< seconds on the steady clock
+  double begin = 0, end = 0;              ///< seconds on the worker's clock: Communicator::now()
   double compute_seconds = 0;             ///< load, forward, backward, update
   double exposed_seconds = 0;             ///< moving tensors while computing nothing
   double waiting_seconds = 0;             ///< blocked until another worker was ready: bubbles and imbalance
@@ -60,12 +60,13 @@ struct StepOutcome {
   int64_t bytes_sent = 0;
   GradientNorms norms;                    ///< with WorkerOptions::gradient_norms
   /// Private replicas: the first parameter, in the order of reduction, of which this worker's own gradient has an infinity or a NaN, and when
-  /// that was seen on the steady clock. Empty: none.
+  /// that was seen on its clock. Empty: none.
   std::string not_finite;
   double not_finite_at = 0;
   std::vector<Event> events;              ///< when traced
 };
 
+class InstructionTimes;
 struct HeldParts;
 struct TrainingState;
 
@@ -90,6 +91,7 @@ struct WorkerOptions {
   /// Before each update all workers tell each other their losses, when they have all sums: a step is in the weights of all who can go on, or of
   /// nobody. Costs a small all-reduce per step, and updates that begin with the last sum. Only for programs without an obstacle_to_whole_steps.
   bool keeps_whole_steps = false;
+  InstructionTimes* times = nullptr;       ///< in virtual time: what computing takes; outlives the worker
   const TrainingState* resumed = nullptr;  ///< goes on from there (runtime/migrate.h) instead of initial values; read by the constructor
 };
 

@@ -71,6 +71,7 @@ struct Worker::State {
   void stop_if_aborted() const;  ///< ends long segments soon after another worker failed or the user interrupted
   void begin_batch(const Prepared& prepared, const StepInput& step_input, int64_t number);
   void sleep_for(EventKind kind, double busy, double slowness);
+  void pass(const Program& program, const Instruction& instruction, const StepInput& input);
   void record(const Program& program, const Instruction& instruction, EventKind kind, double begin, double end, double waited,
               int64_t bytes);
   /// For the shapes of the batch that is being worked on.

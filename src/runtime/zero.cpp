@@ -13,7 +13,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -23,8 +22,6 @@
 
 namespace trireme {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// zero3: this worker's slice of the weights, and all of them between gather and release.
 ///
@@ -259,11 +256,11 @@ void ZeroReplica::measure(double scale, std::span<SquareSums> sums) {
 
 void ZeroReplica::gather_updated() {
   const double waited = setting_.group->count().wait_seconds;
-  const Clock::time_point start = Clock::now();
+  const double start = setting_.group->now();
   std::vector<at::Tensor> outputs;
   for (const Range& part : parts_) outputs.push_back(whole_->newest().narrow(0, part.begin, part.size()));
   setting_.group->all_gather(outputs[mine_], outputs);
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const double seconds = setting_.group->now() - start;
   setting_.counts.exchange_seconds += seconds - (setting_.group->count().wait_seconds - waited);
 }
 

@@ -20,7 +20,10 @@ std::optional<EvaluationPoint> last_within(const RunResult& row, const std::func
 
 }  // namespace
 
-std::string clock_of(const RunResult& row) { return row.replicas ? row.replicas->clock : ReplicaReport().clock; }
+std::string clock_of(const RunResult& row) {
+  if (row.backend == kVirtualBackend) return "modelled";
+  return row.replicas ? row.replicas->clock : ReplicaReport().clock;
+}
 
 void add_prices(ExperimentResult& result) {
   if (!result.price_per_hour) return;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@
 namespace trireme {
 
 class RepaddedSet;
+struct CostSource;
 
 /// A file that the model's initial values are taken from.
 struct InitialWeights {
@@ -52,6 +54,10 @@ struct Experiment {
   std::vector<double> device_speeds;           ///< relative, by worker; empty: in proportion to the threads
   bool private_replicas = false;               ///< replicas = "private": a copy of the weights per worker, as separate devices have
   bool processes = false;                      ///< workers are processes: for whoever starts them to say, no file does
+  /// Workers live in virtual time (comm/virtual/virtual_time.h), on these machines; null: in real time. Replicas are private then. For whoever
+  /// trains to say, as `processes`.
+  std::shared_ptr<const CostSource> virtual_machines;
+  std::string virtual_machines_in_words;       ///< what they are, and where their seconds come from
   std::optional<LinkSchedule> links;           ///< [cluster.link]: workers talk as over links of this speed; replicas are private then
   ReplicaSpec replicas;                        ///< [update]: of the rows that train under an update policy
   std::vector<WorkerChange> worker_changes;    ///< [[cluster.worker.change]]: workers that slow down during a run

@@ -10,10 +10,12 @@
 #include "base/memory.h"
 #include "base/seconds.h"
 #include "comm/flight_recorder.h"
+#include "cost/virtual_costs.h"
 #include "runtime/crew.h"
 #include "runtime/gradient_pieces.h"
 #include "runtime/whole_step.h"
 #include "train/final_metrics.h"
+#include "train/predict.h"
 
 namespace trireme {
 namespace {
@@ -40,13 +42,27 @@ std::vector<Range> loaded_samples(const Program& program, const Model& model, in
 
 }  // namespace
 
+LocalWorld world_of(const Experiment& experiment, std::shared_ptr<EmulatedLinks> links, int threads) {
+  if (!experiment.virtual_machines) return LocalWorld(threads, std::move(links));
+  return LocalWorld(threads, std::make_shared<VirtualTime>(threads, transfer_times(experiment.virtual_machines->links)));
+}
+
+std::unique_ptr<InstructionTimes> times_of(const Experiment& experiment, const Model& model) {
+  if (!experiment.virtual_machines) return nullptr;
+  const CostSource& source = *experiment.virtual_machines;
+  return std::make_unique<ComputeCosts>(model, source.cluster, source.layers, source.links,
+                                        InstructionCostOptions{.precision = experiment.precision, .batch_norm = experiment.batch_norm,
+                                                               .loading = source.loading, .slowness = source.slowness});
+}
+
 Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& plan, RunOptions options)
     : experiment(e), model(m), data(d), batches(experiment, data), steps(steps_of(e.length, sampler().steps_per_epoch())),
       evaluate_every(steps_of(e.evaluate_every, sampler().steps_per_epoch())),
       checkpoint_every(options.writes_checkpoints ? steps_of(e.checkpoint.every, sampler().steps_per_epoch()) : 0),
       begun_at(options.resumed ? options.resumed->step : 0), ledger(plan.devices), adapts_(options.adapts),
       evaluates_first_(options.resumed && options.resumed->awaits_evaluation),
-      links_(e.links ? std::make_shared<EmulatedLinks>(kMaxDevices, *e.links) : nullptr), process_(std::move(options.process)) {
+      links_(e.links && !e.virtual_machines ? std::make_shared<EmulatedLinks>(kMaxDevices, *e.links) : nullptr), process_(std::move(options.process)) {
+  check_internal(!e.virtual_machines || (e.private_replicas && !process_), "workers in virtual time are threads with replicas of their own");
   check_internal(!process_ || (experiment.private_replicas && process_->size() == plan.devices), "each process has a rank and replicas of its own");
   if (options.resumed) state_ = std::move(options.resumed->state);
   auto phase = std::make_unique<Phase>(experiment, model, plan, std::vector<int>(), links_, process_ ? 1 : plan.devices);
@@ -114,6 +130,12 @@ StepInput Run::training_input(Phase& phase, int rank, int64_t step) const {
           .slowness = slowness_at(experiment.worker_changes, phase.worker(rank), step)};
 }
 
+/// Since the last call, on the worker's clock.
+double Run::load_seconds(Phase& phase, int rank) const {
+  const double seconds = phase.loader->take_load_seconds(reader_of(rank));
+  return experiment.virtual_machines ? 0 : seconds;
+}
+
 /// After so many steps.
 void Run::evaluate(Phase& phase, int rank, Worker& worker, int64_t step) {
   StepOutcome sum;
@@ -134,6 +156,7 @@ std::unique_ptr<Worker> Run::make_worker(Phase& phase, int rank, ParameterStore&
   const WorkerOptions options{.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer,
                               .gradient_norms = experiment.noise_scale && obstacle_to_gradient_norms(phase.training).empty(),
                               .keeps_whole_steps = keeps_whole_steps(phase),
+                              .times = phase.times.get(),
                               .resumed = state_ ? &*state_ : nullptr};
   if (!process_) return std::make_unique<Worker>(rank, model, &phase.training, &phase.evaluation, store, phase.world, options);
   return std::make_unique<Worker>(rank, model, &phase.training, &phase.evaluation, experiment.precision, process_->worker_communicator(), options);
@@ -157,7 +180,7 @@ void Run::work(Phase& phase, int rank, Worker& worker, ParameterStore& store) {
       measured_links_ = links;
     }
     StepOutcome outcome = worker.train(training_input(phase, rank, step));
-    post(rank, step + 1, false, std::move(outcome), phase.loader->take_load_seconds(reader_of(rank)));
+    post(rank, step + 1, false, std::move(outcome), load_seconds(phase, rank));
     if (evaluates_after(step)) {
       worker.drain();
       evaluate(phase, rank, worker, step + 1);

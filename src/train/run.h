@@ -9,6 +9,7 @@
 
 #include "plan/plan.h"
 #include "program/compile.h"
+#include "runtime/instruction_times.h"
 #include "runtime/migrate.h"
 #include "train/adapter.h"
 #include "train/batches.h"
@@ -22,13 +23,18 @@
 
 namespace trireme {
 
+/// Where workers that are threads meet: in virtual time where the experiment has machines for it.
+LocalWorld world_of(const Experiment& experiment, std::shared_ptr<EmulatedLinks> links, int threads);
+/// Null: they live in real time.
+std::unique_ptr<InstructionTimes> times_of(const Experiment& experiment, const Model& model);
+
 /// The workers under one plan, from one change of plan to the next.
 struct Phase {
   /// `threads`: workers that are threads of this process.
   Phase(const Experiment& experiment, const Model& model, Plan p, std::vector<int> who, std::shared_ptr<EmulatedLinks> links, int threads)
       : plan(std::move(p)), workers(std::move(who)), training(compile(model, plan, compile_options(experiment, true))),
-        evaluation(compile(model, plan, compile_options(experiment, false))), world(threads, std::move(links)),
-        weights(training, model), gatherer(training) {
+        evaluation(compile(model, plan, compile_options(experiment, false))), times(times_of(experiment, model)),
+        world(world_of(experiment, std::move(links), threads)), weights(training, model), gatherer(training) {
     if (experiment.links) world.move_beside_computing();  // as between the machines that the links stand for
   }
 
@@ -38,6 +44,7 @@ struct Phase {
   const Plan plan;
   const std::vector<int> workers;  ///< by rank; empty: 0, 1, ...
   const Program training, evaluation;
+  const std::unique_ptr<InstructionTimes> times;
   LocalWorld world;
   TrainedWeights weights;    ///< gathered at the end of the run, where a file or final metrics need them
   StateGatherer gatherer;    ///< of what the next plan's workers go on with
@@ -116,6 +123,7 @@ class Run {
   void begin_phase(std::unique_ptr<Phase> phase);
   std::optional<PlannedBatch> next_batch(Phase& phase) const;
   StepInput training_input(Phase& phase, int rank, int64_t step) const;
+  double load_seconds(Phase& phase, int rank) const;
   int64_t enforced_limit(int64_t step) const;
   void evaluate(Phase& phase, int rank, Worker& worker, int64_t step);
   std::unique_ptr<Worker> make_worker(Phase& phase, int rank, ParameterStore& store);

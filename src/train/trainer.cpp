@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "base/seconds.h"
 #include "comm/flight_recorder.h"
+#include "cost/money.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
 #include "profile/layer_times.h"
@@ -25,6 +26,7 @@
 #include "train/checkpointing.h"
 #include "train/final_metrics.h"
 #include "train/picture.h"
+#include "train/predict.h"
 #include "train/run.h"
 #include "train/share_state.h"
 #include "train/summary.h"
@@ -239,7 +241,8 @@ void add_final_metrics(const Run& run, double started, const std::atomic<bool>& 
 void add_warnings(const Plan& plan, const Model& model, const Experiment& experiment, int cores, RunResult& result) {
   const auto threads = threads_of(experiment, plan.devices);
   const int busy = std::accumulate(threads.begin(), threads.end(), 0);
-  result.oversubscribed = busy > cores;
+  result.oversubscribed = busy > cores && !experiment.virtual_machines;
+  if (experiment.virtual_machines) result.warnings.push_back("times are a model's: " + experiment.virtual_machines_in_words);
   if (result.oversubscribed)
     result.warnings.emplace_back(
         fmt::format("{} {} share {} cores: their times mean nothing, their curves do", busy,
@@ -260,6 +263,17 @@ void add_warnings(const Plan& plan, const Model& model, const Experiment& experi
   if (has_data_shards(plan) && experiment.batch_norm != BatchNormScope::global)
     result.warnings.emplace_back(
         fmt::format("batch_norm = \"{}\" takes statistics per data shard: the curve differs from a single device's", name_of(experiment.batch_norm)));
+}
+
+/// Nobody was paid for modelled time, but the machines would have been.
+void add_virtual_prices(const Experiment& experiment, RunResult& result) {
+  if (!experiment.virtual_machines) return;
+  const auto price = [&](double seconds) -> std::optional<double> {
+    const std::optional<Money> money = price_of(experiment.virtual_machines->cluster, seconds);
+    return money ? std::optional(money->amount) : std::nullopt;
+  };
+  if (result.epoch_seconds) result.price_per_epoch = price(*result.epoch_seconds);
+  if (result.to_target) result.price_to_target = price(result.to_target->seconds);
 }
 
 /// Under which plans the run went on, and what is to be said of them.
@@ -321,6 +335,7 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   result.blocks = block_strategies(plan, model);
   result.warnings = experiment.model_notes;
   if (process) result.backend = process->backend();
+  if (experiment.virtual_machines) result.backend = kVirtualBackend;
   add_warnings(plan, model, experiment, process ? process->cores() : inspect_machine(false).cores, result);
 
   RunOptions options{.adapts = adapter != nullptr, .writes_checkpoints = !checkpoints.folder.empty(), .resumed = {}, .process = process};
@@ -361,6 +376,7 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   result.warnings.insert(result.warnings.end(), adaptation.warnings().begin(), adaptation.warnings().end());
   add_memory(*run, ending, result);
   summary.write(result);
+  add_virtual_prices(experiment, result);
   written.write(result);
   describe_ending(ending, ending.abandoned ? nullptr : run->error(), written.failure(), experiment, run->steps, result);
   const bool ended_well = result.status == RunStatus::ok || result.status == RunStatus::timed_out;

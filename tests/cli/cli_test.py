@@ -16,6 +16,7 @@ from graphs import *      # noqa: E402,F401,F403
 from predictions import *  # noqa: E402,F401,F403
 from epochs import *       # noqa: E402,F401,F403
 from policies import *     # noqa: E402,F401,F403
+from virtual import *      # noqa: E402,F401,F403
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -1,0 +1,57 @@
+#include "cli/virtual_machines.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/error.h"
+#include "cli/plan_choice.h"
+#include "plan/strategy.h"
+#include "train/predict.h"
+#include "train/replica_spec.h"
+#include "train/result.h"
+#include "train/trainer.h"
+
+namespace trireme {
+
+void refuse_processes() {
+  fail_user({"--backend", kVirtualBackend, "workers in virtual time are threads of one process", "start it once: trireme train ... --devices 8 --backend virtual"});
+}
+
+void check_virtual_time(const Experiment& experiment, const std::string& plan, const CostSourceOptions& costs) {
+  const auto refuse = [](const std::string& what, const std::string& why, const std::string& next) {
+    fail_user({"--backend virtual", what, why, next});
+  };
+  if (is_update_policy(plan)) refuse("--plan " + plan, "an update policy has a modelled clock of its own", "write [update.virtual] (docs/updates.md)");
+  if (experiment.adapt) refuse("adapt = true", "a run that adapts measures real time", "leave it out: --set adapt=false");
+  if (!costs.cluster.empty()) return;
+  if (!experiment.links)
+    refuse(experiment.file.string(), "nothing says what connects the machines",
+           "name a cluster file with --cluster, or write [cluster.link], for machines like this one: --set 'cluster.link.bandwidth=\"1 Gbit/s\"'");
+  if (!experiment.links->changes.empty())
+    refuse("[[cluster.link.change]]", "connections of virtual machines stay as they are", "leave it out");
+}
+
+Plan choose_virtual_plan(const std::string& name, const std::vector<int>& devices, const Experiment& experiment, const Model& model,
+                         Predictions& predictions) {
+  if (is_plan_file(name) || !(predictions.is_described() || is_planned(name))) return choose_plan(name, devices, experiment, model);
+  check_plan_name(name, "--plan");
+  const int count = !devices.empty() ? devices.front() : devices_of_degrees(name).value_or(experiment.devices.front());
+  check_runs_here(count, "--plan " + name);
+  Plan plan = predictions.plan(name, count);
+  check_compiles(plan, experiment, model, "plan " + name);
+  return plan;
+}
+
+void live_in_virtual_time(const Plan& plan, Predictions& predictions, Experiment& experiment) {
+  const CostSource& source = predictions.source(plan);
+  experiment.private_replicas = true;
+  experiment.virtual_machines = std::make_shared<const CostSource>(source);
+  experiment.virtual_machines_in_words = predictions.in_words();
+  if (!predictions.is_described() || experiment.device_memory > 0) return;
+  int64_t least = 0;  // the limit is one for all
+  for (const Device& device : source.cluster.devices)
+    if (device.memory > 0) least = least == 0 ? device.memory : std::min(least, device.memory);
+  experiment.device_memory = least;
+}
+
+}  // namespace trireme
