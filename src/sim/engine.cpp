@@ -318,11 +318,19 @@ void Engine::account(const Task& task) {
   if (!is_steady(task.step) || task.step >= batches_) return;
   const OpCode code = at(task).code;
   const double seconds = clock_.now() - task.begin;
-  r.seconds.bytes_sent += costs_.of(task.rank, at(task)).bytes_sent;
+  const InstructionCost& cost = costs_.of(task.rank, at(task));
+  r.seconds.bytes_sent += cost.bytes_sent;
   if (task.lane != Lane::main) return;
   const bool for_exchange = r.was_held || (links_.overlap() == Overlap::all && code == OpCode::gather_weights);
   (for_exchange ? r.seconds.exposed : r.seconds.waiting) += task.begin - r.free;
-  (computes(code) || code == OpCode::optimizer_step ? r.seconds.computing : r.seconds.exposed) += seconds;
+  if (code == OpCode::optimizer_step) {  // of weights that are divided the new ones are gathered
+    const bool gathers = program_.private_replicas && cost.bytes_sent > 0;
+    const double computing = gathers ? std::min(seconds, cost.computing) : seconds;
+    r.seconds.computing += computing;
+    r.seconds.exposed += seconds - computing;
+    return;
+  }
+  (computes(code) ? r.seconds.computing : r.seconds.exposed) += seconds;
 }
 
 void Engine::record(const Task& task, double free) {

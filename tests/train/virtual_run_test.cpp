@@ -113,6 +113,8 @@ TEST_P(VirtualPlans, LearnWhatTheyDoInRealTimeAndTakeWhatTheSimulatorSays) {
   EXPECT_EQ(modelled.row.bytes_per_step, real.row.bytes_per_step);
   const RunResult simulated = predict(experiment, model, plan, source(model, devices));
   ASSERT_TRUE(modelled.row.step_seconds && simulated.step_seconds);
+  for (size_t rank = 0; rank < modelled.row.busy_share.size(); ++rank)
+    EXPECT_NEAR(modelled.row.busy_share[rank], simulated.busy_share[rank], 0.03) << rank;
   RecordProperty("ratio", std::to_string(modelled.row.step_seconds->median / simulated.step_seconds->median));
   EXPECT_NEAR(modelled.row.step_seconds->median / simulated.step_seconds->median, 1, within) << modelled.row.step_seconds->median;
 }
