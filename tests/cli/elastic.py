@@ -3,7 +3,7 @@ import os
 import signal
 
 from launch import LaunchTest
-from support import children_of, json_lines, wait_until
+from support import BUSY, children_of, json_lines, wait_until
 
 RUN = ["--set", "elastic=true", "--set", "length=400 steps", "--set", "evaluate_every=50 steps", "--set", "checkpoint.every=20 steps"]
 EXACT = ["--set", "precision=fp64"]
@@ -47,7 +47,7 @@ class Elastic(LaunchTest):
         return json_lines(self.path(folder, "generations.jsonl"))
 
     def ends_well(self, process):
-        self.assertEqual(process.wait(90), 0, process.said())
+        self.assertEqual(process.wait(90 * BUSY), 0, process.said())
 
     def expect_whole_curve(self, tolerance, folder="o"):
         """All steps and evaluations once, in order, as the undisturbed run has them; in run.json and in metrics.jsonl."""
@@ -169,7 +169,7 @@ class Elastic(LaunchTest):
         self.wait_for(process, lambda: len(self.records()) == 3)
         self.trains_to(process, self.records()[2]["step"] + 40)
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(30), 1, process.said())
+        self.assertEqual(process.wait(30 * BUSY), 1, process.said())
         self.assertEqual([record["processes"] for record in self.records()], [3, 2, 3], process.said())
         row, whole = self.json("o", "run.json")["rows"][0], self.row("whole")
         self.assertEqual(row["status"], "interrupted")
@@ -194,7 +194,7 @@ class Elastic(LaunchTest):
         os.kill(self.group(process, 3)[2], signal.SIGKILL)
         self.wait_for(process, lambda: len(self.records()) == 3)
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(30), 1, process.said())
+        self.assertEqual(process.wait(30 * BUSY), 1, process.said())
         records = self.records()
         self.assertEqual([record["processes"] for record in records], [3, 2, 3], process.said())
         self.assertGreater(records[2]["step"], records[1]["step"])
@@ -208,7 +208,7 @@ class Elastic(LaunchTest):
             ranks = wait_until(lambda: (group := self.group(process, 2)) and not set(group.values()) & set(old) and group, 30)
             old = list(ranks.values())
             os.kill(ranks[1], signal.SIGKILL)
-        self.assertEqual(process.wait(30), 1, process.said())
+        self.assertEqual(process.wait(30 * BUSY), 1, process.said())
         records = self.records()
         self.assertEqual([(record["number"], record["processes"]) for record in records], [(0, 2), (1, 2), (2, 2)], process.said())
         for record in records[1:]:
@@ -249,7 +249,7 @@ class Elastic(LaunchTest):
         process = self.launch("-n", "2", "--restarts", "5", "train", "e.toml", *RUN, "--set", "length=100000 steps", "--out", "o")
         ranks = self.training(process)
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(20), 1, process.said())
+        self.assertEqual(process.wait(20 * BUSY), 1, process.said())
         self.gone(ranks.values(), 1)
         self.assertEqual(self.json("o", "run.json")["rows"][0]["status"], "interrupted")
         self.assertEqual(len(self.records()), 1)
@@ -261,7 +261,7 @@ class Elastic(LaunchTest):
         self.trains_to(process, 20, "t")
         ranks = self.group(process, 2)
         os.kill(ranks[1], signal.SIGKILL)
-        self.assertEqual(process.wait(15), 1, process.said())
+        self.assertEqual(process.wait(15 * BUSY), 1, process.said())
         self.gone(ranks.values(), 1)
         for words in ("rank 1 was ended by signal 9", "1 process cannot go on under tensor=2", "--restarts", "--resume t"):
             self.assertIn(words, process.said().splitlines()[-1])

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from support import CliTest, alive, children_of, stop, wait_until
+from support import BUSY, CliTest, alive, children_of, stop, wait_until
 
 ENDLESS = ["--set", "length=1000000 steps", "--set", "evaluate_every=1000000 steps", "--set", "time_limit=0 s"]
 
@@ -47,7 +47,7 @@ class Endings(CliTest):
         os.kill(children_of(process.pid)[0], signal.SIGKILL)
         wait_until(lambda: self.training("o", "tensor-x2"))
         os.kill(children_of(process.pid)[0], signal.SIGINT)  # the second one is stopped politely
-        self.assertEqual(process.wait(20), 1)
+        self.assertEqual(process.wait(20 * BUSY), 1)
         rows = self.rows("o", "run.json")
         self.assertEqual(rows["data", 2]["status"], "failed")
         self.assertIn("signal 9", rows["data", 2]["reason"])
@@ -60,8 +60,8 @@ class Endings(CliTest):
             wait_until(lambda: self.training(plan))
             began = time.monotonic()
             process.send_signal(signal.SIGINT)
-            self.assertEqual(process.wait(10), 1)
-            self.assertLess(time.monotonic() - began, 2)
+            self.assertEqual(process.wait(10 * BUSY), 1)
+            self.assertLess(time.monotonic() - began, 2 * BUSY)
             result = self.json(plan, "run.json")
             self.assertEqual((result["status"], result["rows"][0]["status"]), ("interrupted", "interrupted"))
             self.assertTrue(result["rows"][0]["curve"])
@@ -76,8 +76,8 @@ class Endings(CliTest):
         child = children_of(process.pid)[0]
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(10), 1)
-        self.assertLess(time.monotonic() - began, 2)
+        self.assertEqual(process.wait(10 * BUSY), 1)
+        self.assertLess(time.monotonic() - began, 2 * BUSY)
         self.assertFalse(alive(child))
         result = self.json("o", "run.json")
         self.assertEqual(result["status"], "interrupted")
@@ -92,7 +92,7 @@ class Endings(CliTest):
             process = self.launch(verb, "e.toml", *ENDLESS, "--out", verb)
             time.sleep(wait)
             process.send_signal(signal.SIGTERM)
-            process.wait(4)
+            process.wait(4 * BUSY)
             self.assertNotEqual(process.returncode, 0)
             if os.path.exists(self.path(verb, "run.json")):
                 self.json(verb, "run.json")

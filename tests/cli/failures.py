@@ -10,7 +10,7 @@ import time
 
 import support
 from launch import LONG, Launch, free_port
-from support import CliTest, alive, children_of, stop, text_of
+from support import BUSY, CliTest, alive, children_of, stop, text_of
 
 CHECKPOINTS = ["--set", "checkpoint.every=3 steps"]
 SILENT = "has shown no sign of life for 5 s"
@@ -47,7 +47,7 @@ class Failures(CliTest):
             self.whole_checkpoints_in(folder)
             self.freeze(ranks[frozen])
             self.gone([pid for rank, pid in ranks.items() if rank != frozen], 10)
-            self.assertEqual(process.wait(3), 1, process.said())
+            self.assertEqual(process.wait(3 * BUSY), 1, process.said())
             self.gone(ranks.values(), 1)
             said = process.said()
             culprit = [line for line in said.splitlines() if line.startswith("trireme: rank")]
@@ -72,7 +72,7 @@ class Failures(CliTest):
         ranks = self.training(process)
         self.whole_checkpoints_in("o")
         os.kill(ranks[0], signal.SIGKILL)
-        self.assertEqual(process.wait(10), 1, process.said())
+        self.assertEqual(process.wait(10 * BUSY), 1, process.said())
         said = process.said().splitlines()
         self.assertRegex(said[-3], r"^trireme: rank 0 was ended by signal 9 \(Killed\) in step \d+, ")
         self.assertIn("after step 3", said[-2])
@@ -83,7 +83,7 @@ class Failures(CliTest):
         process = self.launch("-n", "3", "train", "e.toml", "--out", "o", *LONG, *CHECKPOINTS)
         ranks = self.training(process)
         os.kill(ranks[1], signal.SIGTERM)
-        self.assertEqual(process.wait(10), 1, process.said())
+        self.assertEqual(process.wait(10 * BUSY), 1, process.said())
         self.gone(ranks.values(), 1)
         row = self.json("o", "run.json")["rows"][0]
         self.assertEqual((row["status"], row["reason"]), ("interrupted", "rank 1 was asked to end, by a signal"))
@@ -129,7 +129,7 @@ class Failures(CliTest):
         os.remove(filler)
         self.wait_for(process, lambda: "records of steps are written again" in process.said())
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(20), 1, process.said())
+        self.assertEqual(process.wait(20 * BUSY), 1, process.said())
         self.assertEqual(self.json("disk", "o", "run.json")["rows"][0]["status"], "interrupted")
         for line in text_of(self.path("disk", "o", "metrics.jsonl")).splitlines():
             json.loads(line)
@@ -140,7 +140,7 @@ class Failures(CliTest):
         filler = self.small_disk()
         process = self.on_the_disk("--set", "checkpoint.on_failure=end")
         self.fill(filler)
-        self.assertEqual(process.wait(20), 1, process.said())
+        self.assertEqual(process.wait(20 * BUSY), 1, process.said())
         for text in ("No space left on device", "run.json: cannot be written", "failed", "was not written", "to go on: trireme launch -n 2 train e.toml"):
             self.assertIn(text, process.said())
         os.remove(filler)
@@ -164,7 +164,7 @@ class Failures(CliTest):
             self.addCleanup(lambda pid=frozen: alive(pid) and os.kill(pid, signal.SIGKILL))
             if ctrl_c:
                 process.send_signal(signal.SIGINT)
-            self.assertEqual(process.wait(25), 1, process.said())
+            self.assertEqual(process.wait(25 * BUSY), 1, process.said())
             self.gone([rank for group in ranks.values() for rank in group], 5)
             self.assertRegex(process.said(), r"trireme: host 127\.0\.0\.2 has shown no sign of life for 1\d s")
 
@@ -176,7 +176,7 @@ class Failures(CliTest):
         process = self.launch("-n", "2", "train", "e.toml", "--out", "i", *LONG, *CHECKPOINTS)
         self.training(process, "i")
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(10), 1, process.said())
+        self.assertEqual(process.wait(10 * BUSY), 1, process.said())
         log = text_of(self.path("i", "logs", "rank-0.log"))
         for words in ("data: interrupted: stopped by the user", "to go on: trireme launch -n 2 train e.toml"):
             self.assertIn(words, log)
@@ -209,7 +209,7 @@ class Failures(CliTest):
             self.whole_checkpoints_in(folder)
             self.freeze(ranks[frozen])
             self.gone([pid for rank, pid in ranks.items() if rank != frozen], 10)
-            self.assertNotEqual(process.wait(10), 0, process.said())
+            self.assertNotEqual(process.wait(10 * BUSY), 0, process.said())
             self.gone(ranks.values(), 1)
             said = " ".join(process.said().split())  # a table's reasons go over several lines
             self.assertIn(f"rank {frozen} {SILENT}", said)
@@ -312,7 +312,7 @@ learning_rate = 1e-6
         time.sleep(1)  # signs of life are from a step then
         self.assertEqual(self.network("-n", names[0], "link", "set", "link0", "down").returncode, 0)
         self.gone(ranks, 10)
-        self.assertNotEqual(process.wait(10), 0, process.said())
+        self.assertNotEqual(process.wait(10 * BUSY), 0, process.said())
         self.gone(agents, 1)
         # each side says what it misses and where itself stood
         self.assertRegex(process.said(), rf"rank [12]: rank 0 {SILENT}.*this rank stands in step \d+")

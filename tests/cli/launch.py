@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import support
-from support import CliTest, alive, children_of, stop, text_of, wait_until
+from support import BUSY, CliTest, alive, children_of, stop, text_of, wait_until
 
 LONG = ["--set", "length=100000 steps", "--set", "evaluate_every=100000 steps"]
 
@@ -170,7 +170,7 @@ class Launch(LaunchTest):
         process = self.launch("-n", "3", "train", "e.toml", "--out", "o", *LONG)
         ranks = self.training(process)
         os.kill(ranks[2], signal.SIGKILL)
-        self.assertEqual(process.wait(10), 1, process.said())
+        self.assertEqual(process.wait(10 * BUSY), 1, process.said())
         self.gone(ranks.values(), 1)
         last = process.said().splitlines()[-1]
         self.assertTrue(last.startswith("trireme: rank 2 was ended by signal 9"), process.said())
@@ -182,7 +182,7 @@ class Launch(LaunchTest):
         process = self.launch("-n", "2", "train", "e.toml", "--out", "o", *LONG)
         ranks = self.training(process)
         os.kill(ranks[0], signal.SIGKILL)
-        self.assertEqual(process.wait(10), 1, process.said())
+        self.assertEqual(process.wait(10 * BUSY), 1, process.said())
         self.gone(ranks.values(), 1)
         self.assertTrue(process.said().splitlines()[-1].startswith("trireme: rank 0 was ended by signal 9"), process.said())
 
@@ -190,7 +190,7 @@ class Launch(LaunchTest):
         process = self.launch("-n", "2", "train", "e.toml", "--out", "o", *LONG)
         ranks = self.training(process)
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(10), 1, process.said())
+        self.assertEqual(process.wait(10 * BUSY), 1, process.said())
         self.gone(ranks.values(), 1)
         self.assertEqual(self.json("o", "run.json")["rows"][0]["status"], "interrupted")
         self.assertTrue(os.path.exists(self.path("o", "weights.safetensors")))
@@ -214,7 +214,7 @@ class Launch(LaunchTest):
         self.assertEqual(len(ranks), 3)
         victim = next(pid for pid in ranks if text_of_environment(pid)["RANK"] == "2")
         os.kill(victim, signal.SIGKILL)
-        self.assertNotEqual(process.wait(12), 0, process.said())
+        self.assertNotEqual(process.wait(12 * BUSY), 0, process.said())
         self.gone(agents + ranks, 1)
         self.assertIn("rank 2 was ended by signal 9", process.said())
 
@@ -324,8 +324,8 @@ class Launch(LaunchTest):
             for rank, pid in ranks.items():
                 if rank != frozen:
                     wait_until(lambda: not alive(pid), 20)
-            self.assertLess(time.monotonic() - at, 14, "some 9 s on an idle machine")
-            out, err = process.communicate(timeout=15)
+            self.assertLess(time.monotonic() - at, 14 * BUSY, "some 9 s on an idle machine")
+            out, err = process.communicate(timeout=15 * BUSY)
             self.assertNotEqual(process.returncode, 0)
             self.gone(ranks.values(), 1)
             self.assertIn(f"rank {frozen} has shown no sign of life for 5 s", " ".join((out + err).split()))
@@ -334,7 +334,7 @@ class Launch(LaunchTest):
     def test_a_killed_rank_ends_an_mpi_run(self):
         process, ranks = self.training_over_mpi("--set", "checkpoint.every=1 steps")
         os.kill(ranks[2], signal.SIGKILL)
-        out, err = process.communicate(timeout=15)
+        out, err = process.communicate(timeout=15 * BUSY)
         self.assertNotEqual(process.returncode, 0)
         self.gone(ranks.values(), 1)
         self.assertIn("signal 9", out + err)

@@ -6,6 +6,7 @@ import subprocess
 
 import support
 from launch import LaunchTest
+from support import BUSY
 
 EVERY_2 = ["--set", "checkpoint.every=2 steps", "--set", "checkpoint.keep=0"]
 LONG = ["--set", "length=300 steps", "--set", "evaluate_every=50 steps", "--set", "checkpoint.every=20 steps"]
@@ -63,7 +64,7 @@ class LaunchCheckpoints(LaunchTest):
             process = self.launch("-n", "3", "train", "e.toml", *LONG, "--set", "checkpoint.keep=2", "--out", out)
             self.wait_for(process, lambda: len(self.steps_in(out)) >= 2)
             os.kill(self.training(process, out)[victim], signal.SIGKILL)
-            self.assertEqual(process.wait(15), 1, process.said())
+            self.assertEqual(process.wait(15 * BUSY), 1, process.said())
             newest = self.steps_in(out)[-1]
             self.assertGreaterEqual(newest, 40)
             self.trireme("checkpoints", "verify", out, data=False)
@@ -75,7 +76,7 @@ class LaunchCheckpoints(LaunchTest):
                               "--set", "checkpoint.every=100000 steps", "--set", "optimizer.schedule=constant", "--out", "o")
         ranks = self.training(process)
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(20), 1, process.said())
+        self.assertEqual(process.wait(20 * BUSY), 1, process.said())
         self.gone(ranks.values(), 1)
         row = self.json("o", "run.json")["rows"][0]
         self.assertEqual(row["status"], "interrupted")

@@ -7,7 +7,7 @@ import socket
 import subprocess
 
 import support
-from support import CliTest, json_lines, stop, text_of, wait_until
+from support import BUSY, CliTest, json_lines, stop, text_of, wait_until
 
 TOKEN = "a token of these tests"
 LONG = ["--set", "length=100000 steps", "--set", "evaluate_every=100000 steps"]
@@ -90,7 +90,7 @@ class Processes(CliTest):
         first.send_signal(signal.SIGCONT)
         wait_until(lambda: "client 0 is back" in server.said())
         server.send_signal(signal.SIGINT)
-        self.assertEqual(server.wait(5), 1)
+        self.assertEqual(server.wait(5 * BUSY), 1)
         for client in (first, again):
             self.ends(client, 1, ["the server has ended the run", "interrupted"])
         row = self.json("o", "run.json")["rows"][0]
@@ -151,7 +151,7 @@ class Processes(CliTest):
         self.refused("join", address, "e.toml", says=["--own-data: true at the server, not set at the client"])
         self.refused("join", address, "e.toml", "--own-data", "--set", "batch=16", says=["batch"])
         self.ends(self.join(address, 0, "--own-data"), 0, ["is through"], 20)
-        self.assertEqual(server.wait(10), 0, server.said())
+        self.assertEqual(server.wait(10 * BUSY), 0, server.said())
 
     def test_who_must_meet_ends_when_one_is_lost(self):
         server, address = self.serve("--clients", "2", "--plan", LOCAL, "--out", "o", *LONG)
@@ -159,7 +159,7 @@ class Processes(CliTest):
         wait_until(lambda: self.rounds("o") > 4)
         clients[1].kill()
         self.ends(clients[0], 1, ["client 1 was lost"])
-        self.assertEqual(server.wait(10), 1)
+        self.assertEqual(server.wait(10 * BUSY), 1)
         self.assertIn("client 1 was lost", self.json("o", "run.json")["rows"][0]["reason"])
 
     def test_visitors_go_on_and_clients_survive_no_server(self):
@@ -194,7 +194,7 @@ class Processes(CliTest):
         self.refused("join", address, "e.toml", "--set", "model.options.hidden=16", says=["model.options.hidden"])
         self.assertIsNone(server.poll(), server.said())
         self.ends(self.join(address, 0), 0, ["is through"], 20)
-        self.assertEqual(server.wait(10), 0, server.said())
+        self.assertEqual(server.wait(10 * BUSY), 0, server.said())
 
     def test_refuses(self):
         self.environment.pop("TRIREME_TOKEN")

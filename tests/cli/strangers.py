@@ -7,7 +7,7 @@ import subprocess
 
 import support
 from launch import LONG, LaunchTest, free_port, text_of_environment
-from support import children_of, json_lines, stop, text_of
+from support import BUSY, children_of, json_lines, stop, text_of
 
 SEED = 4
 
@@ -59,7 +59,7 @@ class Strangers(LaunchTest):
         for address, _ in listening_ports(ranks):
             self.assertIn(address, ("0100007F", "0200007F"), "on the loopback only")  # 127.0.0.1, little end first
         process.send_signal(signal.SIGINT)
-        process.wait(20)
+        process.wait(20 * BUSY)
         for folder, _, files in os.walk(self.folder):
             for file in files:
                 with open(os.path.join(folder, file), "rb") as f:
@@ -70,7 +70,7 @@ class Strangers(LaunchTest):
         for variables, says in (({"MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "29500"}, ["TRIREME_TOKEN", "192.0.2.1", "openssl rand -hex 16"]),
                                 ({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "TRIREME_TOKEN": "short"}, ["TRIREME_TOKEN", "too short"])):
             process = self.start(1, 2, **variables)
-            self.assertEqual(process.wait(30), 2, process.said())
+            self.assertEqual(process.wait(30 * BUSY), 2, process.said())
             for text in says:
                 self.assertIn(text, process.said())
 
@@ -78,13 +78,13 @@ class Strangers(LaunchTest):
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         first = self.start(0, 2, **place, TRIREME_TOKEN="0123456789abcdef0123456789abcdef")
         other = self.start(1, 2, **place, TRIREME_TOKEN="fedcba9876543210fedcba9876543210")
-        self.assertNotEqual(other.wait(30), 0)
+        self.assertNotEqual(other.wait(30 * BUSY), 0)
         self.assertIn("does not take this rank's token", other.said())
         self.assertIsNone(first.poll(), "it waits for who has the token")
         stop(first)
         again = self.start(0, 2, **place, TRIREME_TOKEN="0123456789abcdef0123456789abcdef")
         other = self.start(1, 2, **place, TRIREME_TOKEN="0123456789abcdef0123456789abcdef")
-        self.assertEqual((again.wait(60), other.wait(60)), (0, 0), again.said() + other.said())
+        self.assertEqual((again.wait(60 * BUSY), other.wait(60 * BUSY)), (0, 0), again.said() + other.said())
 
     def test_bytes_of_strangers_change_nothing(self):
         """At every port that ranks listen at while they train."""
@@ -111,7 +111,7 @@ class Strangers(LaunchTest):
         losses = [line.get("loss") for line in json_lines(metrics)]
         self.assertTrue(all(loss is None or loss == loss for loss in losses), f"seed {SEED}")
         process.send_signal(signal.SIGINT)
-        process.wait(20)
+        process.wait(20 * BUSY)
         self.gone(ranks.values(), 2)
         for s in slow:
             s.close()
