@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace trireme {
 
@@ -29,6 +30,12 @@ class Error : public std::runtime_error {
  private:
   Blame blame_;
   Diagnosis diagnosis_;
+};
+
+/// A run's error that only says that another worker has ended it: where one is at hand that does not, that is the cause.
+class StoppedError : public Error {
+ public:
+  explicit StoppedError(Diagnosis diagnosis) : Error(Blame::run, std::move(diagnosis)) {}
 };
 
 /// Bad input: a file, key, flag or plan that the user can correct.

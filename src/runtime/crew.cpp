@@ -20,7 +20,7 @@ void run_crew(LocalWorld& world, const std::function<void(int rank)>& body, cons
     fail_user({fmt::format("{} workers", first_device + world.size()), "are too many", fmt::format("at most {} can work in one process", kMaxDevices),
                "use fewer devices"});
   std::mutex mutex;
-  std::exception_ptr first;
+  std::exception_ptr first, cause;
   auto work = [&](int rank) {
     // a thread's first parallel operator would set its number to the last one set by any thread, unless this has happened already
     at::get_num_threads();
@@ -31,8 +31,9 @@ void run_crew(LocalWorld& world, const std::function<void(int rank)>& body, cons
       body(rank);
     } catch (const std::exception& error) {
       {
-        std::lock_guard lock(mutex);
+        std::lock_guard lock(mutex);  // whoever failed may have stopped the others before it gets here
         if (!first) first = std::current_exception();
+        if (!cause && !dynamic_cast<const StoppedError*>(&error)) cause = std::current_exception();
       }
       world.abort("worker " + std::to_string(rank) + " failed: " + first_line(error));
     }
@@ -47,6 +48,7 @@ void run_crew(LocalWorld& world, const std::function<void(int rank)>& body, cons
               first_line(error), "use fewer workers or raise the system's limits"});
   }
   for (std::thread& thread : threads) thread.join();
+  if (cause) std::rethrow_exception(cause);
   if (first) std::rethrow_exception(first);
 }
 

@@ -185,7 +185,7 @@ void Loader::await(Loading& batch, size_t first, size_t end) {
   };
   while (!ready()) {
     if (batch.error) std::rethrow_exception(batch.error);
-    if (const std::string reason = stop_reason_(); !reason.empty()) fail_run({"waiting for data", "stopped", reason, ""});
+    if (const std::string reason = stop_reason_(); !reason.empty()) throw StoppedError({"waiting for data", "stopped", reason, ""});
     chunks_changed_.wait_for(lock, kPoll);
   }
 }

@@ -80,7 +80,7 @@ std::string LocalState::abort_reason() const {
 
 void LocalState::throw_if_aborted() const {
   if (!aborted()) return;
-  fail_run({.where = "", .what = "communication between the workers was stopped", .why = abort_reason(), .next = ""});
+  throw StoppedError({.where = "", .what = "communication between the workers was stopped", .why = abort_reason(), .next = ""});
 }
 
 LocalState::Lot& LocalState::lot_of(const void* counter) {
