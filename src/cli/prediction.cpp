@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "base/seconds.h"
@@ -14,6 +16,7 @@
 #include "plan/device_orders.h"
 #include "plan/strategy.h"
 #include "profile/measure_profile.h"
+#include "train/predict.h"
 
 namespace trireme {
 namespace {
@@ -79,6 +82,31 @@ const CostSource& Predictions::source(const std::vector<int>& devices) {
 
 const CostSource& Predictions::source(const Plan& plan) {
   return cluster_ && !plan.cluster_devices.empty() ? source(plan.cluster_devices) : source(plan.devices);
+}
+
+CostSource Predictions::settled_source(const Plan& plan) {
+  settle([&] {
+    for (const int64_t batch : {experiment_.batch, data_.train->size() % experiment_.batch}) {
+      Experiment asked = experiment_;
+      asked.batch = batch;
+      if (batch > 0) predict(asked, model_, plan, source(plan), {.timeline = false});
+    }
+  });
+  struct Own {
+    Model model;
+    std::shared_ptr<const LayerCosts> layers;
+  };
+  const auto own = std::make_shared<Own>(model_, nullptr);
+  CostSource source;
+  if (cluster_) {
+    source = described_source(experiment_, own->model, *cluster_, plan.cluster_devices.empty() ? device_numbers(0, plan.devices) : plan.cluster_devices);
+  } else {
+    const auto& measured = dynamic_cast<const ProfiledCosts&>(*this->source(plan).layers);
+    source = measured_source(experiment_, own->model, measured.profile(), plan.devices, /*measures=*/false);
+  }
+  own->layers = std::move(source.layers);
+  source.layers = std::shared_ptr<const LayerCosts>(own, own->layers.get());
+  return source;
 }
 
 DeviceChoice Predictions::choice(int devices) {

@@ -37,6 +37,9 @@ class Predictions {
   const CostSource& source(const std::vector<int>& devices);
   /// Of the plan's; workers of this machine are alike. Errors (user): the cluster does not have them.
   const CostSource& source(const Plan& plan);
+  /// As source(plan), for whoever runs the plan: of this machine all that the plan asks for is measured by now, what it may ask for besides lies between
+  /// those sizes or is extrapolated. With a model of its own, and without loading.
+  CostSource settled_source(const Plan& plan);
   /// Of a cluster file's devices, in any order that may matter (plan/device_orders.h); of this machine, the first ones.
   DeviceChoice choice(int devices);
   /// The plan of a strategy's name, a planner's included, or of a file, on so many devices.

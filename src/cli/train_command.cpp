@@ -250,11 +250,13 @@ int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
   }
   if (!options.messages) check_train_checkpoints(options, experiment, data, plan);  // the rows of a comparison write none
   TrainShow show{.plan = plan ? &*plan : nullptr, .evaluations = bool(make_world)};
+  if (virtual_machines) show.notes.push_back("in modelled time, but for what is left: " + experiment.virtual_machines_in_words);
   if (virtual_machines) show.describe = [&](ExperimentResult& result) { virtual_machines->describe_prices(result); };
   CheckpointUse checkpoints;
   if (!options.resume.empty()) {
     Resumption resumption = open_resumption(options.resume, experiment, model, data);
-    show.notes = show.initial_values = lines_of(resumption);
+    show.initial_values = lines_of(resumption);
+    show.notes.insert(show.notes.end(), show.initial_values.begin(), show.initial_values.end());
     checkpoints.resumed = std::move(resumption.checkpoint);
   }
   show.on_folder = [&](const std::filesystem::path& folder) {

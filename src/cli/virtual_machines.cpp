@@ -21,8 +21,10 @@ void check_virtual_time(const Experiment& experiment, const std::string& plan, c
   const auto refuse = [](const std::string& what, const std::string& why, const std::string& next) {
     fail_user({"--backend virtual", what, why, next});
   };
-  if (is_update_policy(plan)) refuse("--plan " + plan, "an update policy has a modelled clock of its own", "write [update.virtual] (docs/updates.md)");
+  if (is_update_policy(plan)) refuse("--plan " + plan, "an update policy has a modelled clock of its own", "leave --backend out, and describe the machines in [update.virtual] (docs/updates.md)");
   if (experiment.adapt) refuse("adapt = true", "a run that adapts measures real time", "leave it out: --set adapt=false");
+  if (!costs.cluster.empty() && experiment.links)
+    refuse("[cluster.link] of " + experiment.file.string(), "the links are those of " + costs.cluster.string(), "leave out one of them");
   if (!costs.cluster.empty()) return;
   if (!experiment.links)
     refuse(experiment.file.string(), "nothing says what connects the machines",
@@ -43,13 +45,12 @@ Plan choose_virtual_plan(const std::string& name, const std::vector<int>& device
 }
 
 void live_in_virtual_time(const Plan& plan, Predictions& predictions, Experiment& experiment) {
-  const CostSource& source = predictions.source(plan);
   experiment.private_replicas = true;
-  experiment.virtual_machines = std::make_shared<const CostSource>(source);
+  experiment.virtual_machines = std::make_shared<const CostSource>(predictions.settled_source(plan));
   experiment.virtual_machines_in_words = predictions.in_words();
   if (!predictions.is_described() || experiment.device_memory > 0) return;
   int64_t least = 0;  // the limit is one for all
-  for (const Device& device : source.cluster.devices)
+  for (const Device& device : experiment.virtual_machines->cluster.devices)
     if (device.memory > 0) least = least == 0 ? device.memory : std::min(least, device.memory);
   experiment.device_memory = least;
 }

@@ -63,7 +63,7 @@ void Worker::State::begin_batch(const Prepared& prepared, const StepInput& step_
 
 void Worker::State::stop_if_aborted() const {
   if (const std::string reason = communicator->abort_reason(); !reason.empty())
-    fail_run({fmt::format("worker {}", rank), "stopped", reason, ""});
+    throw StoppedError({fmt::format("worker {}", rank), "stopped", reason, ""});
 }
 
 void Worker::State::execute(Prepared& prepared, const Instruction& i, BatchInFlight& batch) {
@@ -113,7 +113,7 @@ void Worker::State::sleep_for(EventKind kind, double busy, double slowness) {
   sleep_owed -= steady_seconds() - begin;
 }
 
-/// In virtual time what the instruction computes. An update comes after its gradient's sum, which it waits for itself; layers compute, then talk.
+/// In virtual time what the instruction computes.
 void Worker::State::pass(const Program& program, const Instruction& i, const StepInput& input) {
   const double seconds = options.times->seconds(rank, program, i, input.batch.samples);
   if (seconds <= 0) return;
@@ -168,7 +168,9 @@ StepOutcome Worker::State::run_instructions(Prepared& prepared, int64_t number, 
     const int64_t bytes_at = trace ? bytes() : 0;
     BatchInFlight& entry = in_flight[size_t(batch - first)];
     current = &entry;
-    const bool passes = options.times != nullptr, after = i.code == OpCode::optimizer_step;
+    // layers compute, then talk, as updates of divided weights do; other updates wait for their gradient's sum first
+    const bool passes = options.times != nullptr;
+    const bool after = i.code == OpCode::optimizer_step && program.optimizer_sharding == OptimizerSharding::none;
     if (passes && !after) pass(program, i, entry.input);
     execute(prepared, i, entry);
     if (passes && after) pass(program, i, entry.input);

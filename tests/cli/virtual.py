@@ -36,6 +36,9 @@ class VirtualTime(CliTest):
                                   "--set", f'cluster.link.bandwidth="{bandwidth}"', "--out", bandwidth[:2].strip(), seconds=120)
             self.assertIn("this machine, as its layers were measured", " ".join(out.split()))
             times.append(self.row(bandwidth[:2].strip())["step_seconds"]["median"])
+        again = ["train", "e.toml", "--plan", "data", "--devices", "2", "--backend", "virtual", "--profile", "p.json", "--set", 'cluster.link.bandwidth="10 Mbit/s"']
+        self.trireme(*again, "--out", "again", seconds=120)
+        self.assertEqual(self.row("again")["curve"], self.row("10")["curve"], "the profile keeps what was measured")
         bytes_sent = self.row("10")["communication"]["bytes_per_step"]
         self.assertGreater(times[1], bytes_sent * 8 / 10e6 * 0.99)
         self.assertLess(times[0], times[1])
@@ -59,6 +62,9 @@ class VirtualTime(CliTest):
             ([*train, "--cluster", self.cluster[-1]], ["--cluster", "--backend virtual"]),
             ([*train, "--plan", "local-sgd", *self.cluster], ["local-sgd", "update.virtual"]),
             ([*train, *self.cluster, "--set", "adapt=true"], ["adapt", "real time"]),
+            ([*train, *self.cluster, "--set", 'cluster.link.bandwidth="1 Gbit/s"'], ["cluster.link", "64xcpu-1g", "leave out one"]),
+            ([*train, "--backend", "virtual", "--set", 'cluster.link={bandwidth="1 Gbit/s", change=[{at_step=1, bandwidth="1 Mbit/s"}]}'],
+             ["cluster.link.change", "stay as they are"]),
             (["train", "e.toml", "--devices", "65", *self.cluster], ["64"]),
             (["launch", "-n", "2", "train", "e.toml", *self.cluster], ["--backend virtual", "threads of one process"]),
         ])

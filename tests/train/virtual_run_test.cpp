@@ -135,6 +135,44 @@ TEST_F(VirtualRun, ASlowWorkerTakesItsTimeAndOthersWait) {
   EXPECT_GT(uneven.row.busy_share[1], 0.8);
 }
 
+TEST_F(VirtualRun, NewWeightsAreGatheredOnceAllHaveUpdatedTheirs) {
+  const Model model = build_model(experiment, data);
+  const Plan plan = make_plan("zero1", experiment, model, 3);
+  experiment.worker_changes = {{.worker = 2, .at_step = 0, .slower = 100}};
+  const Outcome uneven = run(model, plan, true);
+  CostSource slow = source(model, 3);
+  slow.slowness = {1, 1, 100};
+  EXPECT_NEAR(uneven.row.step_seconds->median / predict(experiment, model, plan, slow).step_seconds->median, 1, 0.02);
+}
+
+TEST_F(VirtualRun, OptionsAreThoseOfRealTime) {
+  experiment.batch = 25;  // the last of an epoch has 17, which three divide unequally
+  experiment.clip_norm = 0.1;
+  experiment.optimizer.ema = 0.9;
+  experiment.optimizer.kind = OptimizerConfig::Kind::lamb;
+  const Model model = build_model(experiment, data);
+  for (const char* name : {"data", "zero1", "pipeline,micro_batches=3"}) {
+    const Plan plan = make_plan(name, experiment, model, 3);
+    expect_same_bits(run(model, plan, false), run(model, plan, true));
+  }
+}
+
+TEST_F(VirtualRun, TheCauseIsSaidNotWhatItDidToOthers) {
+  const Model model = build_model(experiment, data);
+  const std::pair<const char*, int64_t> cases[] = {{"data", 100}, {"data", 20}, {"1f1b", 30}, {"1f1b", 10}, {"zero3", 100}};  // KiB: in a step, at its start
+  for (const auto& [name, limit] : cases)
+    for (int k = 0; k < 4; ++k) {
+      Experiment e = experiment;
+      e.device_memory = limit * 1024;
+      const Plan plan = make_plan(name, e, model, 3);
+      e.virtual_machines = std::make_shared<const CostSource>(source(model, 3));
+      Kept kept;
+      const RunResult row = train(e, model, data, plan, kept, interrupted);
+      EXPECT_EQ(row.status, RunStatus::does_not_fit) << name << ": " << row.reason;
+    }
+  for (int d = 0; d < 3; ++d) set_memory_limit(d, 0);
+}
+
 TEST_F(VirtualRun, AWorkerThatFailsEndsTheOthers) {
   train_set->fail_after = 30;
   const Model model = build_model(experiment, data);
@@ -158,6 +196,8 @@ TEST_F(VirtualRun, CostsWhatTheMachinesCost) {
 INSTANTIATE_TEST_SUITE_P(All, VirtualPlans,
                          ::testing::Values(Case{"single", 1, 1e-6}, Case{"data", 4, 0.02}, Case{"data,micro_batches=3", 2, 0.02}, Case{"tensor", 2, 0.05},
                                            Case{"pipeline", 3, 0.05}, Case{"gpipe,micro_batches=4", 2, 0.05}, Case{"data=2,tensor=2", 4, 0.05},
+                                           Case{"1f1b", 3, 0.1}, Case{"interleaved", 2, 0.1}, Case{"zero-bubble", 2, 0.1}, Case{"pipedream", 2, 0.1},
+                                           Case{"2bw", 2, 0.1}, Case{"data,compression=bf16", 2, 0.02}, Case{"data=2,pipeline=2,recompute=all", 4, 0.1},
                                            Case{"zero1", 4, 0.05}, Case{"zero2", 2, 0.05}, Case{"zero3", 2, 0.3}, Case{"data", 64, 0.02}),
                          [](const auto& info) {
                            std::string name = info.param.plan + "_" + std::to_string(info.param.devices);

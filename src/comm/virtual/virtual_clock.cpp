@@ -23,8 +23,13 @@ int VirtualClock::add(int by) {
   return number;
 }
 
+double VirtualClock::time(int runner) const {
+  std::lock_guard lock(mutex_);  // after an abort nobody has the turn
+  return runners_[size_t(runner)].time;
+}
+
 void VirtualClock::fail_if_aborted(int runner) const {
-  if (aborted_) fail_run({fmt::format("{} {}", kind_, runners_[size_t(runner)].name), "on the virtual clock", reason_, ""});
+  if (aborted_) throw StoppedError({fmt::format("{} {}", kind_, runners_[size_t(runner)].name), "on the virtual clock", reason_, ""});
 }
 
 void VirtualClock::end_all(const std::string& reason) {
@@ -77,7 +82,6 @@ void VirtualClock::enter(int runner) {
 void VirtualClock::leave(int runner) {
   std::lock_guard lock(mutex_);
   fail_if_aborted(runner);
-  runners_[size_t(runner)].left = true;
   choose_next();
 }
 

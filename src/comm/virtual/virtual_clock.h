@@ -28,7 +28,7 @@ class VirtualClock {
   void enter(int runner);
   void leave(int runner);
 
-  double time(int runner) const { return runners_[size_t(runner)].time; }
+  double time(int runner) const;
   /// Moves the caller's clock, forwards or not at all, and lets those run that come before it now.
   void advance_to(int runner, double time);
   /// Until somebody wakes the caller, or its clock has come to `deadline`. `waits_for` is for the message about runners that wait for
@@ -43,7 +43,7 @@ class VirtualClock {
   struct Runner {
     int name = 0;  ///< its own number, or that of who added it
     double time = 0;
-    bool blocked = false, entered = false, left = false;
+    bool blocked = false, entered = false;
     double deadline = kNever;
     std::string waits_for;
     std::condition_variable turn;
@@ -55,7 +55,7 @@ class VirtualClock {
 
   const std::string kind_;
   mutable std::mutex mutex_;
-  // guarded by mutex_; times and the runners' number also by having the turn
+  // guarded by mutex_
   std::deque<Runner> runners_;
   size_t at_first_ = 0;  ///< runners that enter before any runs
   std::set<std::pair<double, int>> ready_;

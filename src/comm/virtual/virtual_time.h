@@ -1,6 +1,6 @@
 // Backend `virtual`: real mathematics, modelled time. Workers are threads of one process that take turns in the order of their clocks
-// (virtual_clock.h); computing and moving bytes take the seconds of a model, and no others. So 64 workers are the same on any machine: their
-// results, the order of what they do, and when.
+// (virtual_clock.h); computing and moving bytes take the seconds of a model, and no others. So what 64 workers do, in which order and when
+// is a function of their input.
 //
 // A world of this backend is a LocalWorld whose waits and transfers are on these clocks. What a worker computes between two calls happens at
 // the moment that its clock shows at the first of them; who passes seconds says that computing took them.
