@@ -15,7 +15,7 @@
 namespace trireme {
 
 class HubWorld;
-class ReplicaRun;
+class RunAgreement;
 
 struct TrainOptions {
   ExperimentOptions experiment;
@@ -29,8 +29,8 @@ struct TrainOptions {
   int processes = 0;      ///< workers are so many processes, this one of them; 0: threads
   bool elastic = false;   ///< and their launcher says how to go on, if it does not do so itself
 };
-/// `make_world`: of the server of replicas that are processes (train/replica_run.h); else null.
-int run_train(const TrainOptions& options, const std::function<std::unique_ptr<HubWorld>(ReplicaRun&)>& make_world = {});
+/// `make_world`: of the server of replicas that are processes (train/run_agreement.h); else null.
+int run_train(const TrainOptions& options, const std::function<std::unique_ptr<HubWorld>(RunAgreement&)>& make_world = {});
 
 struct ServeOptions {
   ExperimentOptions experiment;

@@ -128,8 +128,7 @@ void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const E
   for (size_t j = 0; j < jobs.size(); ++j) {
     Job& job = jobs[j];
     const bool planned = is_planned(job.strategy);
-    const bool predicted = options.predict && !is_update_policy(job.strategy);
-    if (known[j].row || interrupted_by_user() || !(planned || predicted)) continue;
+    if (known[j].row || interrupted_by_user() || !(planned || options.predict)) continue;
     if (planned) job.plan_file.clear();
     try {
       const Plan plan = predictions.plan(job.strategy, job.devices);

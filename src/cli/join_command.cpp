@@ -14,7 +14,8 @@
 #include "cli/agreement.h"
 #include "cli/commands.h"
 #include "train/initial_weights.h"
-#include "train/replica_run.h"
+#include "train/replica_plans.h"
+#include "train/run.h"
 #include "update/remote/remote_client.h"
 
 namespace trireme {
@@ -54,24 +55,20 @@ Welcome welcome_from(const RemoteClient& client) {
 }
 
 /// Trains until the run is over. Throws what ended it before.
-void train_as_client(ReplicaRun& run, int number) {
-  std::exception_ptr error;
-  std::thread crew([&] {
-    try {
-      run.work([] { return true; });
-    } catch (...) {
-      error = std::current_exception();
-    }
-  });
+void train_as_client(Run& run, int number) {
+  std::thread crew([&] { run.work_all(); });
   int64_t steps = 0;
   for (bool over = false; !over;) {
-    steps += int64_t(run.take_steps(kPollSeconds, over).size());
+    bool timed_out = false;
+    const std::optional<LedgerEntry> entry = run.ledger.next(kPollSeconds, timed_out);
+    steps += entry ? 1 : 0;
+    over = !entry && !timed_out;
     if (interrupted_by_user()) run.abort("stopped by its user");
   }
   crew.join();
-  if (error) std::rethrow_exception(error);
+  if (run.error()) std::rethrow_exception(run.error());
   if (!run.abort_reason().empty()) fail_run({fmt::format("client {}", number), run.abort_reason(), "", ""});
-  const HubCounts& counts = run.counts()[size_t(number)];
+  const HubCounts& counts = run.agreement()->counts()[size_t(number)];
   spdlog::info("client {} is through: {} steps, {} sent, {} received", number, steps, format_bytes(counts.bytes_sent), format_bytes(counts.bytes_received));
 }
 
@@ -94,13 +91,14 @@ class Joining {
     wanted_ = client->number();
     spdlog::info("client {} of {}: {}", wanted_, client->replicas(), welcome.strategy);
     const int workers = client->replicas() * task_->experiment.replicas.devices;
-    ReplicaRun run(task_->experiment, task_->model, task_->data, welcome.strategy, workers,
-                   [&](ReplicaRun&) -> std::unique_ptr<HubWorld> { return std::move(client); });
+    const Plan plan = plan_with_agreement(welcome.strategy, task_->experiment, task_->model, workers);
+    Run run(whole_experiment(task_->experiment, plan), task_->model, task_->data, plan,
+            {.make_world = [&](RunAgreement&) -> std::unique_ptr<HubWorld> { return std::move(client); }});
     try {
       train_as_client(run, wanted_);
       return true;
     } catch (const ServerLost& lost) {
-      if (run.update().when_lost() != UpdatePolicy::WhenLost::may_return || interrupted_by_user()) throw;
+      if (run.agreement()->update().when_lost() != UpdatePolicy::WhenLost::may_return || interrupted_by_user()) throw;
       spdlog::warn("{}; trying to come back", first_line(lost));
       was_lost_ = true;
       return false;

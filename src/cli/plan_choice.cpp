@@ -98,10 +98,10 @@ Plan choose_plan(const std::string& name, const std::vector<int>& devices, const
   refuse_policy(name, "--plan");
   if (is_plan_file(name)) {
     Plan plan = load_plan_file(name, experiment, model);
-    if (!devices.empty() && devices.front() != plan.devices)
-      fail_user({"--devices", std::to_string(devices.front()), fmt::format("the plan in {} is for {}", name, plan.devices),
+    if (!devices.empty() && devices.front() != plan.workers())
+      fail_user({"--devices", std::to_string(devices.front()), fmt::format("the plan in {} is for {}", name, plan.workers()),
                  "leave --devices out"});
-    if (to_run) check_runs_here(plan.devices, name);
+    if (to_run) check_runs_here(plan.workers(), name);
     return plan;
   }
   const int count = !devices.empty() ? devices.front() : devices_of_degrees(name).value_or(experiment.devices.front());
@@ -133,7 +133,7 @@ std::string plan_text(const Plan& plan, const Model& model) {
     return join(pairs);
   };
   std::string text = "{\n";
-  for (const auto* key : {"trireme_plan", "name", "model", "model_fingerprint", "devices", "cluster_devices", "speeds", "schedule", "vertical_sync",
+  for (const auto* key : {"trireme_plan", "name", "model", "model_fingerprint", "replicas", "agreement", "devices", "cluster_devices", "speeds", "schedule", "vertical_sync",
                           "micro_batches", "recompute_last", "optimizer_sharding", "compression"})
     if (json.contains(key)) text += fmt::format("  {},\n", line(json, {key}));
   const auto list = [&](const char* name, std::initializer_list<const char*> keys) {

@@ -81,7 +81,7 @@ const CostSource& Predictions::source(const std::vector<int>& devices) {
 }
 
 const CostSource& Predictions::source(const Plan& plan) {
-  return cluster_ && !plan.cluster_devices.empty() ? source(plan.cluster_devices) : source(plan.devices);
+  return cluster_ && !plan.cluster_devices.empty() ? source(plan.cluster_devices) : source(plan.workers());
 }
 
 CostSource Predictions::settled_source(const Plan& plan) {

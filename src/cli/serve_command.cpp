@@ -8,7 +8,7 @@
 #include "cli/agreement.h"
 #include "cli/commands.h"
 #include "cli/local_clients.h"
-#include "train/replica_run.h"
+#include "train/run_agreement.h"
 #include "update/remote/remote_server.h"
 
 namespace trireme {
@@ -46,7 +46,7 @@ int run_serve(const ServeOptions& given) {
   if (options.listen.empty()) options.listen = options.spawn == options.clients ? kAnyPort : kDefaultListen;
 
   LocalClients local;
-  const MakeReplicaWorld make_world = [&](ReplicaRun& run) {
+  const MakeReplicaWorld make_world = [&](RunAgreement& run) {
     if (run.update().shares_memory())
       fail_user({"--plan", options.plan, "its replicas write to one memory, which processes have not", "use trireme train"});
     if (options.at_least > 0 && options.at_least < options.clients && run.update().when_lost() != UpdatePolicy::WhenLost::may_return)

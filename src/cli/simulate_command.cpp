@@ -24,8 +24,6 @@ namespace trireme {
 namespace {
 
 RunResult simulated_row(const Job& job, const Experiment& experiment, const Model& model, const TaskData& data, Predictions& predictions) {
-  if (is_update_policy(job.strategy))
-    return row_without_run(job, RunStatus::skipped, "an update policy has no program to simulate; train or compare it, with [update.virtual] on a modelled clock");
   try {
     if (std::optional<RunResult> row = ruled_out(job, experiment, model, data, predictions.source(job.devices).cluster)) return *row;
     const Plan plan = predictions.plan(job.strategy, job.devices);

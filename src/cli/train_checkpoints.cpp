@@ -22,8 +22,8 @@ constexpr int kMostNames = 10'000;
 }  // namespace
 
 void check_train_checkpoints(const TrainOptions& options, const Experiment& experiment, const TaskData& data,
-                             const std::optional<Plan>& plan) {
-  if (plan) return check_checkpoints(experiment, data, *plan);
+                             const Plan& plan) {
+  if (plan.agreement.empty()) return check_checkpoints(experiment, data, plan);
   const std::string why = fmt::format(
       "{} is an update policy: its replicas differ, and only runs under a plan have one state", options.plan);
   if (!options.resume.empty()) fail_user({"--resume", options.resume.string(), why, "use a plan, or begin anew"});

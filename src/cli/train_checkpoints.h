@@ -15,7 +15,7 @@ inline constexpr unsigned kSecondsForLastCheckpoint = 60;  ///< after an interru
 
 /// Before anything runs. Errors (user): checkpoints or --resume with an update policy; those of check_checkpoints.
 void check_train_checkpoints(const TrainOptions& options, const Experiment& experiment, const TaskData& data,
-                             const std::optional<Plan>& plan);
+                             const Plan& plan);
 
 /// The folder for the run's checkpoints: in its own, or where the experiment says, with a link in the run's. Made as far as its parent.
 /// Empty: the experiment wants none. `goes_on`: the run may have one already.

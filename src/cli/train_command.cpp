@@ -29,8 +29,7 @@
 #include "train/forecaster.h"
 #include "train/initial_weights.h"
 #include "train/read_emulation.h"
-#include "train/replica_run.h"
-#include "train/replica_trainer.h"
+#include "train/replica_plans.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -242,14 +241,14 @@ int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
     plan = choose_virtual_plan(options.plan, devices, experiment, model, *virtual_machines);
     live_in_virtual_time(*plan, *virtual_machines, subject.experiment);
     virtual_machines->keep();
-  } else if (!is_update_policy(options.plan)) {
+  } else if (is_update_policy(options.plan)) {
+    plan = plan_with_agreement(options.plan, experiment, model, devices.empty() ? experiment.devices.front() : devices.front());
+  } else {
     plan = choose_or_find_plan(options.plan, devices, experiment, model, data, options.prediction, /*to_run=*/true);
   }
-  if (plan) {
-    check_shapes(experiment, model, data, *plan);
-  }
-  if (!options.messages) check_train_checkpoints(options, experiment, data, plan);  // the rows of a comparison write none
-  TrainShow show{.plan = plan ? &*plan : nullptr, .evaluations = bool(make_world)};
+  check_shapes(experiment, model, data, *plan);
+  if (!options.messages) check_train_checkpoints(options, experiment, data, *plan);  // the rows of a comparison write none
+  TrainShow show{.plan = &*plan, .evaluations = bool(make_world)};
   if (virtual_machines) show.notes.push_back("in modelled time, but for what is left: " + experiment.virtual_machines_in_words);
   if (virtual_machines) show.describe = [&](ExperimentResult& result) { virtual_machines->describe_prices(result); };
   CheckpointUse checkpoints;
@@ -266,7 +265,7 @@ int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
   const Train train_it = [&](TrainObserver& observer) {
     const auto& [e, d, m] = subject;
     const std::atomic<bool>& interrupted = interrupted_by_user();
-    if (!plan) return train_replicas(e, m, d, options.plan, devices.empty() ? e.devices.front() : devices.front(), observer, interrupted, make_world);
+    if (!plan->agreement.empty()) return train(e, m, d, *plan, observer, interrupted, nullptr, std::move(checkpoints), nullptr, make_world);
     // the rows of a comparison stay as they are
     return options.messages ? train(e, m, d, *plan, observer, interrupted, nullptr, std::move(checkpoints))
                             : train_or_adapt(e, m, d, *plan, observer, std::move(checkpoints));

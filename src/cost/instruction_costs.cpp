@@ -107,6 +107,9 @@ InstructionCost InstructionCosts::compute(int rank, const Instruction& i, int64_
     case OpCode::clip_gradients: cost = bucket_cost(rank, i); break;
     case OpCode::release_weights:
     case OpCode::synchronize_buffers: break;
+    case OpCode::agree:
+      if (i.index == kAfterStep) cost = {{options_.agreement_seconds, {}}, options_.agreement_bytes, 0};
+      break;
   }
   if (options_.overhead > 0) {
     if (cost.demand.shares.empty() && cost.demand.fixed <= 0) cost.demand = computing(rank, options_.overhead, 1);

@@ -21,6 +21,8 @@ struct InstructionCostOptions {
   BatchNormScope batch_norm = BatchNormScope::local;  ///< as compiled
   double loading = 0;                ///< seconds per sample that a worker loads itself, or copies from who loaded it
   double overhead = 0;               ///< seconds of the runtime around every instruction
+  /// Of a program that agrees: what an agreement takes of each step, in the mean, and the bytes that it sends.
+  double agreement_seconds = 0, agreement_bytes = 0;
   /// Ranks, ascending, that stand for others (sim/simulate.h, representatives), whose traffic on links that they share counts too.
   /// Empty: each for itself.
   std::vector<int> representatives = {};

@@ -130,7 +130,8 @@ void MemoryWalk::execute(const Instruction& i, MicroBatch* batch) {
     case OpCode::optimizer_step: return replicas_.update(i.index);
     case OpCode::prefetch_weights:
     case OpCode::clip_gradients:
-    case OpCode::synchronize_buffers: return;
+    case OpCode::synchronize_buffers:
+    case OpCode::agree: return;
   }
 }
 

@@ -124,7 +124,8 @@ std::string Plan::in_short(const Model& model) const {
   const std::string stages_text = describe_stages(*this, model);
   if (!stages_text.empty()) text += (text.empty() ? "" : " x ") + stages_text;
   if (text.empty()) text = "one device";
-  return text + describe_schedule(*this) + describe_extras(*this);
+  text += describe_schedule(*this) + describe_extras(*this);
+  return replicas == 1 ? text : fmt::format("{} x {}", replicas, text);
 }
 
 ShardingOption option_of(const Plan& plan, const Model& model, NodeId node) {

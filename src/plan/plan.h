@@ -1,4 +1,4 @@
-// A plan: who holds what. A plain value that can be saved, read, edited and compared; nothing in the runtime knows the names
+// A plan: who holds what, and when replicas agree. A plain value that can be saved, read, edited and compared; nothing in the runtime knows the names
 // of strategies.
 #pragma once
 
@@ -40,6 +40,8 @@ struct Compression {
 };
 const char* name_of(Compression::Kind kind);
 
+/// Two levels. The inner plan: how one replica computes a gradient and updates its weights, on `devices` workers (all members but the last two).
+/// The agreement: how many replicas there are, and what makes their weights one again.
 struct Plan {
   std::string name;               ///< "data", "hybrid:pipeline", or the user's own
   std::string model;              ///< the model's name and fingerprint: a plan fits one model only
@@ -58,7 +60,11 @@ struct Plan {
   /// common; together they cover 0..devices-1.
   std::vector<std::vector<int>> stages;
   std::vector<LayerPlan> layers;         ///< by node id; entries of model inputs are unused
+  int replicas = 1;                      ///< each with `devices` workers and weights of its own: replica r has the ranks from r * devices on
+  std::string agreement;                 ///< an update policy with its options (update/registry.h), "local-sgd,every=16 steps"; empty: none
 
+  /// Of all replicas.
+  int workers() const { return replicas * devices; }
   /// The mesh of a layer: the stage's workers, data-major, tensor fastest. Its shares are the summed speeds of each data index's
   /// tensor group; empty where those are equal.
   Mesh mesh_of(NodeId node) const;
@@ -66,7 +72,8 @@ struct Plan {
   /// where stages need each other (branches).
   int positions() const;
   /// "data 2 x pipeline 2, 4 micro-batches", "one device", "data 4, then tensor 4 from fc1"; then what is not usual: schedule,
-  /// chunks, sharding, recompute, compression, speeds, the cluster's devices. Needs a validated plan.
+  /// chunks, sharding, recompute, compression, speeds, the cluster's devices; before that "4 x " where there are several replicas. Needs a
+  /// validated plan.
   std::string in_short(const Model& model) const;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
@@ -84,10 +91,10 @@ Placement gradient_needed(const Placement& output);
 /// Whether every data shard of `mesh` gets at least one of `samples`.
 bool fills_all_shards(const Mesh& mesh, int64_t samples);
 
-/// Throws a user error naming `where` (file or strategy), the layer or stage, and what would be right:
+/// `batch`: samples of one replica's step. Throws a user error naming `where` (file or strategy), the layer or stage, and what would be right:
 /// a plan for another model, a split that the layer does not have at that degree, degrees that do not multiply to the stage's
 /// workers, workers in no stage or in stages that differ, tied parameters placed differently, more micro-batches or data shards
-/// than samples, speeds that are no speeds, a cluster's device twice. Schedules are checked when the plan is compiled.
+/// than samples, speeds that are no speeds, a cluster's device twice, several replicas without an agreement. Schedules are checked when the plan is compiled.
 void validate(const Plan& plan, const Model& model, int64_t batch, const std::string& where);
 
 /// What equals a new Plan's default is left out, but for what every plan has.

@@ -102,7 +102,7 @@ std::vector<double> read_speeds(const nlohmann::json& json, const std::string& w
 
 void read_head(const nlohmann::json& json, const std::string& where, Plan& plan) {
   require_known(json, {"trireme_plan", "name", "model", "model_fingerprint", "devices", "schedule", "vertical_sync", "micro_batches",
-                       "recompute_last", "optimizer_sharding", "compression", "cluster_devices", "speeds", "stages", "layers"}, where);
+                       "recompute_last", "optimizer_sharding", "compression", "cluster_devices", "speeds", "stages", "layers", "replicas", "agreement"}, where);
   if (int format = whole_number(json, "trireme_plan", where); format != kPlanFormat)
     fail_user({where, fmt::format("trireme_plan = {}", format), fmt::format("this version reads format {}", kPlanFormat),
                "make the plan again with this version"});
@@ -121,6 +121,8 @@ void read_head(const nlohmann::json& json, const std::string& where, Plan& plan)
   if (json.contains("compression")) plan.compression = read_compression(json.at("compression"), where);
   if (json.contains("cluster_devices")) plan.cluster_devices = read_cluster_devices(json.at("cluster_devices"), where);
   if (json.contains("speeds")) plan.speeds = read_speeds(json.at("speeds"), where);
+  if (json.contains("replicas")) plan.replicas = whole_number(json, "replicas", where);
+  plan.agreement = json.value("agreement", "");
 }
 
 void read_layers(const nlohmann::json& json, const Model& model, const std::string& where, Plan& plan) {
@@ -164,6 +166,8 @@ nlohmann::json to_json(const Plan& plan, const Model& model) {
   if (plan.compression.kind != usual.compression.kind) json["compression"] = write_compression(plan.compression);
   if (plan.cluster_devices != usual.cluster_devices) json["cluster_devices"] = plan.cluster_devices;
   if (plan.speeds != usual.speeds) json["speeds"] = plan.speeds;
+  if (plan.replicas != usual.replicas) json["replicas"] = plan.replicas;
+  if (plan.agreement != usual.agreement) json["agreement"] = plan.agreement;
   return json;
 }
 

@@ -119,8 +119,8 @@ void validate_shards(const Plan& plan, const Model& model, NodeId id, int64_t ba
 
 void validate_cluster_devices(const Plan& plan, const std::string& where) {
   if (plan.cluster_devices.empty()) return;
-  if (plan.cluster_devices.size() != size_t(plan.devices))
-    fail_user({where, fmt::format("{} cluster_devices", plan.cluster_devices.size()), fmt::format("the plan is for {} devices", plan.devices),
+  if (plan.cluster_devices.size() != size_t(plan.workers()))
+    fail_user({where, fmt::format("{} cluster_devices", plan.cluster_devices.size()), fmt::format("the plan is for {} devices", plan.workers()),
                "give one for each worker, or leave them out"});
   std::set<int> seen;
   for (int device : plan.cluster_devices) {
@@ -137,6 +137,10 @@ void validate_extras(const Plan& plan, const std::string& where) {
   if (plan.compression.kind == Compression::Kind::powersgd && plan.compression.rank < 1)
     fail_user({where, fmt::format("compression: rank = {}", plan.compression.rank), "must be at least 1", "4 is usual"});
   validate_cluster_devices(plan, where);
+  if (plan.replicas < 1) fail_user({where, fmt::format("replicas = {}", plan.replicas), "at least one is needed", ""});
+  if (plan.replicas > 1 && plan.agreement.empty())
+    fail_user({where, fmt::format("replicas = {}", plan.replicas), "nothing says when they agree on their weights",
+               "name an update policy as \"agreement\", or write data degrees in place of replicas"});
   if (plan.speeds.empty()) return;
   if (plan.speeds.size() != size_t(plan.devices))
     fail_user({where, fmt::format("{} speeds", plan.speeds.size()), fmt::format("the plan is for {} devices", plan.devices),

@@ -32,6 +32,12 @@ void check_options(const Plan& plan, const CompileOptions& options, const Progra
                                    [&](const ProgramParameter& p) { return freezes(pattern, p.spec.name); });
     if (!known) refuse(fmt::format("frozen \"{}\"", pattern), "the model has no such parameter", "names are those that `trireme verify` lists");
   }
+  if (!plan.agreement.empty() && program.private_replicas)
+    refuse(fmt::format("agreement \"{}\"", plan.agreement), "the workers of a replica keep a copy of the weights each, or a part; those of a replica that agrees with others share one",
+           "choose an inner plan without zero1 to zero3 and compression, and leave out replicas = \"private\"");
+  if (!plan.agreement.empty() && !program.flushes)
+    refuse(fmt::format("agreement \"{}\" with schedule \"{}\"", plan.agreement, plan.schedule), "a schedule without flush keeps several versions of the weights",
+           "use gpipe or 1f1b");
   for (const ProgramParameter& p : program.parameters)
     if (p.trainable) return;
   if (program.training && !program.parameters.empty())
@@ -63,6 +69,15 @@ void write_lists(const Plan& plan, const Schedule& schedule, const std::vector<W
   }
 }
 
+/// Around each step of every rank.
+void insert_agreement(Program& program) {
+  program.agrees = true;
+  for (std::vector<Instruction>& list : program.lists) {
+    list.insert(list.begin(), {OpCode::agree, kBeforeStep});
+    list.push_back({OpCode::agree, kAfterStep});
+  }
+}
+
 }  // namespace
 
 Program compile(const Model& model, const Plan& plan, const CompileOptions& options) {
@@ -88,6 +103,7 @@ Program compile(const Model& model, const Plan& plan, const CompileOptions& opti
   check_options(plan, options, program, where);
   build_buckets(model, options, program);
   write_lists(plan, schedule, groups, build_segments(plan, options, program), program);
+  if (options.training && !plan.agreement.empty()) insert_agreement(program);
   if (options.checked) check_program(program, model, where);
   return program;
 }

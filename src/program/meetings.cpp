@@ -147,7 +147,8 @@ Meetings::Exchange Meetings::build(const Instruction& i) {
       return gathers ? joins(i, {holders()}, false) : Exchange{};
     }
     case OpCode::prefetch_weights: return announcements(i, false);
-    case OpCode::clip_gradients: {
+    case OpCode::clip_gradients:
+    case OpCode::agree: {
       std::vector<int> all(program_.list_of_rank.size());
       std::iota(all.begin(), all.end(), 0);
       return joins(i, {all}, false);

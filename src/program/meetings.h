@@ -55,7 +55,7 @@ std::vector<NeededUpdate> updates_needed(const Program& program, const Instructi
 /// - reduce_gradients, optimizer_step: shared replicas post and take per bucket; of private ones all holders join, in
 ///   optimizer_step where the holders gather each other's slices.
 /// - prefetch_weights, gather_weights: the n-th gather takes every holder's n-th prefetch.
-/// - clip_gradients: all ranks. synchronize_buffers: the data group.
+/// - clip_gradients, agree: all ranks. synchronize_buffers: the data group.
 class Meetings {
  public:
   Meetings(const Program& program, const Model& model) : program_(program), model_(model) {}

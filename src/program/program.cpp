@@ -24,6 +24,7 @@ const char* name_of(OpCode code) {
     case OpCode::clip_gradients: return "clip gradients";
     case OpCode::optimizer_step: return "optimizer step";
     case OpCode::synchronize_buffers: return "synchronize buffers";
+    case OpCode::agree: return "agree";
   }
   return "?";
 }
@@ -61,6 +62,7 @@ std::string Program::describe(const Instruction& instruction, const Model& model
     case OpCode::reduce_gradients:
     case OpCode::optimizer_step: text += fmt::format(" bucket {}", instruction.index); break;
     case OpCode::synchronize_buffers: text += " " + model.node(ops[size_t(instruction.index)].node).name; break;
+    case OpCode::agree: text += instruction.index == kBeforeStep ? " before the step" : " after the step"; break;
     default: break;
   }
   return text;

@@ -102,8 +102,11 @@ enum class OpCode {
   optimizer_step,       ///< bucket `index`: update. Shared replicas: sum (unless clipped) and update this worker's slice in one
                         ///< pass. Private ones: under zero1 and zero2 the holders gather each other's slices
   synchronize_buffers,  ///< evaluation under local batch norm: running statistics of the data axis' first worker
+  agree,                ///< the replica's part in the plan's agreement (update/policy.h): `index` 0 before the step, 1 after it. All ranks of
+                        ///< the replica together; the first one exchanges with the other replicas for all
 };
 const char* name_of(OpCode code);
+constexpr int kBeforeStep = 0, kAfterStep = 1;  ///< Instruction::index of `agree`
 
 struct Instruction {
   OpCode code;
@@ -145,6 +148,7 @@ struct Program {
   std::vector<std::vector<Instruction>> lists;         ///< the distinct instruction lists
   std::vector<int> list_of_rank;                       ///< by world rank: index into `lists`
   OpId loss = -1;
+  bool agrees = false;           ///< steps begin and end with `agree`; ranks are those of one replica
 
   const std::vector<Instruction>& instructions(int rank) const { return lists[size_t(list_of_rank[size_t(rank)])]; }
 

@@ -20,6 +20,7 @@ EventKind event_kind(OpCode code) {
     case OpCode::reduce_gradients:
     case OpCode::clip_gradients: return EventKind::reduce;
     case OpCode::optimizer_step: return EventKind::update;
+    case OpCode::agree: return EventKind::reduce;
   }
   return EventKind::other;
 }

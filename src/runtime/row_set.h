@@ -6,7 +6,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "program/program.h"
+
 namespace trireme {
+
+/// A parameter [rows, ...] of which a training step reads and changes only the rows that model inputs hold as integers.
+struct TrackedTable {
+  BucketId bucket = -1;
+  int shard = -1;                  ///< the whole parameter, in that bucket
+  std::vector<NodeId> row_inputs;  ///< of the model
+};
 
 /// Rows in the order in which they came first. Nothing that it does takes time that grows with the table, but its construction.
 class RowSet {

@@ -91,6 +91,7 @@ void Worker::State::execute(Prepared& prepared, const Instruction& i, BatchInFli
       if (options.keeps_whole_steps && !whole_steps.updates) agree_on_step();
       return replicas->update(i.index, batch.input.learning_rate, batch.clip_scale, batch.trust);
     case OpCode::synchronize_buffers: return synchronize_buffers(prepared, i.index);
+    case OpCode::agree: return agree(prepared, i, batch);
   }
 }
 
@@ -185,6 +186,7 @@ StepOutcome Worker::State::run_instructions(Prepared& prepared, int64_t number, 
     const int64_t beside = record_transfers(program, trace);
     if (trace) record(program, i, kind, clock, end, waited, bytes() - bytes_at - beside);
     clock = end;
+    if (outcome.stopped) break;
   }
   if (recorder) recorder->begin_instruction(kAllDone);
   outcome.end = clock;
@@ -241,6 +243,7 @@ Worker::~Worker() {
 
 StepOutcome Worker::train(const StepInput& input) {
   check_internal(state_->training.program != nullptr, "a worker runs only programs that it was given");
+  check_internal(!state_->training.program->agrees || state_->options.agreement, "workers of a program that agrees have an agreement");
   c10::InferenceMode inference;
   state_->show_average(false);
   state_->is_training = true;
@@ -293,10 +296,6 @@ void Worker::barrier() { state_->communicator->barrier(); }
 Communicator& Worker::world() { return *state_->communicator; }
 
 Replicas& Worker::replicas() { return *state_->replicas; }
-
-std::vector<TrackedTable> Worker::tracked_tables() const {
-  return state_->training.program ? state_->training.tracked_tables() : std::vector<TrackedTable>{};
-}
 
 const std::vector<at::Tensor>* Worker::buffers(OpId op) const {
   const auto& bindings = state_->training.bindings;

@@ -29,6 +29,8 @@ struct Batch {
 
 struct StepInput {
   int64_t step = 0;  ///< 0-based; keys dropout
+  int64_t own_step = 0;      ///< 0-based, of the replica, where the program agrees
+  bool ends_epoch = false;   ///< likewise: the replica has been through its samples with it
   Batch batch;
   double learning_rate = 0;
   double clip_norm = 0;      ///< 0: no clipping; needs a program that keeps gradients
@@ -49,6 +51,7 @@ struct GradientNorms {
 /// What one worker's execution of a program gave. Seconds by kind add up to the execution's wall time but for loop overhead.
 struct StepOutcome {
   double loss_sum = 0;                    ///< over the samples whose loss this worker counts
+  bool stopped = false;                   ///< of a program that agrees: the policy wants no more steps, this one was not made
   std::map<std::string, double> metrics;  ///< sums, like loss_sum
   double begin = 0, end = 0;              ///< seconds on the worker's clock: Communicator::now()
   double compute_seconds = 0;             ///< load, forward, backward, update
@@ -69,13 +72,8 @@ struct StepOutcome {
 class InstructionTimes;
 struct HeldParts;
 struct TrainingState;
-
-/// A parameter [rows, ...] of which a training step reads and changes only the rows that model inputs hold as integers.
-struct TrackedTable {
-  BucketId bucket = -1;
-  int shard = -1;                  ///< the whole parameter, in that bucket
-  std::vector<NodeId> row_inputs;  ///< of the model
-};
+class ReplicaAgreement;
+class ReplicaView;
 
 /// What has been trained, with WorkerOptions::keeps_whole_steps.
 struct WholeSteps {
@@ -92,6 +90,7 @@ struct WorkerOptions {
   /// nobody. Costs a small all-reduce per step, and updates that begin with the last sum. Only for programs without an obstacle_to_whole_steps.
   bool keeps_whole_steps = false;
   InstructionTimes* times = nullptr;       ///< in virtual time: what computing takes; outlives the worker
+  ReplicaAgreement* agreement = nullptr;   ///< of a program that agrees; outlives the worker
   const TrainingState* resumed = nullptr;  ///< goes on from there (runtime/migrate.h) instead of initial values; read by the constructor
 };
 
@@ -138,9 +137,8 @@ class Worker {
   /// worker's own update failed.
   std::optional<WholeSteps> return_to_whole_step();
 
-  /// Parameters that the training program treats so on this worker (Replicas::track_rows); of those that other layers compute rows for,
-  /// none.
-  std::vector<TrackedTable> tracked_tables() const;
+  /// What this worker holds, to `view`, which is of the training program. Between two steps.
+  void show(ReplicaView& view) const;
 
   /// Running statistics and the like of op `op` of the training program on this worker; null where it is not on this worker.
   const std::vector<at::Tensor>* buffers(OpId op) const;

@@ -1,6 +1,6 @@
 // Internals of Worker, split over worker.cpp (instruction loop), prepare.cpp (set-up), compute.cpp (layers), exchange.cpp (moves,
 // norms), gradient_pieces.cpp (norms of parts of a batch), gradient_check.cpp (infinities and NaNs), average.cpp (averaged weights),
-// migrate.cpp (going on for other workers) and whole_step.cpp (going on alone).
+// migrate.cpp (going on for other workers), whole_step.cpp (going on alone) and agree.cpp (agreeing with other replicas).
 #pragma once
 
 #include <deque>
@@ -11,6 +11,7 @@
 
 #include "comm/flight_recorder.h"
 #include "runtime/layer_call.h"
+#include "runtime/row_set.h"
 #include "runtime/worker.h"
 #include "tensor/redistribute.h"
 
@@ -111,6 +112,10 @@ struct Worker::State {
   at::Tensor empty_output(const Op& op, const Box& box) const;
   Shape global_shape(NodeId node, const MicroBatch& batch) const;
 
+  // agree.cpp
+  void agree(const Prepared& prepared, const Instruction& instruction, BatchInFlight& batch);
+  void show(const Prepared& prepared, ReplicaView& view) const;
+
   // exchange.cpp
   void move(Prepared& prepared, const Instruction& instruction, MicroBatch& batch);
   void take_norms(Prepared& prepared, BatchInFlight& batch);
@@ -166,6 +171,8 @@ struct Worker::State {
     bool in_step = false, updates = false;              ///< a step runs; its updates do
   };
   KeptSteps whole_steps;
+
+  int64_t agreed_steps = 0;  ///< of this worker, not of those that it goes on for
 
   double sleep_owed = 0;  ///< seconds that an emulated slowness has not been given yet; below 0: given in advance
 

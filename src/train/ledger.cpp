@@ -48,6 +48,11 @@ void Ledger::post(int rank, int64_t step, bool evaluation, StepOutcome outcome, 
   if (it->second.is_complete()) changed_.notify_all();
 }
 
+void Ledger::post_whole(LedgerEntry entry) {
+  std::lock_guard lock(mutex_);
+  whole_.push_back(std::move(entry));
+}
+
 void Ledger::change_plan(int ranks) {
   std::lock_guard lock(mutex_);
   ranks_ = ranks;
@@ -63,7 +68,13 @@ void Ledger::close() {
 std::optional<LedgerEntry> Ledger::next(double seconds, bool& timed_out) {
   std::unique_lock lock(mutex_);
   auto complete = [&] { return next_ < order_.size() && drafts_[order_[next_]].is_complete(); };
-  timed_out = !changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return closed_ || complete(); });
+  timed_out = !changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return closed_ || complete() || !whole_.empty(); });
+  if (!whole_.empty()) {
+    timed_out = false;
+    LedgerEntry entry = std::move(whole_.front());
+    whole_.pop_front();
+    return entry;
+  }
   if (!complete()) return std::nullopt;
   auto it = drafts_.find(order_[next_++]);
   LedgerEntry entry = std::move(it->second.entry);

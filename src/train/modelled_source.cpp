@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "plan/cluster_file.h"
 #include "train/predict.h"
+#include "train/replica_plans.h"
 
 namespace trireme {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 class PredictedSteps {
  public:
   PredictedSteps(const Experiment& experiment, const Model& model, const Plan& plan, int replicas)
-      : experiment_(experiment), model_(model), plan_(plan) {
+      : experiment_(experiment), model_(model), plan_(inner_plan(plan)) {
     const ModelledClock& clock = *experiment_.replicas.clock;
     if (clock.cluster) cluster_ = first_devices(*clock.cluster, replicas * plan.devices);
     seconds(0, std::max<int64_t>(1, experiment.batch / replicas));  // for its errors
@@ -77,10 +78,7 @@ SecondsBySamples seconds_by_samples(const Experiment& experiment, const Model& m
   };
 }
 
-VirtualLinks modelled_links(const Experiment& experiment, int replicas, int devices) {
-  const ModelledClock& clock = *experiment.replicas.clock;
-  if (!clock.cluster) return {{clock.link}, clock.server_link.value_or(LinkSpeed{}), 1};
-  const Cluster cluster = first_devices(*clock.cluster, replicas * devices);
+VirtualLinks links_between_replicas(const Cluster& cluster, int replicas, int devices, std::optional<LinkSpeed> server) {
   const bool has_network = cluster.nodes.size() > 1;
   std::vector<int> of_node(cluster.nodes.size());
   const auto node_of = [&](int replica) { return size_t(cluster.devices[size_t(replica * devices)].node); };
@@ -90,9 +88,15 @@ VirtualLinks modelled_links(const Experiment& experiment, int replicas, int devi
     const Link& link = has_network ? cluster.network : cluster.nodes[node_of(r)].link;
     const double users = has_network || link.shared ? of_node[node_of(r)] : 1;
     links.replicas.push_back({link.bandwidth / users, link.latency});
-    links.server = clock.server_link.value_or(LinkSpeed{link.bandwidth, link.latency});
+    links.server = server.value_or(LinkSpeed{link.bandwidth, link.latency});
   }
   return links;
+}
+
+VirtualLinks modelled_links(const Experiment& experiment, int replicas, int devices) {
+  const ModelledClock& clock = *experiment.replicas.clock;
+  if (!clock.cluster) return {{clock.link}, clock.server_link.value_or(LinkSpeed{}), 1};
+  return links_between_replicas(first_devices(*clock.cluster, replicas * devices), replicas, devices, clock.server_link);
 }
 
 double speed_of(const Experiment& experiment, int device) {

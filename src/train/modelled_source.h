@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "model/model.h"
 #include "plan/plan.h"
@@ -23,6 +24,9 @@ SecondsBySamples seconds_by_samples(const Experiment& experiment, const Model& m
 /// network, divided equally among the replicas of a node; in one node: its devices' link, where it is shared divided likewise. The
 /// server's is that of a machine of its own.
 VirtualLinks modelled_links(const Experiment& experiment, int replicas, int devices);
+
+/// The same of this cluster. `server`: its connection; not set: as a replica's, undivided.
+VirtualLinks links_between_replicas(const Cluster& cluster, int replicas, int devices, std::optional<LinkSpeed> server);
 
 /// Relative speed of a device by device_speeds, from their start again where there are more devices; 1 without them.
 double speed_of(const Experiment& experiment, int device);

@@ -20,6 +20,8 @@
 #include "profile/layer_sites.h"
 #include "sim/simulate.h"
 #include "train/picture.h"
+#include "train/predict_agreement.h"
+#include "train/replica_plans.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -157,6 +159,7 @@ CostSource described_source(const Experiment& experiment, const Model& model, co
 
 Plan make_plan(const std::string& name, const Experiment& experiment, const Model& model, const CostSource& source) {
   if (is_plan_file(name)) return make_plan(name, experiment, model, source.cluster.size());
+  if (is_update_policy(name)) return plan_with_agreement(name, experiment, model, source.cluster.size());
   const Plan draft = named_plan(name, model, source.cluster, experiment.batch, {}, experiment.micro_batches);
   if (draft.stages.size() == 1) return draft;
   const int64_t samples = std::max<int64_t>(1, experiment.batch / draft.micro_batches / draft.layers.back().data);
@@ -165,6 +168,7 @@ Plan make_plan(const std::string& name, const Experiment& experiment, const Mode
 
 RunResult predict(const Experiment& experiment, const Model& model, const Plan& plan, const CostSource& source,
                   const PredictionOptions& options) {
+  if (!plan.agreement.empty()) return predict_agreement(experiment, model, plan, source, options);
   RunResult row;
   row.plan = plan.in_short(model);
   row.devices = plan.devices;

@@ -7,10 +7,8 @@
 #include <utility>
 
 #include "runtime/crew.h"
+#include "runtime/replica_view.h"
 #include "runtime/worker.h"
-#include "train/final_metrics.h"
-#include "train/metrics.h"
-#include "train/replica_view.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -83,12 +81,6 @@ void ReplicaEvaluator::finish(Stop stop) {
     stop_ = std::move(stop);
     work();
   }
-  std::stable_sort(all_.begin(), all_.end(), [](const EvaluationPoint& a, const EvaluationPoint& b) { return a.samples < b.samples; });
-}
-
-std::vector<EvaluationPoint> ReplicaEvaluator::take() {
-  std::lock_guard lock(mutex_);
-  return std::exchange(new_, {});
 }
 
 const TensorMap& ReplicaEvaluator::weights() const {
@@ -118,7 +110,7 @@ void ReplicaEvaluator::work_as(int rank, Crew& crew) {
   c10::InferenceMode inference;
   Worker worker(rank, task_.model, &task_.training, &task_.evaluation, crew.store, crew.world,
                 {.seed = task_.experiment.seed, .batch_norm = task_.experiment.batch_norm, .optimizer = task_.experiment.optimizer});
-  crew.view.show(rank, worker);
+  worker.show(crew.view);
   worker.barrier();
   if (rank == 0) crew.state = crew.view.state();
   while (true) {
@@ -135,7 +127,7 @@ void ReplicaEvaluator::work_as(int rank, Crew& crew) {
     if (!crew.goes_on) break;
     if (crew.is_evaluated) crew.outcomes[size_t(rank)] = evaluate(worker);
     worker.barrier();
-    if (rank == 0 && crew.is_evaluated) note(crew.snapshot, crew.outcomes);
+    if (rank == 0 && crew.is_evaluated) post(crew.snapshot, crew.outcomes);
   }
   if (newest_) weights_->gather(rank, worker, crew.store);
 }
@@ -153,23 +145,10 @@ StepOutcome ReplicaEvaluator::evaluate(Worker& worker) const {
   return sum;
 }
 
-void ReplicaEvaluator::note(const ReplicaSnapshot& snapshot, const std::vector<StepOutcome>& outcomes) {
-  StepOutcome sum;
-  for (const StepOutcome& outcome : outcomes) {
-    sum.loss_sum += outcome.loss_sum;
-    for (const auto& [name, value] : outcome.metrics) sum.metrics[name] += value;
-  }
-  const Dataset& train = *task_.data.train;
-  const EvaluationSums sums{sum.metrics, sum.loss_sum, task_.batches.test_samples(), train.classes()};
+void ReplicaEvaluator::post(const ReplicaSnapshot& snapshot, std::vector<StepOutcome> outcomes) {
   const int64_t batch = task_.experiment.batch;
-  std::lock_guard lock(mutex_);
-  all_.push_back({.step = (snapshot.samples + batch - 1) / batch,
-                  .samples = snapshot.samples,
-                  .epoch = double(snapshot.samples) / double(train.size()),
-                  .seconds = snapshot.seconds,
-                  .loss = mean_loss(train.task(), sums),
-                  .metrics = evaluation_metrics(train.task(), sums)});
-  new_.push_back(all_.back());
+  ledger_.post_whole({.evaluation = true, .step = (snapshot.samples + batch - 1) / batch, .outcomes = std::move(outcomes), .samples = snapshot.samples,
+                      .seconds = snapshot.seconds});
 }
 
 }  // namespace trireme

@@ -15,7 +15,7 @@
 #include "program/program.h"
 #include "train/batches.h"
 #include "train/experiment.h"
-#include "train/result.h"
+#include "train/ledger.h"
 #include "train/trained_weights.h"
 #include "update/replica_state.h"
 
@@ -28,13 +28,13 @@ struct ReplicaSnapshot {
   ModelValues values;
 };
 
-/// add and take may be called by any thread, all else belongs to one.
+/// add may be called by any thread, all else belongs to one.
 class ReplicaEvaluator {
  public:
   /// Asked between evaluations; when it is true the rest is left out, but for the last one.
   using Stop = std::function<bool()>;
 
-  /// All outlive it. `plan`: of a replica, as which snapshots are cut.
+  /// All outlive it, the ledger too, which evaluations are posted to. `plan`: of a replica, as which snapshots are cut.
   struct Task {
     const Experiment& experiment;
     const Model& model;
@@ -44,7 +44,7 @@ class ReplicaEvaluator {
     const Program& evaluation;
     const Batches& batches;
   };
-  explicit ReplicaEvaluator(const Task& task) : task_(task) {}
+  ReplicaEvaluator(const Task& task, Ledger& ledger) : task_(task), ledger_(ledger) {}
   ~ReplicaEvaluator();
 
   /// From here on a snapshot is evaluated when it comes, by threads of this.
@@ -53,12 +53,8 @@ class ReplicaEvaluator {
   /// Evaluates what is left; there is nothing more to come. Throws what evaluations failed with.
   void finish(Stop stop);
 
-  /// Evaluations since the last call.
-  std::vector<EvaluationPoint> take();
-
   // -- once finish has returned
 
-  const std::vector<EvaluationPoint>& all() const { return all_; }  ///< by samples
   /// Of the snapshot with most samples; none where there was none.
   const TensorMap& weights() const;
 
@@ -68,10 +64,11 @@ class ReplicaEvaluator {
   void work_as(int rank, Crew& crew);
   bool next(ReplicaSnapshot& snapshot, bool& is_last);
   StepOutcome evaluate(Worker& worker) const;
-  void note(const ReplicaSnapshot& snapshot, const std::vector<StepOutcome>& outcomes);
+  void post(const ReplicaSnapshot& snapshot, std::vector<StepOutcome> outcomes);
   void close();
 
   const Task task_;
+  Ledger& ledger_;
   Stop stop_;
   std::thread thread_;
   std::exception_ptr error_;
@@ -81,7 +78,6 @@ class ReplicaEvaluator {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<ReplicaSnapshot> waiting_;  // guarded by mutex_, as all that follows
-  std::vector<EvaluationPoint> all_, new_;  ///< new_: that were not taken yet
   bool closed_ = false;
 };
 

@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #include "plan/named.h"
+#include "plan/strategy.h"
 #include "train/modelled_times.h"
 #include "train/trainer.h"
+#include "update/synchronous.h"
 
 namespace trireme {
 namespace {
@@ -16,44 +18,9 @@ bool is_plain_sgd(const OptimizerConfig& optimizer) {
   return optimizer.kind == OptimizerConfig::Kind::sgd && optimizer.momentum == 0;
 }
 
-}  // namespace
+constexpr const char* kInner = ",inner=";
 
-RunFacts facts_of(const Experiment& experiment, int workers) {
-  return {std::max(1, workers / experiment.replicas.devices), experiment.seed, is_plain_sgd(experiment.optimizer)};
-}
-
-Plan plan_of_replica(const Experiment& experiment, const Model& model, int workers) {
-  const ReplicaSpec& spec = experiment.replicas;
-  if (workers % spec.devices != 0)
-    fail_user({spec.where, fmt::format("plan_devices = {}", spec.devices), fmt::format("{} workers are no whole number of replicas", workers),
-               "use a multiple"});
-  Experiment one = experiment;
-  one.batch = std::max<int64_t>(1, experiment.batch / (workers / spec.devices));
-  Plan plan = make_plan(spec.plan, one, model, spec.devices);
-  if (plan.devices != spec.devices && !(spec.plan == "single"))
-    fail_user({spec.where, fmt::format("plan = \"{}\"", spec.plan), fmt::format("is for {} workers", plan.devices),
-               fmt::format("write plan_devices = {}", plan.devices)});
-  validate(plan, model, one.batch, "the replicas' plan");
-  return plan;
-}
-
-void check_replicas(const Experiment& experiment) {
-  const auto refuse = [&](const char* what, const char* why) { fail_user({experiment.file.string(), what, why, "leave it out"}); };
-  if (experiment.optimizer.ema > 0) refuse("optimizer.ema", "update policies do not average weights over time");
-  if (experiment.adapt) refuse("adapt", "changes the plan of synchronous training only");
-  if (!experiment.memory_changes.empty()) refuse("cluster.memory.change", "memory changes during synchronous training only");
-  if (experiment.links && !experiment.links->changes.empty()) refuse("cluster.link.change", "links change during synchronous training only");
-  if (experiment.replicas.clock && experiment.links) refuse("cluster.link", "on the modelled clock links are those of [update.virtual]");
-  if (experiment.noise_scale) refuse("noise_scale", "is estimated from synchronous training only");
-  if (experiment.private_replicas && !experiment.links) refuse("replicas = \"private\"", "the workers of a replica share one copy of its weights");
-}
-
-CompileOptions replica_compile_options(const Experiment& experiment, bool training) {
-  CompileOptions options = compile_options(experiment, training);
-  options.private_replicas = false;  // links lie between replicas
-  return options;
-}
-
+/// The workers of synchronous training: a data axis, with shares by speed where the policy says so.
 Plan plan_of_workers(const Experiment& experiment, const Model& model, const SynchronousOptions& options, int workers) {
   const ReplicaSpec& spec = experiment.replicas;
   if (!spec.clock)
@@ -78,12 +45,73 @@ Plan plan_of_workers(const Experiment& experiment, const Model& model, const Syn
   return plan;
 }
 
+/// `inner`: a strategy or a plan's file; `devices`: of a replica.
+Plan plan_of_replica(const Experiment& experiment, const Model& model, const std::string& inner, int devices, int workers) {
+  const std::string& where = experiment.replicas.where;
+  if (workers % devices != 0)
+    fail_user({where, fmt::format("plan_devices = {}", devices), fmt::format("{} workers are no whole number of replicas", workers), "use a multiple"});
+  Experiment one = experiment;
+  one.batch = std::max<int64_t>(1, experiment.batch / (workers / devices));
+  Plan plan = make_plan(inner, one, model, devices);
+  if (plan.devices != devices && inner != "single")
+    fail_user({where, fmt::format("plan = \"{}\"", inner), fmt::format("is for {} workers", plan.devices), fmt::format("write plan_devices = {}", plan.devices)});
+  validate(plan, model, one.batch, "the replicas' plan");
+  plan.replicas = workers / devices;
+  return plan;
+}
+
+}  // namespace
+
+Plan plan_with_agreement(const std::string& strategy, const Experiment& given, const Model& model, int workers) {
+  Experiment experiment = given;
+  const size_t cut = strategy.find(kInner);
+  const std::string policy = strategy.substr(0, cut);
+  std::string inner = experiment.replicas.plan;
+  int devices = experiment.replicas.devices;
+  if (cut != strategy.npos) {
+    inner = strategy.substr(cut + std::string_view(kInner).size());
+    devices = parse_strategy(inner, "strategy " + strategy).devices().value_or(devices);
+  }
+  const int replicas = std::max(1, workers / devices);
+  if (experiment.replicas.batch_per_replica) experiment.batch *= replicas;
+  const RunFacts facts{replicas, experiment.seed, is_plain_sgd(experiment.optimizer)};
+  const std::unique_ptr<UpdatePolicy> update = make_policy(policy, experiment.replicas, facts);
+  const auto* synchronous = dynamic_cast<const SynchronousPolicy*>(update.get());
+  Plan plan = synchronous ? plan_of_workers(experiment, model, synchronous->options(), workers)
+                          : plan_of_replica(experiment, model, inner, devices, workers);
+  plan.name = strategy;
+  plan.agreement = policy_text(policy, experiment.replicas);
+  return plan;
+}
+
+RunFacts facts_of(const Experiment& experiment, const Plan& plan) {
+  return {plan.replicas, experiment.seed, is_plain_sgd(experiment.optimizer)};
+}
+
+void check_replicas(const Experiment& experiment) {
+  const auto refuse = [&](const char* what, const char* why) { fail_user({experiment.file.string(), what, why, "leave it out"}); };
+  if (experiment.optimizer.ema > 0) refuse("optimizer.ema", "update policies do not average weights over time");
+  if (experiment.adapt) refuse("adapt", "changes the plan of synchronous training only");
+  if (!experiment.memory_changes.empty()) refuse("cluster.memory.change", "memory changes during synchronous training only");
+  if (experiment.links && !experiment.links->changes.empty()) refuse("cluster.link.change", "links change during synchronous training only");
+  if (experiment.replicas.clock && experiment.links) refuse("cluster.link", "on the modelled clock links are those of [update.virtual]");
+  if (experiment.noise_scale) refuse("noise_scale", "is estimated from synchronous training only");
+  if (experiment.private_replicas && !experiment.links) refuse("replicas = \"private\"", "the workers of a replica share one copy of its weights");
+}
+
+Plan inner_plan(Plan plan) {
+  plan.replicas = 1;
+  plan.agreement.clear();
+  return plan;
+}
+
 int64_t share_of_worker(const Plan& plan, int64_t samples, int worker) {
   return (plan.speeds.empty() ? share_of(samples, plan.devices, worker) : share_of(samples, plan.speeds, worker)).size();
 }
 
-Experiment whole_experiment(Experiment experiment, int workers) {
-  if (experiment.replicas.batch_per_replica) experiment.batch *= std::max(1, workers / experiment.replicas.devices);
+Experiment whole_experiment(Experiment experiment, const Plan& plan) {
+  if (plan.agreement.empty() || !experiment.replicas.batch_per_replica) return experiment;
+  experiment.batch *= is_synchronous(plan.agreement) ? plan.devices : plan.replicas;
   return experiment;
 }
 

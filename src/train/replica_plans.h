@@ -5,28 +5,26 @@
 #include <string>
 
 #include "plan/plan.h"
-#include "program/compile.h"
 #include "train/experiment.h"
 #include "update/run_facts.h"
-#include "update/synchronous.h"
 
 namespace trireme {
 
 /// With the batch of all replicas together.
-Experiment whole_experiment(Experiment experiment, int workers);
+Experiment whole_experiment(Experiment experiment, const Plan& plan);
 
-RunFacts facts_of(const Experiment& experiment, int workers);
+RunFacts facts_of(const Experiment& experiment, const Plan& plan);
 
-/// Errors (user): workers that are no whole number of replicas, a plan for another number of workers.
-Plan plan_of_replica(const Experiment& experiment, const Model& model, int workers);
+/// The plan that an update policy's text asks for on so many workers: "local-sgd,every=16 steps", the inner plan as the experiment's [update]
+/// says or as the last key, "inner=pipeline=2". The options of the experiment's tables become part of the plan. Errors (user): those of
+/// make_policy; workers that are no whole number of replicas; an inner plan for another number of workers.
+Plan plan_with_agreement(const std::string& strategy, const Experiment& experiment, const Model& model, int workers);
 
-/// The workers of synchronous training: a data axis, with shares by speed where the policy says so. Errors (user).
-Plan plan_of_workers(const Experiment& experiment, const Model& model, const SynchronousOptions& options, int workers);
+/// How one replica trains: the plan without its agreement.
+Plan inner_plan(Plan plan);
 
 /// A worker's share of the batch of all.
 int64_t share_of_worker(const Plan& plan, int64_t samples, int worker);
-
-CompileOptions replica_compile_options(const Experiment& experiment, bool training);
 
 /// Errors (user): what only synchronous training does. The policy's result is the raw weights: there is one answer to who averages them.
 void check_replicas(const Experiment& experiment);

@@ -35,8 +35,8 @@ void check_numbers(const Request& request, size_t stride) {
 
 Request report_of_beginning(double seconds) { return {.operation = int(ReplicaReportKind::began), .numbers = {seconds}}; }
 
-Request report_of(const ReplicaStep& step) {
-  return {.operation = int(ReplicaReportKind::steps), .numbers = {double(step.step), double(step.samples), step.loss_sum, step.begin, step.end}};
+Request report_of(const TrainedStep& step) {
+  return {.operation = int(ReplicaReportKind::steps), .numbers = {double(step.facts.step), double(step.facts.samples), step.loss_sum, step.begin, step.end}};
 }
 
 Request report_of(const ReplicaSnapshot& snapshot) {
@@ -62,12 +62,11 @@ double beginning_from(const Request& request) {
   return seconds_of(request.numbers.front());
 }
 
-std::vector<ReplicaStep> steps_from(int replica, const Request& request) {
+std::vector<TrainedStep> steps_from(const Request& request) {
   check_numbers(request, kStepNumbers);
-  std::vector<ReplicaStep> steps;
+  std::vector<TrainedStep> steps;
   for (auto n = request.numbers.begin(); n != request.numbers.end(); n += kStepNumbers)
-    steps.push_back({.replica = replica, .step = count_of(n[0]), .samples = count_of(n[1]), .loss_sum = n[2],
-                     .begin = seconds_of(n[3]), .end = seconds_of(n[4])});
+    steps.push_back({.facts = {.step = count_of(n[0]), .samples = count_of(n[1])}, .loss_sum = n[2], .begin = seconds_of(n[3]), .end = seconds_of(n[4])});
   return steps;
 }
 

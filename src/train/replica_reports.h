@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "train/replica_run.h"
+#include "runtime/agreement.h"
+#include "train/replica_evaluator.h"
 #include "update/hub.h"
 
 namespace trireme {
@@ -13,7 +14,7 @@ namespace trireme {
 enum class ReplicaReportKind { began, steps, snapshot, memory };
 
 Request report_of_beginning(double seconds);
-Request report_of(const ReplicaStep& step);
+Request report_of(const TrainedStep& step);
 Request report_of(const ReplicaSnapshot& snapshot);
 Request report_of(int device, const MemoryUse& use);
 
@@ -26,7 +27,7 @@ struct SnapshotShape {
 // Errors (run): requests that are none of those, with values that cannot be.
 ReplicaReportKind kind_of(const Request& request);
 double beginning_from(const Request& request);
-std::vector<ReplicaStep> steps_from(int replica, const Request& request);
+std::vector<TrainedStep> steps_from(const Request& request);
 ReplicaSnapshot snapshot_from(Request request, const SnapshotShape& shape);
 struct DeviceMemory {
   int device = 0;

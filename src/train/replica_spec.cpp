@@ -132,11 +132,11 @@ bool is_update_policy(const std::string& strategy) {
   return std::find(names.begin(), names.end(), strategy.substr(0, strategy.find(','))) != names.end();
 }
 
-std::unique_ptr<UpdatePolicy> make_policy(const std::string& strategy, const ReplicaSpec& spec, const RunFacts& facts) {
+/// The options that the strategy gives, and those of its policy's table where it gives none.
+nlohmann::json options_of(const std::string& strategy, const ReplicaSpec& spec) {
   const std::vector<std::string_view> parts = cut_at_commas(strategy);
-  const std::string name(parts.front());
   ConfigTable given = ConfigTable::from_string("");
-  if (const auto options = spec.options.find(name); options != spec.options.end())
+  if (const auto options = spec.options.find(std::string(parts.front())); options != spec.options.end())
     for (const std::string& option : options->second) given.override_with(option);
   std::set<std::string_view> keys;
   for (size_t i = 1; i < parts.size(); ++i) {
@@ -144,14 +144,25 @@ std::unique_ptr<UpdatePolicy> make_policy(const std::string& strategy, const Rep
     if (!keys.insert(key).second) fail_user({"strategy " + strategy, std::string(key), "is given twice", "leave one of them out"});
     given.override_with(parts[i]);
   }
+  return given.to_json();
+}
+
+std::unique_ptr<UpdatePolicy> make_policy(const std::string& strategy, const ReplicaSpec& spec, const RunFacts& facts) {
   // once more, so that messages name the strategy and not flags that nobody gave
-  std::string text = fmt::format("policy = \"{}\"\n", name);
-  const nlohmann::json values = given.to_json();
+  std::string text = fmt::format("policy = \"{}\"\n", cut_at_commas(strategy).front());
+  const nlohmann::json values = options_of(strategy, spec);
   for (const auto& [key, value] : values.items()) text += fmt::format("{} = {}\n", key, toml_text(value));
   const ConfigTable table = ConfigTable::from_string(text, "strategy " + strategy);
   auto policy = make_update_policy(table, facts);
   table.finish();
   return policy;
+}
+
+std::string policy_text(const std::string& strategy, const ReplicaSpec& spec) {
+  std::string text(cut_at_commas(strategy).front());
+  const nlohmann::json values = options_of(strategy, spec);
+  for (const auto& [key, value] : values.items()) text += fmt::format(",{}={}", key, value.is_string() ? value.get<std::string>() : toml_text(value));
+  return text;
 }
 
 }  // namespace trireme

@@ -63,4 +63,7 @@ bool is_update_policy(const std::string& strategy);
 /// values, an optimizer that the policy cannot do with.
 std::unique_ptr<UpdatePolicy> make_policy(const std::string& strategy, const ReplicaSpec& spec, const RunFacts& facts);
 
+/// The same as one text without tables: what a plan says. Errors (user): a key that is given twice.
+std::string policy_text(const std::string& strategy, const ReplicaSpec& spec);
+
 }  // namespace trireme

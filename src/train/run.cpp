@@ -1,5 +1,6 @@
 #include "train/run.h"
 
+#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,6 +41,13 @@ std::vector<Range> loaded_samples(const Program& program, const Model& model, in
   return ranges;
 }
 
+/// Links lie between replicas where there are several: each replica's workers share one copy of the weights.
+CompileOptions options_for(const Experiment& experiment, const Plan& plan, bool training) {
+  CompileOptions options = compile_options(experiment, training);
+  if (!plan.agreement.empty()) options.private_replicas = false;
+  return options;
+}
+
 }  // namespace
 
 LocalWorld world_of(const Experiment& experiment, std::shared_ptr<EmulatedLinks> links, int threads) {
@@ -55,8 +63,24 @@ std::unique_ptr<InstructionTimes> times_of(const Experiment& experiment, const M
                                                                .loading = source.loading, .slowness = source.slowness});
 }
 
+Phase::Phase(const Experiment& experiment, const Model& model, Plan p, std::vector<int> who, const std::shared_ptr<EmulatedLinks>& links, int threads)
+    : plan(std::move(p)), workers(std::move(who)), training(compile(model, plan, options_for(experiment, plan, true))),
+      evaluation(compile(model, plan, options_for(experiment, plan, false))), times(times_of(experiment, model)), weights(training, model),
+      gatherer(training) {
+  const bool agrees = !plan.agreement.empty();
+  for (int r = 0; r < plan.replicas; ++r) {
+    const auto make_world = [&] { return agrees ? LocalWorld(threads) : world_of(experiment, links, threads); };
+    groups.push_back(std::make_unique<ReplicaGroup>(r, r * plan.devices, make_world));
+    if (experiment.links && !agrees) groups.back()->world.move_beside_computing();  // as between the machines that the links stand for
+  }
+}
+
+void Phase::abort(const std::string& reason) {
+  for (const auto& group : groups) group->world.abort(reason);
+}
+
 Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& plan, RunOptions options)
-    : experiment(e), model(m), data(d), batches(experiment, data), steps(steps_of(e.length, sampler().steps_per_epoch())),
+    : experiment(e), model(m), data(d), batches(experiment, data), steps(plan.agreement.empty() ? steps_of(e.length, sampler().steps_per_epoch()) : 0),
       evaluate_every(steps_of(e.evaluate_every, sampler().steps_per_epoch())),
       checkpoint_every(options.writes_checkpoints ? steps_of(e.checkpoint.every, sampler().steps_per_epoch()) : 0),
       begun_at(options.resumed ? options.resumed->step : 0), ledger(plan.devices), adapts_(options.adapts),
@@ -67,6 +91,10 @@ Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& pla
   if (options.resumed) state_ = std::move(options.resumed->state);
   auto phase = std::make_unique<Phase>(experiment, model, plan, std::vector<int>(), links_, process_ ? 1 : plan.devices);
   phase->first_step = begun_at;
+  if (!plan.agreement.empty()) {
+    agreement_ = std::make_unique<RunAgreement>(experiment, model, data, phase->plan, phase->training, phase->evaluation, ledger, options.make_world);
+    steps = agreement_->steps_of_replica(0);
+  }
   begin_phase(std::move(phase));
 }
 
@@ -93,36 +121,45 @@ std::function<std::vector<Range>(int64_t)> Run::samples_of_process(const Phase& 
 
 void Run::begin_phase(std::unique_ptr<Phase> phase) {
   Phase& p = *phase;
-  p.next_step = p.first_step;
-  p.next_test = evaluates_first_ && plans_.empty() ? 0 : batches.evaluations();
-  p.loader = std::make_unique<Loader>(
-      [this, &p] { return next_batch(p); },
-      LoaderOptions{.threads = loading_threads_of(experiment, *data.train), .readers = p.world.size(), .wanted = samples_of_process(p)},
-      [&p] { return p.world.abort_reason(); });
+  if (!agreement_) begin_loading(p, p.only_group(), p.first_step);
   plans_.push_back(p.plan);
-  memory_.resize(std::max(memory_.size(), size_t(p.plan.devices)));
+  memory_.resize(std::max(memory_.size(), size_t(p.plan.workers())));
   std::shared_ptr<Phase> last = std::move(phase);  // its threads end outside the lock
   std::lock_guard lock(mutex_);
-  for (; devices_ < p.plan.devices; ++devices_) {
+  for (; devices_ < p.plan.workers(); ++devices_) {
     set_memory_limit(devices_, enforced_limit(p.first_step));
     reset_memory_peak(devices_);
   }
   std::swap(phase_, last);
-  if (!abort_reason_.empty()) p.world.abort(abort_reason_);
+  if (!abort_reason_.empty()) p.abort(abort_reason_);
+}
+
+/// Of a replica when it begins: those that train elsewhere load nothing here.
+void Run::begin_loading(const Phase& phase, ReplicaGroup& group, int64_t first_step) {
+  group.next_step = first_step;
+  group.next_test = evaluates_first_ && plans_.empty() ? 0 : batches.evaluations();
+  group.loader = std::make_unique<Loader>(
+      [this, &group] { return next_batch(group); },
+      LoaderOptions{.threads = loading_threads_of(experiment, *data.train), .readers = group.world.size(), .wanted = samples_of_process(phase)},
+      [&group] { return group.world.abort_reason(); });
 }
 
 /// The batches of the run in the order in which every worker takes them: each step's, and after steps with an evaluation the test
 /// set's.
-std::optional<PlannedBatch> Run::next_batch(Phase& phase) const {
-  if (phase.next_test < batches.evaluations()) return batches.evaluation(phase.next_test++);
-  if (phase.next_step == steps) return std::nullopt;
-  if (evaluates_after(phase.next_step)) phase.next_test = 0;
-  return batches.training(phase.next_step++);
+std::optional<PlannedBatch> Run::next_batch(ReplicaGroup& group) const {
+  if (agreement_) {
+    const int64_t end = agreement_->steps_of_replica(group.number);
+    return end > 0 && group.next_step >= end ? std::nullopt : std::optional(agreement_->batch(group.number, group.next_step++));
+  }
+  if (group.next_test < batches.evaluations()) return batches.evaluation(group.next_test++);
+  if (group.next_step == steps) return std::nullopt;
+  if (evaluates_after(group.next_step)) group.next_test = 0;
+  return batches.training(group.next_step++);
 }
 
-StepInput Run::training_input(Phase& phase, int rank, int64_t step) const {
+StepInput Run::training_input(const Phase& phase, ReplicaGroup& group, int rank, int64_t step) const {
   return {.step = step,
-          .batch = phase.loader->take(reader_of(rank)),
+          .batch = group.loader->take(reader_of(rank)),
           .learning_rate = learning_rate_at(experiment, step, steps, sampler().steps_per_epoch()),
           .clip_norm = experiment.clip_norm,
           .trace = step == std::min(phase.first_step + kTracedStep, steps - 1),
@@ -131,17 +168,18 @@ StepInput Run::training_input(Phase& phase, int rank, int64_t step) const {
 }
 
 /// Since the last call, on the worker's clock.
-double Run::load_seconds(Phase& phase, int rank) const {
-  const double seconds = phase.loader->take_load_seconds(reader_of(rank));
+double Run::load_seconds(ReplicaGroup& group, int rank) const {
+  const double seconds = group.loader->take_load_seconds(reader_of(rank));
   return experiment.virtual_machines ? 0 : seconds;
 }
 
 /// After so many steps.
 void Run::evaluate(Phase& phase, int rank, Worker& worker, int64_t step) {
+  Loader& loader = *phase.only_group().loader;
   StepOutcome sum;
   for (int64_t k = 0; k < batches.evaluations(); ++k) {
     const bool anew = k == 0 || !data.test->is_stream();
-    StepOutcome part = worker.evaluate({.batch = phase.loader->take(reader_of(rank)), .starts_stream = anew});
+    StepOutcome part = worker.evaluate({.batch = loader.take(reader_of(rank)), .starts_stream = anew});
     // nothing else holds a first stage back: its activations would pile up in front of the second
     if (phase.plan.stages.size() > 1) worker.barrier();
     sum.loss_sum += part.loss_sum;
@@ -149,16 +187,17 @@ void Run::evaluate(Phase& phase, int rank, Worker& worker, int64_t step) {
   }
   post(rank, step, true, std::move(sum), 0);
   if (rank == 0) evaluated_ = step;
-  phase.loader->take_load_seconds(reader_of(rank));  // an evaluation is no part of training time
+  loader.take_load_seconds(reader_of(rank));  // an evaluation is no part of training time
 }
 
-std::unique_ptr<Worker> Run::make_worker(Phase& phase, int rank, ParameterStore& store) {
+std::unique_ptr<Worker> Run::make_worker(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store) {
   const WorkerOptions options{.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer,
                               .gradient_norms = experiment.noise_scale && obstacle_to_gradient_norms(phase.training).empty(),
                               .keeps_whole_steps = keeps_whole_steps(phase),
                               .times = phase.times.get(),
+                              .agreement = group.agreement,
                               .resumed = state_ ? &*state_ : nullptr};
-  if (!process_) return std::make_unique<Worker>(rank, model, &phase.training, &phase.evaluation, store, phase.world, options);
+  if (!process_) return std::make_unique<Worker>(rank, model, &phase.training, &phase.evaluation, store, group.world, options);
   return std::make_unique<Worker>(rank, model, &phase.training, &phase.evaluation, experiment.precision, process_->worker_communicator(), options);
 }
 
@@ -179,8 +218,8 @@ void Run::work(Phase& phase, int rank, Worker& worker, ParameterStore& store) {
       std::lock_guard lock(mutex_);
       measured_links_ = links;
     }
-    StepOutcome outcome = worker.train(training_input(phase, rank, step));
-    post(rank, step + 1, false, std::move(outcome), load_seconds(phase, rank));
+    StepOutcome outcome = worker.train(training_input(phase, phase.only_group(), rank, step));
+    post(rank, step + 1, false, std::move(outcome), load_seconds(phase.only_group(), rank));
     if (evaluates_after(step)) {
       worker.drain();
       evaluate(phase, rank, worker, step + 1);
@@ -191,6 +230,41 @@ void Run::work(Phase& phase, int rank, Worker& worker, ParameterStore& store) {
   if (changes_plan(phase, rank, worker, step)) return phase.gatherer.gather(rank, worker, store);
   if (checkpoint_every > 0 && step > begun_at && !hands_over_after(step - 1)) hand_over(phase, rank, worker, store, step);
   end_work(phase, rank, worker, store);
+}
+
+StepInput Run::replica_input(const Phase& phase, ReplicaGroup& group, int rank, int64_t step) const {
+  const int r = group.number;
+  return {.step = step * phase.plan.replicas + r,  // every replica has dropout masks of its own
+          .own_step = step,
+          .ends_epoch = (step + 1) % agreement_->batches().steps_per_epoch(r) == 0,
+          .batch = group.loader->take(rank),
+          .learning_rate = agreement_->rate_at(r, step),
+          .clip_norm = experiment.clip_norm,
+          .starts_stream = agreement_->batches().starts_stream(step),
+          .slowness = agreement_->is_modelled() ? 1 : slowness_at(experiment.worker_changes, group.first_rank + rank, step)};
+}
+
+/// One worker's part of one replica: until its length is over, or the policy says so.
+void Run::work_as_replica(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store) {
+  const c10::InferenceMode inference;  // what the policy makes between two steps is the workers'
+  const std::unique_ptr<Worker> worker = make_worker(phase, group, rank, store);
+  const int64_t end = agreement_->steps_of_replica(group.number);
+  for (int64_t step = group.agreement->hub().first_step(); end == 0 || step < end; ++step) {
+    if (worker->train(replica_input(phase, group, rank, step)).stopped) break;
+    if (rank == 0) agreement_->after_step(group, step);
+  }
+  if (rank == 0) agreement_->end(group);
+}
+
+/// On the replica's own thread.
+void Run::train_replica(Phase& phase, Hub& hub) {
+  ReplicaGroup& group = *phase.groups[size_t(hub.replica())];
+  begin_loading(phase, group, hub.first_step());
+  ParameterStore store(phase.training, experiment.precision, group.first_rank);
+  const std::unique_ptr<ReplicaAgreement> agreement = agreement_->make_part(hub, group);
+  group.agreement = agreement.get();
+  const std::vector<int> threads(size_t(phase.plan.devices), experiment.threads);
+  run_crew(group.world, [&](int rank) { work_as_replica(phase, group, rank, store); }, threads, group.first_rank);
 }
 
 /// Of an elastic run: the last step is not lost with a rank.
@@ -219,7 +293,7 @@ void Run::hand_over_alone(Phase& phase, Worker& worker) {
 void Run::hand_over(Phase& phase, int rank, Worker& worker, const ParameterStore& store, int64_t step) {
   const double began = steady_seconds();
   worker.drain();
-  const auto aborted = [&] { return !(process_ ? process_->abort_reason() : phase.world.abort_reason()).empty(); };
+  const auto aborted = [&] { return !(process_ ? process_->abort_reason() : phase.only_group().world.abort_reason()).empty(); };
   if (rank == 0) phase.gatherer.reuse(handover.wait_for_turn(aborted));
   gather_state(phase, rank, worker, store);
   if (rank == 0) {
@@ -250,7 +324,7 @@ void Run::work_as_process(Phase& phase, ParameterStore& store) {
   const auto body = [&](int) {
     std::unique_ptr<Worker> worker;
     try {
-      worker = make_worker(phase, rank, store);
+      worker = make_worker(phase, phase.only_group(), rank, store);
       work(phase, rank, *worker, store);
     } catch (const std::exception& error) {
       process_->abort(fmt::format("rank {} failed: {}", rank, first_line(error)));
@@ -258,7 +332,7 @@ void Run::work_as_process(Phase& phase, ParameterStore& store) {
       throw;
     }
   };
-  run_crew(phase.world, body, {threads_of(phase)[size_t(rank)]}, rank);
+  run_crew(phase.only_group().world, body, {threads_of(phase)[size_t(rank)]}, rank);
 }
 
 /// Once the workers have been refused `step`: whether they give way to those of another plan. The same answer for all.
@@ -299,7 +373,7 @@ void Run::carry_state(const Phase& from, const Phase& to) {
                                       int64_t(c10::elementSize(master_type(experiment.precision))), was);
   if (bytes == 0) return;
   const EmulatedLinks::Time there = links_->message(0, 1, bytes);
-  while (std::chrono::steady_clock::now() < there && last_phase().world.abort_reason().empty()) std::this_thread::sleep_for(kPoll);
+  while (std::chrono::steady_clock::now() < there && last_phase().only_group().world.abort_reason().empty()) std::this_thread::sleep_for(kPoll);
 }
 
 std::vector<int> Run::threads_of(const Phase& phase) const {
@@ -313,12 +387,14 @@ std::vector<int> Run::threads_of(const Phase& phase) const {
 
 void Run::work_all() {
   try {
-    while (true) {
+    if (agreement_) agreement_->work([this](Hub& hub) { train_replica(*phase_, hub); });
+    while (!agreement_) {
       {
         Phase& phase = *phase_;
         ParameterStore store(phase.training, experiment.precision);
+        ReplicaGroup& group = phase.only_group();
         if (process_) work_as_process(phase, store);
-        else run_crew(phase.world, [&](int rank) { work(phase, rank, *make_worker(phase, rank, store), store); }, threads_of(phase));
+        else run_crew(group.world, [&](int rank) { work(phase, rank, *make_worker(phase, group, rank, store), store); }, threads_of(phase));
         if (!phase.ends_in_change) break;
         state_ = phase.gatherer.take();
       }
@@ -364,8 +440,14 @@ void Run::abort(const std::string& reason) {
     if (abort_reason_.empty()) abort_reason_ = reason;
     phase = phase_;
   }
-  phase->world.abort(reason);
+  if (agreement_) agreement_->abort(reason);
+  phase->abort(reason);
   if (process_) process_->abort(reason);
+}
+
+std::string Run::abort_reason() const {
+  std::lock_guard lock(mutex_);
+  return abort_reason_;
 }
 
 void Run::stop_loading() {
@@ -374,7 +456,8 @@ void Run::stop_loading() {
     std::lock_guard lock(mutex_);
     phase = phase_;
   }
-  phase->loader->stop();
+  for (const auto& group : phase->groups)
+    if (group->loader) group->loader->stop();
 }
 
 int Run::devices() const {

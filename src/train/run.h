@@ -15,7 +15,8 @@
 #include "train/batches.h"
 #include "train/experiment.h"
 #include "train/ledger.h"
-#include "train/loader.h"
+#include "train/replica_group.h"
+#include "train/run_agreement.h"
 #include "train/process_rank.h"
 #include "train/result.h"
 #include "train/state_handover.h"
@@ -30,13 +31,8 @@ std::unique_ptr<InstructionTimes> times_of(const Experiment& experiment, const M
 
 /// The workers under one plan, from one change of plan to the next.
 struct Phase {
-  /// `threads`: workers that are threads of this process.
-  Phase(const Experiment& experiment, const Model& model, Plan p, std::vector<int> who, std::shared_ptr<EmulatedLinks> links, int threads)
-      : plan(std::move(p)), workers(std::move(who)), training(compile(model, plan, compile_options(experiment, true))),
-        evaluation(compile(model, plan, compile_options(experiment, false))), times(times_of(experiment, model)),
-        world(world_of(experiment, std::move(links), threads)), weights(training, model), gatherer(training) {
-    if (experiment.links) world.move_beside_computing();  // as between the machines that the links stand for
-  }
+  /// `threads`: workers of a replica that are threads of this process.
+  Phase(const Experiment& experiment, const Model& model, Plan plan, std::vector<int> workers, const std::shared_ptr<EmulatedLinks>& links, int threads);
 
   /// Of the run's workers, which one has this rank.
   int worker(int rank) const { return workers.empty() ? rank : workers[size_t(rank)]; }
@@ -45,14 +41,16 @@ struct Phase {
   const std::vector<int> workers;  ///< by rank; empty: 0, 1, ...
   const Program training, evaluation;
   const std::unique_ptr<InstructionTimes> times;
-  LocalWorld world;
+  std::vector<std::unique_ptr<ReplicaGroup>> groups;  ///< by replica
   TrainedWeights weights;    ///< gathered at the end of the run, where a file or final metrics need them
   StateGatherer gatherer;    ///< of what the next plan's workers go on with
   int64_t first_step = 0;
   bool ends_in_change = false;  ///< written by rank 0 between two barriers
-  int64_t next_step = 0;     ///< of next_batch
-  int64_t next_test = 0;     ///< of next_batch
-  std::unique_ptr<Loader> loader;  ///< last: its threads end first
+
+  /// Ends the workers of all groups.
+  void abort(const std::string& reason);
+  /// Of the plan's workers where it has no agreement.
+  ReplicaGroup& only_group() const { return *groups.front(); }
 };
 
 /// What a run goes on from instead of beginning.
@@ -66,6 +64,7 @@ struct RunOptions {
   bool adapts = false;              ///< somebody sees to it that the plan fits when memory shrinks; else what is over the limit ends it
   bool writes_checkpoints = false;  ///< states are handed over as the experiment's [checkpoint] says
   std::optional<ResumedState> resumed = {};
+  MakeReplicaWorld make_world = {};  ///< of a plan with an agreement whose replicas are not all in this process
   std::shared_ptr<ProcessRank> process = {};  ///< this process works as one rank of the plan, with private replicas; null: all workers are
                                               ///< threads of this process. All ranks have the same other options (train/share_state.h)
 };
@@ -80,7 +79,8 @@ class Run {
   const Model model;
   const TaskData data;
   const Batches batches;
-  const int64_t steps, evaluate_every;
+  int64_t steps = 0;  ///< constant; of replica 0 under an agreement, 0: its policy decides
+  const int64_t evaluate_every;
   const int64_t checkpoint_every;  ///< steps; 0: no states are handed over
   const int64_t begun_at;          ///< steps that earlier runs had done
   Ledger ledger;
@@ -96,6 +96,8 @@ class Run {
   bool hands_over_after(int64_t step) const { return checkpoint_every > 0 && (step + 1) % checkpoint_every == 0; }
   /// Null: workers are threads.
   const ProcessRank* process() const { return process_.get(); }
+  /// Null: the plan has none.
+  RunAgreement* agreement() const { return agreement_.get(); }
 
   /// Trains to the end, plan after plan, and closes the ledger. Never throws: see error().
   void work_all();
@@ -112,21 +114,30 @@ class Run {
   int devices() const;
   std::vector<PlanChange> changes() const;
 
+  /// Empty: it was not aborted.
+  std::string abort_reason() const;
+
   // -- once work_all has returned
   std::exception_ptr error() const { return error_; }        ///< of the first worker that failed
   const Phase& last_phase() const { return *phase_; }
   const std::vector<Plan>& plans() const { return plans_; }  ///< in order
-  const std::vector<MemoryUse>& memory() const { return memory_; }  ///< by rank, when the rank was through
+  const std::vector<MemoryUse>& memory() const { return agreement_ ? agreement_->memory() : memory_; }  ///< by rank, when the rank was through
+  /// None where the run has not come to its end, or they are not wanted.
+  const TensorMap& trained_weights() const { return agreement_ ? agreement_->weights() : last_phase().weights.tensors(); }
 
  private:
   std::function<std::vector<Range>(int64_t)> samples_of_process(const Phase& phase) const;
   void begin_phase(std::unique_ptr<Phase> phase);
-  std::optional<PlannedBatch> next_batch(Phase& phase) const;
-  StepInput training_input(Phase& phase, int rank, int64_t step) const;
-  double load_seconds(Phase& phase, int rank) const;
+  void begin_loading(const Phase& phase, ReplicaGroup& group, int64_t first_step);
+  std::optional<PlannedBatch> next_batch(ReplicaGroup& group) const;
+  StepInput training_input(const Phase& phase, ReplicaGroup& group, int rank, int64_t step) const;
+  StepInput replica_input(const Phase& phase, ReplicaGroup& group, int rank, int64_t step) const;
+  double load_seconds(ReplicaGroup& group, int rank) const;
+  void train_replica(Phase& phase, Hub& hub);
+  void work_as_replica(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store);
   int64_t enforced_limit(int64_t step) const;
   void evaluate(Phase& phase, int rank, Worker& worker, int64_t step);
-  std::unique_ptr<Worker> make_worker(Phase& phase, int rank, ParameterStore& store);
+  std::unique_ptr<Worker> make_worker(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store);
   void work(Phase& phase, int rank, Worker& worker, ParameterStore& store);
   bool keeps_whole_steps(const Phase& phase) const;
   void hand_over_alone(Phase& phase, Worker& worker);
@@ -156,6 +167,7 @@ class Run {
   std::vector<PlanChange> changes_;     // guarded by mutex_
   int devices_ = 0;                     // guarded by mutex_
 
+  std::unique_ptr<RunAgreement> agreement_;  ///< of the first phase, which is the only one then; null: the plan has none
   std::exception_ptr error_;
   std::vector<Plan> plans_;
   std::vector<MemoryUse> memory_;

@@ -33,16 +33,36 @@ GradientNorms norms_of(const LedgerEntry& entry) {
 int64_t warmup_steps(int64_t total_steps) { return std::min(kWarmupSteps, total_steps / kWarmupShare); }
 
 Summary::Summary(const Experiment& experiment, const Goal& goal, int devices, int64_t train_samples, int64_t test_samples,
-                 int64_t total_steps)
+                 int64_t total_steps, int replicas)
     : experiment_(experiment), goal_(goal), devices_(devices), train_samples_(train_samples), test_samples_(test_samples),
-      total_steps_(total_steps), compute_(size_t(devices)), load_(size_t(devices)), exposed_(size_t(devices)), hidden_(size_t(devices)) {}
+      total_steps_(total_steps), compute_(size_t(devices)), load_(size_t(devices)), exposed_(size_t(devices)), hidden_(size_t(devices)), replicas_{.last_end = std::vector<double>(size_t(replicas))} {}
 
 void Summary::go_on_from(int64_t samples, double seconds) {
   samples_ = samples;
   seconds_ = seconds;
 }
 
-CurvePoint Summary::add_step(const LedgerEntry& entry, int64_t samples) {
+std::optional<CurvePoint> Summary::add_replica_step(const LedgerEntry& entry) {
+  const double end = entry.end(), loss = entry.loss_sum();
+  steps_.push_back(end - replicas_.last_end[size_t(entry.replica)]);
+  replicas_.last_end[size_t(entry.replica)] = end;
+  seconds_ = std::max(seconds_, end);
+  samples_ += entry.samples;
+  if (std::isfinite(loss)) {  // else a client's update is refused, and the run goes on
+    replicas_.open_samples += entry.samples;
+    replicas_.open_loss += loss;
+  }
+  if (++replicas_.open < int(replicas_.last_end.size())) return std::nullopt;
+  const double mean = replicas_.open_samples > 0 ? replicas_.open_loss / double(replicas_.open_samples) : NAN;
+  curve_.push_back({int64_t(curve_.size()) + 1, samples_, seconds_, mean});
+  replicas_.open = 0;
+  replicas_.open_samples = 0;
+  replicas_.open_loss = 0;
+  return curve_.back();
+}
+
+std::optional<CurvePoint> Summary::add_step(const LedgerEntry& entry, int64_t samples) {
+  if (!replicas_.last_end.empty()) return add_replica_step(entry);
   if (entry.outcomes.size() > size_t(devices_)) {
     devices_ = int(entry.outcomes.size());
     for (std::vector<double>* sums : {&compute_, &load_, &exposed_, &hidden_}) sums->resize(size_t(devices_));
@@ -82,28 +102,35 @@ CurvePoint Summary::add_step(const LedgerEntry& entry, int64_t samples) {
 EvaluationPoint Summary::add_evaluation(const LedgerEntry& entry) {
   last_end_ = -1;
   const EvaluationSums sums{entry.metrics(), entry.loss_sum(), test_samples_, goal_.classes};
+  const bool of_replicas = !replicas_.last_end.empty();  // which trained on meanwhile
+  const int64_t samples = of_replicas ? entry.samples : samples_;
   evaluations_.push_back({.step = entry.step,
-                          .samples = samples_,
-                          .epoch = double(samples_) / double(train_samples_),
-                          .seconds = seconds_,
+                          .samples = samples,
+                          .epoch = double(samples) / double(train_samples_),
+                          .seconds = of_replicas ? entry.seconds : seconds_,
                           .loss = mean_loss(goal_.task, sums),
                           .metrics = evaluation_metrics(goal_.task, sums)});
   return evaluations_.back();
 }
 
-void Summary::write(RunResult& result) const {
+void Summary::write_curve(RunResult& result) const {
   result.curve = curve_;
   result.evaluations = evaluations_;
+  std::stable_sort(result.evaluations.begin(), result.evaluations.end(), [](const auto& a, const auto& b) { return a.samples < b.samples; });
   result.timeline = timeline_;
   result.target = experiment_.target;
   result.noise_scale = noise_scale_.noise_scale();
-  if (!evaluations_.empty()) result.test = evaluations_.back();
-  for (const EvaluationPoint& point : evaluations_)
+  if (!result.evaluations.empty()) result.test = result.evaluations.back();
+  for (const EvaluationPoint& point : result.evaluations)
     // a model whose loss is no number is no good, whatever its other numbers say
     if (experiment_.target && std::isfinite(point.loss) && point.main() && reaches(*point.main(), *experiment_.target)) {
       result.to_target = ToTarget{point.step, point.epoch, point.seconds};
       break;
     }
+}
+
+void Summary::write(RunResult& result) const {
+  write_curve(result);
   const auto skipped = size_t(warmup_steps(total_steps_));
   if (steps_.size() <= skipped || measured_seconds_ <= 0) return;
   const std::vector<double> steps(steps_.begin() + std::ptrdiff_t(skipped), steps_.end());
@@ -122,6 +149,36 @@ void Summary::write(RunResult& result) const {
   result.exposed_communication = std::min(1.0, exposed);
   result.hidden_communication = std::min(1.0, hidden);
   result.bytes_per_step = bytes_ / devices_ / int64_t(steps.size());
+}
+
+void Summary::write(std::span<const HubCounts> counts, RunResult& result) const {
+  write_curve(result);
+  const double seconds = result.evaluations.empty() ? seconds_ : std::max(seconds_, result.evaluations.back().seconds);  // the last exchange too
+  if (steps_.empty() || seconds <= 0) return;
+  std::vector<double> steps = steps_;
+  std::sort(steps.begin(), steps.end());
+  const auto at = [&](double q) { return steps[size_t(q * double(steps.size() - 1))]; };
+  result.step_seconds = StepSeconds{at(0.5), at(0.1), at(0.9)};
+  result.samples_per_second = double(samples_) / seconds;
+  const auto reported = [](const HubCounts& c) { return c.compute_seconds > 0; };
+  if (std::none_of(counts.begin(), counts.end(), reported)) return;  // processes that were lost before they said anything
+  ReplicaReport report;
+  report.replicas = int(counts.size());
+  report.clock = experiment_.replicas.clock ? "modelled" : "real";
+  double idle = 0, exchange = 0;
+  for (const HubCounts& c : counts) {
+    result.busy_share.push_back(std::min(1.0, c.compute_seconds / seconds));
+    idle += c.idle_seconds;
+    exchange += c.exchange_seconds;
+    report.bytes += c.bytes_sent;
+    if (c.staleness.size() > report.staleness.size()) report.staleness.resize(c.staleness.size());
+    for (size_t k = 0; k < c.staleness.size(); ++k) report.staleness[k] += c.staleness[k];
+  }
+  const double whole = seconds * report.replicas;
+  report.idle_share = idle / whole;
+  result.exposed_communication = std::min(1.0, exchange / whole);
+  result.bytes_per_step = report.bytes * int64_t(replicas_.last_end.size()) / report.replicas / int64_t(steps_.size());
+  result.replicas = std::move(report);
 }
 
 }  // namespace trireme

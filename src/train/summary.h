@@ -1,10 +1,15 @@
 // From what the workers posted to the row of the comparison.
 #pragma once
 
+#include <optional>
+#include <span>
+#include <vector>
+
 #include "cost/noise_scale.h"
 #include "train/experiment.h"
 #include "train/ledger.h"
 #include "train/result.h"
+#include "update/hub.h"
 
 namespace trireme {
 
@@ -17,20 +22,35 @@ class Summary {
     int64_t classes = 0;
   };
 
-  Summary(const Experiment& experiment, const Goal& goal, int devices, int64_t train_samples, int64_t test_samples, int64_t total_steps);
+  /// `replicas`: that step by themselves; 0: all workers step together.
+  Summary(const Experiment& experiment, const Goal& goal, int devices, int64_t train_samples, int64_t test_samples, int64_t total_steps,
+          int replicas = 0);
 
   /// The run goes on from one that had seen so many samples in so many seconds of training. Before the first step.
   void go_on_from(int64_t samples, double seconds);
   /// The curve point of a training step of `samples`. What happens between two steps, a change of plan for one, belongs to the later one.
-  CurvePoint add_step(const LedgerEntry& entry, int64_t samples);
+  /// Of replicas as many steps as there are replicas make one, in the order in which they ended; nullopt: the entry did not end one.
+  std::optional<CurvePoint> add_step(const LedgerEntry& entry, int64_t samples);
   EvaluationPoint add_evaluation(const LedgerEntry& entry);
   double training_seconds() const { return seconds_; }
   double last_step_seconds() const { return steps_.empty() ? 0 : steps_.back(); }
 
   /// Fills in everything measured so far.
   void write(RunResult& result) const;
+  /// The same of replicas, with what their exchanges took.
+  void write(std::span<const HubCounts> counts, RunResult& result) const;
 
  private:
+  /// Of replicas that step by themselves, on their hub's clock.
+  struct Replicas {
+    std::vector<double> last_end;  ///< by replica
+    int open = 0;                  ///< steps of the curve's next point
+    int64_t open_samples = 0;
+    double open_loss = 0;
+  };
+  std::optional<CurvePoint> add_replica_step(const LedgerEntry& entry);
+  void write_curve(RunResult& result) const;
+
   const Experiment& experiment_;
   Goal goal_;
   int devices_;                 // the most that any plan of the run has had
@@ -47,6 +67,7 @@ class Summary {
   std::vector<CurvePoint> curve_;
   std::vector<EvaluationPoint> evaluations_;
   std::optional<Timeline> timeline_;
+  Replicas replicas_;
 };
 
 /// Steps at the start that step times leave out: caches, thread pools and allocators settle.

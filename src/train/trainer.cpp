@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 #include <thread>
 
 #include "base/error.h"
@@ -26,11 +27,13 @@
 #include "train/checkpointing.h"
 #include "train/final_metrics.h"
 #include "train/picture.h"
+#include "train/replica_plans.h"
 #include "train/predict.h"
 #include "train/run.h"
 #include "train/share_state.h"
 #include "train/summary.h"
 #include "train/verify.h"
+#include "update/federated.h"
 
 namespace trireme {
 namespace {
@@ -56,6 +59,13 @@ StepReport step_report(const CurvePoint& point, const Summary& summary, const Ru
   StepReport report;
   report.point = point;
   report.total_steps = run.steps;
+  if (const RunAgreement* agreement = run.agreement()) {
+    report.step_seconds = point.seconds / double(point.step);
+    report.samples_per_second = point.seconds > 0 ? double(point.samples) / point.seconds : 0;
+    const bool is_known = !agreement->is_modelled() && run.steps > 0;
+    report.seconds_left = is_known ? report.step_seconds * double(std::max<int64_t>(0, run.steps - point.step)) : 0;
+    return report;
+  }
   report.step_seconds = summary.last_step_seconds();
   report.samples_per_second = double(point.samples - begun_at.samples) / (point.seconds - begun_at.seconds);
   // evaluation so far is spread over the steps so far
@@ -79,6 +89,12 @@ std::string not_finite_in(const LedgerEntry& entry, double loss) {
   }
   if (!first) return "";
   return fmt::format("rank {}'s gradient of {} is not finite in step {}", first - entry.outcomes.data(), first->not_finite, entry.step);
+}
+
+/// As not_finite_in, of a replica that spoils the others' weights.
+std::string not_finite_of_replica(const LedgerEntry& entry, const RunAgreement& agreement) {
+  if (std::isfinite(entry.loss_sum()) || agreement.update().refuses_broken_values()) return "";
+  return fmt::format("the loss of a replica's step {} is not finite", entry.step);
 }
 
 /// Asks the adapter after each step under which plan to go on.
@@ -115,6 +131,7 @@ class Adaptation {
 void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation& adaptation, Checkpointing& checkpoints,
                 const CurvePoint& begun_at, const std::atomic<bool>& interrupted, Ending& ending) {
   const double started = steady_seconds(), clean_seconds = checkpoints.writes() ? kCleanSecondsToResume : kCleanSeconds;
+  RunAgreement* const agreement = run.agreement();
   double interrupted_at = 0;
   bool aborted = false;
   while (true) {
@@ -126,14 +143,15 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
       observer.on_evaluation(point);
       checkpoints.after_evaluation(point);
     } else if (entry) {
-      CurvePoint point = summary.add_step(*entry, run.samples_in(entry->step - 1));
-      observer.on_step(step_report(point, summary, run, begun_at, started));
-      checkpoints.after_step(point);
+      const std::optional<CurvePoint> point = summary.add_step(*entry, agreement ? entry->samples : run.samples_in(entry->step - 1));
+      if (point) observer.on_step(step_report(*point, summary, run, begun_at, started));
+      if (point) checkpoints.after_step(*point);
       adaptation.after_step(*entry, summary.last_step_seconds());
-      if (ending.diverged_step == 0) ending.diverged = not_finite_in(*entry, point.loss);
+      if (ending.diverged_step == 0) ending.diverged = agreement ? not_finite_of_replica(*entry, *agreement) : not_finite_in(*entry, point->loss);
       if (!ending.diverged.empty() && ending.diverged_step == 0) {
-        ending.diverged_step = point.step;
-        run.gate.stop();
+        ending.diverged_step = entry->step;
+        if (agreement) run.abort("diverged");
+        else run.gate.stop();
       }
     } else if (!timed_out_waiting) {
       return;
@@ -145,19 +163,23 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
       ending.interrupted = true;
       if (!interrupted) ending.asked_rank = asked_rank;
       interrupted_at = steady_seconds();
-      run.gate.stop();
+      if (agreement) run.abort(kInterrupted);
+      else run.gate.stop();
     }
+    if (agreement && ending.interrupted) continue;  // what is left is short
     if (ending.interrupted && !aborted && steady_seconds() - interrupted_at > clean_seconds) {
       aborted = true;
-      run.abort("interrupted");
+      run.abort(kInterrupted);
     }
     if (ending.interrupted && steady_seconds() - interrupted_at > clean_seconds + kPatienceSeconds) {
       ending.abandoned = true;
       return;
     }
+    if (agreement && agreement->is_over()) continue;
     if (!ending.timed_out && run.experiment.time_limit > 0 && steady_seconds() - started > run.experiment.time_limit) {
       ending.timed_out = true;
-      run.gate.stop();
+      if (agreement) run.abort("time_limit");
+      else run.gate.stop();
     }
   }
 }
@@ -166,7 +188,7 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
 /// stop a moment later.
 void describe_ending(const Ending& ending, const std::exception_ptr& error, const std::string& checkpoint_failure,
                      const Experiment& experiment, int64_t steps, RunResult& result) {
-  const bool whole = !result.evaluations.empty() && result.evaluations.back().step == steps;
+  const bool whole = steps > 0 && !result.evaluations.empty() && result.evaluations.back().step == steps;
   if (whole && (!error || ending.interrupted) && ending.diverged_step == 0 && ending.diverged_test == 0) return;
   try {
     if (error) std::rethrow_exception(error);
@@ -202,8 +224,8 @@ std::string obstacle_to_saving(const Run& run, const Ending& ending) {
     return fmt::format("they take {}; save_weights = true saves more than {}",
                        format_bytes(bytes_of_weights(run.model, run.experiment.precision)), format_bytes(kLargestSavedUnasked));
   if (ending.abandoned) return "the run was stopped in the middle of a step";
+  if (!run.trained_weights().empty()) return "";
   const TrainedWeights& weights = run.last_phase().weights;
-  if (!weights.tensors().empty()) return "";
   return weights.failure().empty() ? "the run was stopped in the middle of a step" : weights.failure();
 }
 
@@ -213,7 +235,7 @@ void hand_out_weights(const Run& run, const Ending& ending, TrainObserver& obser
   if (unwanted || result.curve.empty()) return;
   std::string obstacle = obstacle_to_saving(run, ending);
   try {
-    if (obstacle.empty()) observer.on_weights(weights_for_file(zoo_spec(run.experiment, run.data), run.model, run.last_phase().weights.tensors()));
+    if (obstacle.empty()) observer.on_weights(weights_for_file(zoo_spec(run.experiment, run.data), run.model, run.trained_weights()));
   } catch (const std::exception& error) {
     obstacle = first_line(error);
   }
@@ -222,7 +244,7 @@ void hand_out_weights(const Run& run, const Ending& ending, TrainObserver& obser
 
 /// What is measured of the trained weights after training, within a few seconds of the time limit where there is one.
 void add_final_metrics(const Run& run, double started, const std::atomic<bool>& interrupted, RunResult& result) {
-  const TensorMap& weights = run.last_phase().weights.tensors();
+  const TensorMap& weights = run.trained_weights();
   if (weights.empty()) return;
   const double limit = run.experiment.time_limit;
   bool too_late = false;
@@ -238,15 +260,30 @@ void add_final_metrics(const Run& run, double started, const std::atomic<bool>& 
   if (too_late) result.warnings.emplace_back("time_limit left no time for the metrics that are taken after training");
 }
 
+std::string in_words(const ModelledClock& clock) {
+  if (clock.cluster) return fmt::format("steps and links of cluster {} by its datasheets, an approximation", clock.cluster->name);
+  if (clock.profile) return "steps as layers were profiled, exchanges over links as [update.virtual] says";
+  return fmt::format("{}{}{}, exchanges over links as [update.virtual] says", clock.step_seconds > 0 ? format_seconds(clock.step_seconds) + " a step" : "",
+                     clock.step_seconds > 0 && clock.sample_seconds > 0 ? " and " : "",
+                     clock.sample_seconds > 0 ? format_seconds(clock.sample_seconds) + " a sample" : "");
+}
+
 void add_warnings(const Plan& plan, const Model& model, const Experiment& experiment, int cores, RunResult& result) {
-  const auto threads = threads_of(experiment, plan.devices);
-  const int busy = std::accumulate(threads.begin(), threads.end(), 0);
-  result.oversubscribed = busy > cores && !experiment.virtual_machines;
+  int busy = plan.workers() * experiment.threads;
+  if (plan.agreement.empty()) {
+    const auto threads = threads_of(experiment, plan.devices);
+    busy = std::accumulate(threads.begin(), threads.end(), 0);
+  }
+  const std::optional<ModelledClock>& clock = experiment.replicas.clock;
+  const bool is_modelled = experiment.virtual_machines || (clock && !plan.agreement.empty());
+  result.oversubscribed = busy > cores && !is_modelled;
+  if (clock && !plan.agreement.empty()) result.warnings.push_back("times are a model's: " + in_words(*clock));
   if (experiment.virtual_machines) result.warnings.push_back("times are a model's: " + experiment.virtual_machines_in_words);
   if (result.oversubscribed)
     result.warnings.emplace_back(
         fmt::format("{} {} share {} cores: their times mean nothing, their curves do", busy,
-                    busy == plan.devices ? "workers" : "threads", cores));
+                    busy == plan.workers() ? "workers" : "threads", cores));
+  if (!plan.agreement.empty()) return;  // its curve is not one device's in any case
   if (!find_schedule(plan.schedule, plan.name).flushes)
     result.warnings.emplace_back(
         fmt::format("schedule \"{}\" computes gradients with older weights: the curve differs from a single device's", plan.schedule));
@@ -278,6 +315,7 @@ void add_virtual_prices(const Experiment& experiment, RunResult& result) {
 
 /// Under which plans the run went on, and what is to be said of them.
 void add_changes(const Run& run, const Ending& ending, RunResult& result) {
+  if (run.agreement()) return;
   result.changes = run.changes();
   result.devices = run.devices();
   for (const PlanChange& change : result.changes) result.plan += " -> " + change.to;
@@ -292,6 +330,10 @@ void add_changes(const Run& run, const Ending& ending, RunResult& result) {
 }
 
 void add_memory(const Run& run, const Ending& ending, RunResult& result) {
+  if (run.agreement()) {  // evaluations came after training
+    if (!ending.abandoned) result.memory = run.memory();
+    return;
+  }
   if (run.process()) {  // of a run that did not get to its end nothing is known of other ranks
     if (!ending.abandoned && !run.error()) result.memory = run.memory();
     set_memory_limit(run.process()->rank(), 0);
@@ -304,12 +346,52 @@ void add_memory(const Run& run, const Ending& ending, RunResult& result) {
   }
 }
 
+/// Failures that the run got to: `all`, or those before its last step.
+void add_failures(const Experiment& experiment, bool all, RunResult& result) {
+  if (!experiment.replicas.clock) return;
+  for (const Failure& failure : experiment.replicas.clock->failures) {
+    if (!all && (result.curve.empty() || failure.at >= result.curve.back().seconds)) continue;
+    result.warnings.push_back(fmt::format("worker {} failed after {} and {}", failure.replica, format_seconds(failure.at),
+                                          std::isinf(failure.back_after) ? "did not come back"
+                                                                         : "was back " + format_seconds(failure.back_after) + " later"));
+  }
+}
+
+/// Updates of clients that are not in the weights.
+void add_refusals(const ReplicaReport& report, RunResult& result) {
+  int refused = 0, late = 0;
+  std::set<int> clients;
+  for (const RoundRecord& round : report.rounds) {
+    refused += round.refused;
+    late += round.late;
+    clients.insert(round.refused_clients.begin(), round.refused_clients.end());
+  }
+  if (refused > 0)
+    result.warnings.push_back(fmt::format("{} updates were refused, as they were not finite: of client {}", refused, fmt::join(clients, ", ")));
+  if (late > 0) result.warnings.push_back(fmt::format("{} answers came when their round was over, and were not used", late));
+}
+
+/// What is to be said of replicas, once the run is over and its ending described.
+void add_replicas(const RunAgreement& agreement, const Experiment& experiment, RunResult& result) {
+  const bool all_lost = result.status == RunStatus::ok && agreement.weights().empty();
+  if (all_lost) {
+    result.status = RunStatus::failed;
+    result.reason = "every replica was lost before the run had a result";
+  }
+  add_failures(experiment, all_lost, result);
+  if (result.samples_per_second) result.epoch_seconds = double(agreement.batches().samples_per_epoch()) / *result.samples_per_second;
+  if (!result.replicas) return;
+  if (const auto* federated = dynamic_cast<const FederatedPolicy*>(&agreement.update())) result.replicas->rounds = federated->rounds();
+  add_refusals(*result.replicas, result);
+}
+
 /// Settings that do less than they say.
 void add_length_warnings(const Run& run, RunResult& result) {
   const int64_t samples = run.data.train->size();
   if (run.experiment.batch > samples)
     result.warnings.emplace_back(
         fmt::format("batch = {} is more than the {} training samples: a step takes them all", run.experiment.batch, samples));
+  if (run.agreement()) return;
   const Length& warmup = run.experiment.schedule.warmup;
   const int64_t rising = warmup.count > 0 ? steps_of(warmup, run.sampler().steps_per_epoch()) : 0;
   if (rising > run.steps)
@@ -322,23 +404,26 @@ void add_length_warnings(const Run& run, RunResult& result) {
 
 }  // namespace
 
-RunResult train(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
-                const std::atomic<bool>& interrupted, Adapter* adapter, CheckpointUse checkpoints, const std::shared_ptr<ProcessRank>& process) {
-  validate(plan, model, experiment.batch, fmt::format("plan {}", plan.name));
+RunResult train(const Experiment& given, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
+                const std::atomic<bool>& interrupted, Adapter* adapter, CheckpointUse checkpoints, const std::shared_ptr<ProcessRank>& process,
+                const MakeReplicaWorld& make_world) {
+  const Experiment experiment = whole_experiment(given, plan);
+  validate(plan, model, std::max<int64_t>(1, experiment.batch / plan.replicas), fmt::format("plan {}", plan.name));
   check_shapes(experiment, model, data, plan);
   install_memory_accounting();
   RunResult result;
   result.strategy = family_of(plan.name);
   result.name = plan.name;
   result.plan = plan.in_short(model);
-  result.devices = plan.devices;
+  result.devices = plan.workers();
   result.blocks = block_strategies(plan, model);
   result.warnings = experiment.model_notes;
   if (process) result.backend = process->backend();
   if (experiment.virtual_machines) result.backend = kVirtualBackend;
-  add_warnings(plan, model, experiment, process ? process->cores() : inspect_machine(false).cores, result);
+  if (!make_world) add_warnings(plan, model, experiment, process ? process->cores() : inspect_machine(false).cores, result);
 
-  RunOptions options{.adapts = adapter != nullptr, .writes_checkpoints = !checkpoints.folder.empty(), .resumed = {}, .process = process};
+  RunOptions options{.adapts = adapter != nullptr, .writes_checkpoints = !checkpoints.folder.empty(), .resumed = {}, .make_world = make_world,
+                     .process = process};
   CurvePoint begun_at;
   if (checkpoints.resumed) {
     const CheckpointIndex& index = checkpoints.resumed->index;
@@ -350,8 +435,9 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   auto run = std::make_shared<Run>(experiment, model, data, plan, std::move(options));
   add_length_warnings(*run, result);
   if (plan.stages.size() > 1 || plan.micro_batches > 1) result.schedule = std::make_shared<const nlohmann::json>(short_picture(run->last_phase().training, model));
-  Summary summary(run->experiment, {data.train->task(), data.train->classes()}, plan.devices, run->sampler().samples_per_epoch(),
-                  run->batches.test_samples(), run->steps);
+  const bool agrees = run->agreement() != nullptr;
+  Summary summary(run->experiment, {data.train->task(), data.train->classes()}, plan.devices,
+                  agrees ? data.train->size() : run->sampler().samples_per_epoch(), run->batches.test_samples(), run->steps, agrees ? plan.replicas : 0);
   summary.go_on_from(begun_at.samples, begun_at.seconds);
   Ending ending;
   Adaptation adaptation(*run, adapter);
@@ -375,10 +461,12 @@ RunResult train(const Experiment& experiment, const Model& model, const TaskData
   add_changes(*run, ending, result);
   result.warnings.insert(result.warnings.end(), adaptation.warnings().begin(), adaptation.warnings().end());
   add_memory(*run, ending, result);
-  summary.write(result);
+  if (agrees && !ending.abandoned) summary.write(run->agreement()->counts(), result);
+  else summary.write(result);
   add_virtual_prices(experiment, result);
   written.write(result);
   describe_ending(ending, ending.abandoned ? nullptr : run->error(), written.failure(), experiment, run->steps, result);
+  if (agrees) add_replicas(*run->agreement(), experiment, result);
   const bool ended_well = result.status == RunStatus::ok || result.status == RunStatus::timed_out;
   if (ended_well || result.status == RunStatus::interrupted) hand_out_weights(*run, ending, observer, result);
   if (ended_well) add_final_metrics(*run, started, interrupted, result);

@@ -9,6 +9,7 @@
 #include "train/checkpoint_use.h"
 #include "train/experiment.h"
 #include "train/observer.h"
+#include "train/run_agreement.h"
 
 namespace trireme {
 
@@ -23,9 +24,10 @@ class ProcessRank;
 /// step.
 /// `process`: this process is rank 0 of a run whose workers are processes, of which the others call follow() (train/follow.h); the experiment
 /// has private replicas then, and nobody adapts. What is resumed and written is rank 0's alone.
+/// `make_world`: of a plan with an agreement whose replicas train in other processes.
 RunResult train(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
                 const std::atomic<bool>& interrupted, Adapter* adapter = nullptr, CheckpointUse checkpoints = {},
-                const std::shared_ptr<ProcessRank>& process = nullptr);
+                const std::shared_ptr<ProcessRank>& process = nullptr, const MakeReplicaWorld& make_world = {});
 
 /// Whether `name` is a file and not a named strategy: a file called "data" does not hide the strategy.
 bool is_plan_file(const std::string& name);

@@ -24,7 +24,7 @@ struct Entry {
 };
 
 constexpr std::array kPolicies = {
-    Entry{"synchronous", read_synchronous},
+    Entry{kSynchronous, read_synchronous},
     Entry{"local-sgd", read_local_sgd},
     Entry{"async-average", read_async_average},
     Entry{"partial", read_partial},

@@ -15,6 +15,8 @@ class OneCopy final : public ReplicaPolicy {
 
 std::unique_ptr<ReplicaPolicy> SynchronousPolicy::for_replica(Hub&) { return std::make_unique<OneCopy>(); }
 
+bool is_synchronous(std::string_view policy) { return policy.substr(0, policy.find(',')) == kSynchronous; }
+
 std::unique_ptr<UpdatePolicy> read_synchronous(const ConfigTable& update, const RunFacts&) {
   SynchronousOptions options;
   options.shares_by_speed = update.get_choice("shares", "equal", {"equal", "speed"}) == "speed";

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "tiny_training.h"
-#include "train/replica_trainer.h"
+#include "train/replica_plans.h"
 #include "train/trainer.h"
 
 namespace trireme::testing {
@@ -45,7 +45,7 @@ class Replicas : public TinyTraining {
   Outcome run(const std::string& strategy, int workers) {
     Keeping observer;
     const Model model = build_model(experiment, data);
-    RunResult row = train_replicas(experiment, model, data, strategy, workers, observer, interrupted);
+    RunResult row = train(experiment, model, data, plan_with_agreement(strategy, experiment, model, workers), observer, interrupted);
     return {row, observer.weights, observer.steps};
   }
   Outcome single() {

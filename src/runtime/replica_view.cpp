@@ -1,17 +1,14 @@
-#include "train/replica_view.h"
+#include "runtime/replica_view.h"
 
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/error.h"
 
 namespace trireme {
-namespace {
 
-/// Pairs of buffers whose names end so; others are nobody's mean or variance.
-std::vector<RunningStatistics> statistics_of(const std::vector<BufferSpec>& specs, const std::vector<at::Tensor>& buffers) {
+std::vector<RunningStatistics> running_statistics(const std::vector<BufferSpec>& specs, const std::vector<at::Tensor>& buffers) {
   std::vector<RunningStatistics> statistics;
   for (size_t i = 0; i + 1 < specs.size(); ++i)
     if (specs[i].name.ends_with("running_mean") && specs[i + 1].name.ends_with("running_var"))
@@ -19,35 +16,18 @@ std::vector<RunningStatistics> statistics_of(const std::vector<BufferSpec>& spec
   return statistics;
 }
 
-}  // namespace
-
-void check_replica_program(const Program& training, const std::string& where, const std::string& plan) {
-  const std::string what = "plan " + plan;
-  if (training.private_replicas)
-    fail_user({where, what, "its workers keep a copy of the weights each, or a part; those of a replica share one",
-               "choose a plan without zero1 to zero3 and compression, and leave out replicas = \"private\""});
-  for (const Bucket& bucket : training.buckets)
-    if (bucket.versions > 1)
-      fail_user({where, what, "its schedule does not flush and keeps several versions of the weights", "use gpipe or 1f1b"});
-}
-
 ReplicaView::ReplicaView(const Program& training, const Model& model) : program_(training), model_(model), shown_(training.list_of_rank.size()) {}
 
-void ReplicaView::show(int rank, Worker& worker) {
+void ReplicaView::show(int rank, Replicas& replicas, std::vector<RunningStatistics> statistics, std::vector<TrackedTable> tables) {
   Shown& shown = shown_[size_t(rank)];
   shown = {};
   for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) {
     const std::vector<int>& holders = program_.buckets[size_t(b)].holders;
     const bool holds = std::find(holders.begin(), holders.end(), rank) != holders.end();
-    shown.pieces.push_back(holds ? worker.replicas().pieces(b) : std::vector<ReplicaPiece>{});
+    shown.pieces.push_back(holds ? replicas.pieces(b) : std::vector<ReplicaPiece>{});
   }
-  for (OpId id = 0; id < OpId(program_.ops.size()); ++id) {
-    const std::vector<at::Tensor>* buffers = worker.buffers(id);
-    if (!buffers) continue;
-    const auto found = statistics_of(model_.node(program_.ops[size_t(id)].node).layer->buffers(), *buffers);
-    shown.statistics.insert(shown.statistics.end(), found.begin(), found.end());
-  }
-  shown.tables = worker.tracked_tables();
+  shown.statistics = std::move(statistics);
+  shown.tables = std::move(tables);
 }
 
 /// Of a holder that has the whole bucket, which is the state's at `place`.

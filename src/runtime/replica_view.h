@@ -7,26 +7,24 @@
 
 #include "model/model.h"
 #include "program/program.h"
-#include "runtime/parameter_store.h"
+#include "runtime/replicas.h"
 #include "runtime/row_set.h"
-#include "runtime/worker.h"
 #include "update/replica_state.h"
 
 namespace trireme {
 
-/// Errors (user): replicas of this plan cannot be shown, as its workers' copies of the weights are private, or there are several versions of
-/// them. `where` names the key that says so.
-void check_replica_program(const Program& training, const std::string& where, const std::string& plan);
+/// Pairs of buffers whose names end so; others are nobody's mean or variance.
+std::vector<RunningStatistics> running_statistics(const std::vector<BufferSpec>& specs, const std::vector<at::Tensor>& buffers);
 
 /// Shared by the workers of one replica, which share one copy of the weights. Every worker shows what it holds; then, while no step is
 /// running, the first one reads and writes the state on behalf of all. Not thread-safe beyond that: barriers separate the two.
 class ReplicaView {
  public:
-  /// Arguments outlive it; the program has passed check_replica_program.
+  /// Arguments outlive it. The program is one that agrees (Program::agrees), or an evaluation's.
   ReplicaView(const Program& training, const Model& model);
 
-  /// Of `rank`: from its construction on, and once more after its first step, which makes the optimizer's state.
-  void show(int rank, Worker& worker);
+  /// What `rank` holds: from its construction on, and once more after its first step, which makes the optimizer's state.
+  void show(int rank, Replicas& replicas, std::vector<RunningStatistics> statistics, std::vector<TrackedTable> tables);
 
   /// What has been shown, in the order of the buckets and ranks. Tensors are the workers' own.
   ReplicaState state();

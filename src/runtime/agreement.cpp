@@ -1,0 +1,55 @@
+#include "runtime/agreement.h"
+
+#include <numeric>
+
+#include "base/error.h"
+
+namespace trireme {
+
+ReplicaAgreement::ReplicaAgreement(const Program& training, const Model& model, UpdatePolicy& update, Hub& hub)
+    : update_(update), hub_(hub), view_(training, model), losses_(training.list_of_rank.size()) {}
+
+void ReplicaAgreement::take_state() {
+  state_ = view_.state();
+  if (!update_.takes_rows()) state_.tables.clear();
+}
+
+void ReplicaAgreement::begin() {
+  if (policy_) return;
+  take_state();
+  policy_ = update_.for_replica(hub_);
+  policy_->begin(state_);
+  if (!hub_.came_late()) hub_.barrier();
+  if (on_begin) on_begin();
+}
+
+void ReplicaAgreement::before_step(const StepFacts& facts, const std::function<std::vector<at::Tensor>()>& inputs) {
+  begin();
+  stops_ = hub_.is_lost();
+  if (stops_) return;
+  facts_ = facts;
+  if (!state_.tables.empty()) facts_.rows = view_.rows_in(inputs());
+  const ReplicaPolicy::Before before = policy_->before_step(facts_, state_);
+  if (before.wrote) view_.renew();
+  stops_ = before.stop;
+  if (stops_) return;
+  hub_.begin_step();
+  step_began_ = hub_.now();
+}
+
+void ReplicaAgreement::after_step() {
+  hub_.end_step();
+  if (!has_optimizer_state_) take_state();
+  has_optimizer_state_ = true;
+  if (hub_.is_lost()) return;
+  if (on_trained) on_trained({facts_, std::accumulate(losses_.begin(), losses_.end(), 0.0), step_began_, hub_.now()});
+  if (policy_->after_step(facts_, state_)) view_.renew();
+}
+
+void ReplicaAgreement::finish() {
+  begin();
+  if (hub_.is_lost()) policy_->leave(state_);
+  else policy_->finish(state_);
+}
+
+}  // namespace trireme

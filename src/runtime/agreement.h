@@ -1,0 +1,74 @@
+// One replica's part in the agreement of a plan: what its workers share when they execute `agree` (program/program.h).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "runtime/replica_view.h"
+#include "update/hub.h"
+#include "update/policy.h"
+
+namespace trireme {
+
+/// A step of the replica, told before its weights meet those of others.
+struct TrainedStep {
+  StepFacts facts;
+  double loss_sum = 0;
+  double begin = 0, end = 0;  ///< seconds on the hub's clock
+};
+
+/// Owned by the run, shared by the workers of one replica, which have one copy of the weights. The replica's first worker, the leader, makes all
+/// calls to the policy and the hub, while the other workers wait in the instruction. Members marked "leader" belong to its thread.
+class ReplicaAgreement {
+ public:
+  /// All outlive it. `training` agrees (Program::agrees).
+  ReplicaAgreement(const Program& training, const Model& model, UpdatePolicy& update, Hub& hub);
+
+  /// Called by the leader when the policy has begun, and after each step before the exchange that may follow it.
+  std::function<void()> on_begin;
+  std::function<void(const TrainedStep&)> on_trained;
+
+  Hub& hub() { return hub_; }
+  /// Workers show what they hold before the first step, and after it, when the optimizer has its state.
+  ReplicaView& view() { return view_; }
+
+  // -- by the worker's instructions
+
+  /// Before the barrier that precedes after_step.
+  void note_loss(int rank, double loss_sum) { losses_[size_t(rank)] = loss_sum; }
+  /// Leader. Returns once the step may begin or the policy has said that there is none. `inputs`: of the whole batch; asked for where the policy
+  /// wants rows.
+  void before_step(const StepFacts& facts, const std::function<std::vector<at::Tensor>()>& inputs);
+  /// Leader, when all workers have settled.
+  void after_step();
+  /// After before_step and a barrier: the step that was announced is not made, and no more are.
+  bool has_stopped() const { return stops_; }
+
+  // -- by the run, leader, between two steps
+
+  void begin();  ///< what the first before_step does first; for a replica that makes no step
+  /// After the last step: policy's finish, or leave where the replica is lost.
+  void finish();
+  ModelValues values_for_evaluation() { return policy_->values_for_evaluation(state_); }
+  ModelValues values() const { return values_of(state_); }
+  ReplicaState& state() { return state_; }
+  ReplicaPolicy& policy() { return *policy_; }
+
+ private:
+  void take_state();
+
+  UpdatePolicy& update_;
+  Hub& hub_;
+  ReplicaView view_;
+  ReplicaState state_;
+  std::unique_ptr<ReplicaPolicy> policy_;
+  std::vector<double> losses_;  ///< of the step, by rank
+  StepFacts facts_;             ///< of the step
+  double step_began_ = 0;
+  bool has_optimizer_state_ = false;
+  bool stops_ = false;          ///< written by the leader between two barriers
+};
+
+}  // namespace trireme

@@ -1,0 +1,144 @@
+// What a run has besides its plan's workers where the plan has an agreement: the policy, what replicas exchange through, which samples are
+// whose, and what is kept on the way to be evaluated.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+#include "program/program.h"
+#include "runtime/agreement.h"
+#include "train/experiment.h"
+#include "train/ledger.h"
+#include "train/replica_evaluator.h"
+#include "train/result.h"
+#include "train/sample_shares.h"
+#include "update/hub.h"
+#include "update/policy.h"
+#include "update/step_times.h"
+
+namespace trireme {
+
+class RunAgreement;
+class SynchronousPolicy;
+struct ReplicaGroup;
+struct SnapshotShape;
+
+/// The world of a run whose replicas are not all in this process. The agreement is made but for its world.
+using MakeReplicaWorld = std::function<std::unique_ptr<HubWorld>(RunAgreement& agreement)>;
+
+/// The reason for abort() that leaves out evaluations, too.
+inline constexpr const char* kInterrupted = "interrupted";
+
+/// Bytes that a replica sends at once, at most: weights, what the optimizer keeps and running statistics.
+int64_t largest_exchange(const Experiment& experiment, const Model& model);
+
+/// Thread-safe but for what says otherwise. "Leader": called by the first worker of a replica.
+class RunAgreement {
+ public:
+  /// All outlive it. `experiment`: with the batch of all replicas together. `make_world`: null: all replicas are threads of this process.
+  /// Errors (user).
+  RunAgreement(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
+               const Program& evaluation, Ledger& ledger, const MakeReplicaWorld& make_world);
+  ~RunAgreement();
+
+  UpdatePolicy& update() { return *update_; }
+  const UpdatePolicy& update() const { return *update_; }
+  const Model& model() const { return model_; }
+  const TaskData& data() const { return data_; }
+  int replicas() const { return plan_.replicas; }
+  bool is_synchronous() const { return synchronous_ != nullptr; }
+  bool is_modelled() const { return experiment_.replicas.clock.has_value(); }
+  HubWorld& world() { return *world_; }
+
+  // -- samples and lengths
+
+  const ReplicaBatches& batches() const { return batches_; }
+  PlannedBatch batch(int replica, int64_t step) const;
+  /// 0: the policy decides.
+  int64_t steps_of_replica(int replica) const;
+  double rate_at(int replica, int64_t step) const;
+
+  // -- by the replicas that train in this process
+
+  /// Leader. What its workers share to agree.
+  std::unique_ptr<ReplicaAgreement> make_part(Hub& hub, ReplicaGroup& group);
+  /// Leader, after each step that was made, and after the last one.
+  void after_step(ReplicaGroup& group, int64_t step);
+  void end(ReplicaGroup& group);
+
+  // -- by the server of replicas in other processes
+
+  /// From a replica (train/replica_reports.h). Errors (run): it cannot be one.
+  void take_report(int replica, Request report);
+  /// That the replica has not made yet.
+  int64_t next_step(int replica) const;
+
+  // -- by the run's thread
+
+  /// Trains all replicas of this process, each by `body`, and evaluates what was kept on the way: afterwards, or where replicas train in other
+  /// processes meanwhile. Throws what a replica failed with.
+  void work(const std::function<void(Hub&)>& body);
+  /// kInterrupted: of the evaluations that are left only the last one is made.
+  void abort(const std::string& reason);
+  /// Whether training is over, and the rest is evaluations.
+  bool is_over() const;
+
+  // -- once work has returned
+
+  const std::vector<HubCounts>& counts() const { return counts_; }          ///< by replica; synchronous: by worker
+  const std::vector<MemoryUse>& memory() const { return memory_; }          ///< by worker, of training
+  const TensorMap& weights() const { return evaluator_.weights(); }  ///< the run's result; none where it did not come to its end
+
+ private:
+  void begin_modelled_time();
+  void follow_rounds();
+  void note(int replica, const TrainedStep& step);
+  void keep_if_due(ReplicaGroup& group, int64_t step);
+  int64_t samples_of_all(Hub& hub, const ReplicaGroup& group);
+  void hand_over(Hub& hub, ReplicaSnapshot snapshot);
+  bool take_due(int64_t& samples);
+  void keep_central_if_due(double seconds);
+  void keep_newest();
+  void lift_memory_limits();
+  SnapshotShape snapshot_shape() const;
+  int64_t samples_of(const Length& length) const;  ///< of all replicas
+  int64_t samples() const;                         ///< so far
+
+  const Experiment& experiment_;
+  const Model& model_;
+  const TaskData& data_;
+  const Plan& plan_;
+  const Program& training_;
+  Ledger& ledger_;
+  const std::unique_ptr<UpdatePolicy> update_;
+  const SynchronousPolicy* const synchronous_;  ///< the policy, where it is that: one replica of all workers
+  const ReplicaBatches batches_;
+  std::unique_ptr<StepTimes> times_;
+  std::unique_ptr<HubWorld> world_;
+  bool policy_decides_length_ = false;
+  int64_t evaluate_every_ = 0;  ///< samples of all replicas
+  std::atomic<double> began_{0};  ///< replica 0's first step, on its hub's clock
+
+  mutable std::mutex mutex_;
+  std::string abort_reason_;        // guarded by mutex_, as all that follows
+  bool over_ = false;
+  int64_t samples_ = 0, next_evaluation_ = 0;
+  std::set<int> lost_;              ///< replicas that have failed for good
+  int64_t samples_of_lost_ = 0;
+  double last_end_ = 0;             ///< of any step
+  std::vector<int64_t> next_step_;  ///< by replica
+
+  std::vector<HubCounts> counts_;
+  std::vector<MemoryUse> memory_;
+  ReplicaEvaluator evaluator_;
+};
+
+}  // namespace trireme
