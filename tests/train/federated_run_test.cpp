@@ -129,7 +129,7 @@ TEST_F(FederatedRun, ARunThatIsStoppedSaysHowGoodItsWeightsAre) {
   for (const char* strategy : {"fedavg", "easgd", "local-sgd,every=2 steps"}) {
     interrupted = false;
     Stopping observer(interrupted);
-    const RunResult row = train_replicas(experiment, model, data, strategy, 2, observer, interrupted);
+    const RunResult row = train(experiment, model, data, plan_with_agreement(strategy, experiment, model, 2), observer, interrupted);
     EXPECT_EQ(row.status, RunStatus::interrupted) << strategy;
     ASSERT_TRUE(row.test) << strategy;
     EXPECT_TRUE(std::isfinite(row.test->loss)) << strategy;
