@@ -45,7 +45,7 @@ struct Plan {
   std::string model;              ///< the model's name and fingerprint: a plan fits one model only
   std::string model_fingerprint;
   int devices = 1;
-  std::string schedule = "gpipe";        ///< one of program/schedules
+  std::string schedule = "gpipe";        ///< one of src/schedule
   bool vertical_sync = false;            ///< of "pipedream": all stages use the version of the weights that the first one used
   int micro_batches = 1;
   bool recompute_last = true;            ///< false: "except_last", the last micro-batch keeps its activations

@@ -14,8 +14,8 @@
 #include "plan/strategy.h"
 #include "profile/measure_links.h"
 #include "program/compile.h"
-#include "program/schedules/schedule.h"
 #include "runtime/migrate.h"
+#include "schedule/schedule.h"
 #include "train/best_plan.h"
 
 namespace trireme {

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "plan/named.h"
-#include "program/schedules/schedule.h"
+#include "schedule/schedule.h"
 #include "train/batches.h"
 #include "train/lockstep.h"
 

@@ -1,10 +1,10 @@
-#include "program/schedules/schedule.h"
+#include "schedule/schedule.h"
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "program/schedules/one_stage.h"
+#include "schedule/one_stage.h"
 
 namespace trireme {
 

@@ -1,7 +1,7 @@
 // What most schedules ask of a pipeline: one stage per worker.
 #pragma once
 
-#include "program/schedules/schedule.h"
+#include "schedule/schedule.h"
 
 namespace trireme {
 

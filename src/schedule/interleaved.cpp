@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "program/schedules/schedule.h"
+#include "schedule/schedule.h"
 
 namespace trireme {
 namespace {
