@@ -13,7 +13,7 @@
 #include "base/units.h"
 #include "cli/agreement.h"
 #include "cli/commands.h"
-#include "train/initial_weights.h"
+#include "experiment/experiment.h"
 #include "train/replica_run.h"
 #include "update/remote/remote_client.h"
 

@@ -44,7 +44,7 @@ struct NamedStrategy {
 };
 const std::vector<NamedStrategy>& named_strategies();
 
-/// Names of plans that a planner finds by what layers cost (train/best_plan.h): "hybrid-static", "asa", "exact". parse_strategy takes them, without
+/// Names of plans that a planner finds by what layers cost (forecast/best_plan.h): "hybrid-static", "asa", "exact". parse_strategy takes them, without
 /// keys; named_plan cannot make them.
 const std::vector<std::string>& planned_strategies();
 bool is_planned(std::string_view name);

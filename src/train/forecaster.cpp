@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/seconds.h"
 #include "cost/profiled_costs.h"
+#include "forecast/best_plan.h"
 #include "plan/cluster_file.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
@@ -16,7 +17,6 @@
 #include "program/compile.h"
 #include "runtime/migrate.h"
 #include "schedule/schedule.h"
-#include "train/best_plan.h"
 
 namespace trireme {
 namespace {

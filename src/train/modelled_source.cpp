@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "forecast/predict.h"
 #include "plan/cluster_file.h"
-#include "train/predict.h"
 
 namespace trireme {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <functional>
 
+#include "experiment/experiment.h"
 #include "model/model.h"
 #include "plan/plan.h"
-#include "train/experiment.h"
 #include "update/virtual_hub.h"
 
 namespace trireme {
@@ -14,7 +14,7 @@ namespace trireme {
 using SecondsBySamples = std::function<double(int replica, int64_t samples)>;
 
 /// Of replicas that run `plan`, replica r on the plan's devices from r times their number on. With a cluster or a profile they are those of
-/// train/predict.h: of the program, forward, backward and update, by the devices' datasheets or as layers were measured. The model outlives
+/// forecast/predict.h: of the program, forward, backward and update, by the devices' datasheets or as layers were measured. The model outlives
 /// the result. Errors (user): a cluster with fewer devices than `replicas` need, or without a speed at the precision; layers that the profile
 /// lacks.
 SecondsBySamples seconds_by_samples(const Experiment& experiment, const Model& model, const Plan& plan, int replicas);

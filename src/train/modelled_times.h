@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "comm/local/emulated_links.h"
+#include "experiment/experiment.h"
 #include "program/program.h"
-#include "train/experiment.h"
 #include "train/modelled_source.h"
 #include "train/sample_shares.h"
 #include "update/failures.h"

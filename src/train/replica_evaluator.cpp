@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "metrics/metrics.h"
 #include "runtime/crew.h"
 #include "runtime/worker.h"
 #include "train/final_metrics.h"
-#include "train/metrics.h"
 #include "train/replica_view.h"
 #include "train/trainer.h"
 

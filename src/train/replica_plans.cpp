@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "experiment/make_plan.h"
 #include "plan/named.h"
 #include "train/modelled_times.h"
 #include "train/trainer.h"

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
+#include "experiment/experiment.h"
 #include "plan/plan.h"
 #include "program/compile.h"
-#include "train/experiment.h"
 #include "update/run_facts.h"
 #include "update/synchronous.h"
 

@@ -10,11 +10,11 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "experiment/read_emulation.h"
 #include "plan/named.h"
 #include "runtime/crew.h"
 #include "train/modelled_source.h"
 #include "train/modelled_times.h"
-#include "train/read_emulation.h"
 #include "train/replica_plans.h"
 #include "train/replica_reports.h"
 #include "train/replica_view.h"

@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "experiment/experiment.h"
+#include "metrics/result.h"
 #include "plan/plan.h"
 #include "program/compile.h"
-#include "train/experiment.h"
 #include "train/replica_evaluator.h"
-#include "train/result.h"
 #include "train/sample_shares.h"
 #include "update/hub.h"
 #include "update/policy.h"
@@ -48,7 +48,7 @@ using MakeReplicaWorld = std::function<std::unique_ptr<HubWorld>(ReplicaRun& run
 /// Belongs to one thread but for abort(), take_steps() and take_evaluations(), which any may call.
 class ReplicaRun {
  public:
-  /// `model` and `data` outlive it. `strategy`: the policy and its options (train/replica_spec.h); `workers`: of all replicas. Errors (user).
+  /// `model` and `data` outlive it. `strategy`: the policy and its options (experiment/replica_spec.h); `workers`: of all replicas. Errors (user).
   /// `make_world`: null: all replicas are in this process.
   ReplicaRun(const Experiment& experiment, const Model& model, const TaskData& data, const std::string& strategy, int workers,
              const MakeReplicaWorld& make_world = {});

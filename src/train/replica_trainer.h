@@ -4,14 +4,14 @@
 #include <atomic>
 #include <string>
 
-#include "train/experiment.h"
+#include "experiment/experiment.h"
+#include "metrics/result.h"
 #include "train/observer.h"
 #include "train/replica_run.h"
-#include "train/result.h"
 
 namespace trireme {
 
-/// `strategy`: "local-sgd,every=16 steps" (train/replica_spec.h); `workers`: of all replicas together. As train(): what goes wrong during
+/// `strategy`: "local-sgd,every=16 steps" (experiment/replica_spec.h); `workers`: of all replicas together. As train(): what goes wrong during
 /// the run is in the row, bad settings throw user errors before anything starts. The observer is told of a step when as many replica steps
 /// have ended as there are replicas; of evaluations when training is over, as they are made then.
 /// `make_world`: of the server of replicas that are processes; else null.

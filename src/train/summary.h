@@ -2,9 +2,9 @@
 #pragma once
 
 #include "cost/noise_scale.h"
-#include "train/experiment.h"
+#include "experiment/experiment.h"
+#include "metrics/result.h"
 #include "train/ledger.h"
-#include "train/result.h"
 
 namespace trireme {
 

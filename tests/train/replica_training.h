@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "experiment/make_plan.h"
 #include "tiny_training.h"
 #include "train/replica_trainer.h"
 #include "train/trainer.h"
