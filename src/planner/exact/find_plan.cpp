@@ -11,9 +11,9 @@
 
 #include "base/error.h"
 #include "base/seconds.h"
+#include "planner/deadline.h"
 #include "planner/exact/least_memory.h"
 #include "planner/exact/questions.h"
-#include "planner/graph_plan.h"
 
 namespace trireme {
 namespace {

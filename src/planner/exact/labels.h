@@ -1,8 +1,8 @@
 // All good ways through a lattice within a memory limit.
 #pragma once
 
+#include "planner/deadline.h"
 #include "planner/exact/segment_search.h"
-#include "planner/graph_plan.h"
 
 namespace trireme {
 

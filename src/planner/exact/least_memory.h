@@ -3,8 +3,8 @@
 
 #include <limits>
 
+#include "planner/deadline.h"
 #include "planner/exact/find_plan.h"
-#include "planner/graph_plan.h"
 
 namespace trireme {
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "planner/deadline.h"
 #include "planner/exact/lattice.h"
-#include "planner/graph_plan.h"
 
 namespace trireme {
 

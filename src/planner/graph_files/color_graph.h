@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "planner/placement_file.h"
+#include "planner/graph_files/placement_file.h"
 
 namespace trireme {
 

@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "planner/color_graph.h"
-#include "planner/graph_plan.h"
-#include "planner/order_ideals.h"
+#include "planner/deadline.h"
+#include "planner/graph_files/color_graph.h"
+#include "planner/graph_files/order_ideals.h"
 
 namespace trireme {
 

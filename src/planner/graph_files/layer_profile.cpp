@@ -1,4 +1,4 @@
-#include "planner/layer_profile.h"
+#include "planner/graph_files/layer_profile.h"
 
 #include <fmt/format.h>
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/dag.h"
+#include "planner/graph_files/dag.h"
 
 namespace trireme {
 

@@ -1,8 +1,8 @@
-#include "planner/graph_plan.h"
+#include "planner/graph_files/graph_plan.h"
 
 #include <fmt/format.h>
 
-#include "planner/order_ideals.h"
+#include "planner/graph_files/order_ideals.h"
 
 namespace trireme {
 

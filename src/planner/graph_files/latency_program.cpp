@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "planner/child_task.h"
-#include "planner/latency.h"
+#include "planner/graph_files/child_task.h"
+#include "planner/graph_files/latency.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "planner/order_ideals.h"
+#include "planner/graph_files/order_ideals.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-#include "planner/pipedream.h"
+#include "planner/graph_files/pipedream.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "planner/bound_ladder.h"
-#include "planner/order_ideals.h"
+#include "planner/graph_files/bound_ladder.h"
+#include "planner/graph_files/order_ideals.h"
 
 namespace trireme {
 namespace {

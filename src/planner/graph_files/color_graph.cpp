@@ -1,4 +1,4 @@
-#include "planner/color_graph.h"
+#include "planner/graph_files/color_graph.h"
 
 #include <algorithm>
 #include <map>

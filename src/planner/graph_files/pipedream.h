@@ -15,8 +15,9 @@
 
 #include <optional>
 
-#include "planner/graph_plan.h"
-#include "planner/layer_profile.h"
+#include "planner/deadline.h"
+#include "planner/graph_files/graph_plan.h"
+#include "planner/graph_files/layer_profile.h"
 
 namespace trireme {
 

@@ -14,8 +14,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "planner/dag.h"
-#include "planner/layer_profile.h"
+#include "planner/graph_files/dag.h"
+#include "planner/graph_files/layer_profile.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "planner/latency.h"
+#include "planner/graph_files/latency.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "planner/max_load.h"
+#include "planner/graph_files/max_load.h"
 
 namespace trireme {
 namespace {

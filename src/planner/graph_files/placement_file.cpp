@@ -1,4 +1,4 @@
-#include "planner/placement_file.h"
+#include "planner/graph_files/placement_file.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "planner/dag.h"
+#include "planner/graph_files/dag.h"
 
 #include <algorithm>
 #include <deque>

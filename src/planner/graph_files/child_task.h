@@ -5,7 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "planner/graph_plan.h"
+#include "planner/deadline.h"
+
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "planner/max_load.h"
+#include "planner/graph_files/max_load.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "planner/bound_ladder.h"
-#include "planner/max_load_search.h"
+#include "planner/graph_files/bound_ladder.h"
+#include "planner/graph_files/max_load_search.h"
 
 namespace trireme {
 namespace {

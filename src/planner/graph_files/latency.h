@@ -8,8 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "planner/graph_plan.h"
-#include "planner/placement_file.h"
+#include "planner/deadline.h"
+#include "planner/graph_files/graph_plan.h"
+#include "planner/graph_files/placement_file.h"
 
 namespace trireme {
 

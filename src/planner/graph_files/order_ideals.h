@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "planner/dag.h"
+#include "planner/graph_files/dag.h"
 
 namespace trireme {
 

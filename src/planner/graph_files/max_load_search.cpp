@@ -1,4 +1,4 @@
-#include "planner/max_load_search.h"
+#include "planner/graph_files/max_load_search.h"
 
 #include <algorithm>
 #include <limits>

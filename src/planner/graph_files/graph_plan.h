@@ -1,9 +1,7 @@
 // What a search over a graph file found.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,23 +27,5 @@ struct GraphPlan {
 
 /// GraphPlan::proof of a search over order ideals. `states`: 0 where there were too many to list.
 std::string proof_in_words(size_t states, bool complete);
-
-/// Until when a search may go on.
-class Deadline {
- public:
-  using Clock = std::chrono::steady_clock;
-  /// `seconds` from now; nullopt: never.
-  explicit Deadline(std::optional<double> seconds) {
-    if (seconds) end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*seconds));
-  }
-  bool passed() const { return end_ && Clock::now() >= *end_; }
-  std::optional<double> seconds_left() const {
-    if (!end_) return std::nullopt;
-    return std::chrono::duration<double>(*end_ - Clock::now()).count();
-  }
-
- private:
-  std::optional<Clock::time_point> end_;
-};
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-#include "planner/child_task.h"
+#include "planner/graph_files/child_task.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -6,8 +6,9 @@
 //   memory                  of an accelerator: sum of its nodes' bytes; CPUs have no limit
 #pragma once
 
-#include "planner/graph_plan.h"
-#include "planner/placement_file.h"
+#include "planner/deadline.h"
+#include "planner/graph_files/graph_plan.h"
+#include "planner/graph_files/placement_file.h"
 
 namespace trireme {
 

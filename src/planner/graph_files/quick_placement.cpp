@@ -4,8 +4,8 @@
 #include <random>
 #include <set>
 
-#include "planner/color_graph.h"
-#include "planner/latency.h"
+#include "planner/graph_files/color_graph.h"
+#include "planner/graph_files/latency.h"
 
 namespace trireme {
 namespace {
