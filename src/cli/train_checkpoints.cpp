@@ -10,7 +10,7 @@
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/checkpoint_use.h"
 #include "cli/launch_hosts.h"
-#include "comm/process_place.h"
+#include "comm/rendezvous/process_place.h"
 
 namespace trireme {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "update/hub.h"
 #include "update/remote/message.h"
-#include "comm/wire.h"
+#include "comm/rendezvous/wire.h"
 
 namespace trireme {
 

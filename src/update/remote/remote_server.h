@@ -20,7 +20,7 @@
 
 #include "update/policy.h"
 #include "update/remote/gathering.h"
-#include "comm/wire.h"
+#include "comm/rendezvous/wire.h"
 
 namespace trireme {
 

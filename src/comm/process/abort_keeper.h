@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "comm/gloo/transport.h"
+#include "comm/process/transport.h"
 
 namespace trireme {
 

@@ -21,23 +21,21 @@
 #include <tuple>
 #include <vector>
 
-#include "comm/gloo/abort_keeper.h"
-#include "comm/gloo/frame.h"
-#include "comm/gloo/gloo.h"
-#include "comm/gloo/life_signs.h"
-#include "comm/gloo/transport.h"
+#include "comm/process/abort_keeper.h"
+#include "comm/process/frame.h"
+#include "comm/process/life_signs.h"
+#include "comm/process/transport.h"
+#include "comm/process/world_options.h"
 
 namespace trireme {
 
 /// Thread-safe. Ranks are those of the world.
-class GlooWorld {
+class ProcessWorld {
  public:
-  explicit GlooWorld(const GlooOptions& options);
-  /// Over other connections than gloo's.
-  GlooWorld(const GlooOptions& options, Connections connections);
-  ~GlooWorld();
-  GlooWorld(const GlooWorld&) = delete;
-  GlooWorld& operator=(const GlooWorld&) = delete;
+  ProcessWorld(const WorldOptions& options, Connections connections);
+  ~ProcessWorld();
+  ProcessWorld(const ProcessWorld&) = delete;
+  ProcessWorld& operator=(const ProcessWorld&) = delete;
 
   int rank() const { return options_.rank; }
   int size() const { return options_.size; }
@@ -117,7 +115,7 @@ class GlooWorld {
   void leave();
   std::chrono::milliseconds timeout() const;
 
-  const GlooOptions options_;
+  const WorldOptions options_;
   std::unique_ptr<Transport> transport_;
   const std::shared_ptr<FlightRecorder> recorder_;
   const std::shared_ptr<LifeSigns> signs_;

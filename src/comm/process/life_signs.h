@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "comm/flight_recorder.h"
-#include "comm/gloo/gloo.h"
-#include "comm/gloo/transport.h"
+#include "comm/process/transport.h"
+#include "comm/process/world_options.h"
 
 namespace trireme {
 
@@ -21,7 +21,7 @@ namespace trireme {
 class LifeSigns {
  public:
   /// As those of Connections. Where ends are not seen signs have the process, and one of this machine that is gone is missed at once.
-  LifeSigns(const GlooOptions& options, bool keys_show_life, bool ends_are_seen, std::shared_ptr<const FlightRecorder> recorder);
+  LifeSigns(const WorldOptions& options, bool keys_show_life, bool ends_are_seen, std::shared_ptr<const FlightRecorder> recorder);
 
   /// Shows the own sign and looks at those of others, at most every quarter of a second: on the thread that talks to the keys.
   void exchange(KeyStore& keys);
@@ -51,7 +51,7 @@ class LifeSigns {
   std::string last_seen(int rank) const;
   bool say_goodbye(KeyStore& keys);
 
-  const GlooOptions options_;
+  const WorldOptions options_;
   const bool watches_;
   const std::string process_;  ///< this rank's, for its signs
   const std::shared_ptr<const FlightRecorder> recorder_;

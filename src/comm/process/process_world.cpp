@@ -1,4 +1,4 @@
-#include "comm/gloo/gloo_world.h"
+#include "comm/process/process_world.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -36,9 +36,7 @@ double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::
 
 }  // namespace
 
-GlooWorld::GlooWorld(const GlooOptions& options) : GlooWorld(options, connect_ranks(options)) {}
-
-GlooWorld::GlooWorld(const GlooOptions& options, Connections connections)
+ProcessWorld::ProcessWorld(const WorldOptions& options, Connections connections)
     : options_(options), recorder_(options.recorder ? options.recorder : std::make_shared<FlightRecorder>()),
       signs_(std::make_shared<LifeSigns>(options, connections.keys_show_life, connections.ends_are_seen, recorder_)), ends_are_seen_(connections.ends_are_seen),
       peers_(options.size) {
@@ -53,7 +51,7 @@ GlooWorld::GlooWorld(const GlooOptions& options, Connections connections)
   watcher_ = std::thread([this] { watch(); });
 }
 
-GlooWorld::~GlooWorld() {
+ProcessWorld::~ProcessWorld() {
   if (std::uncaught_exceptions() > 0) abort(fmt::format("rank {} ended before its work was done", rank()));
   close_sends();
   const bool others_meet_here = rank() == 0 && options_.store_file.empty() && !options_.store_is_kept;
@@ -76,7 +74,7 @@ GlooWorld::~GlooWorld() {
   for (Peer& peer : peers_) peer.queues.clear();
 }
 
-milliseconds GlooWorld::timeout() const {
+milliseconds ProcessWorld::timeout() const {
   const double step = recorder_->longest_step();
   const double seconds = step > 0 ? std::max(options_.least_timeout_seconds, kStepsOfPatience * step) : options_.timeout_seconds;
   return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
@@ -84,14 +82,14 @@ milliseconds GlooWorld::timeout() const {
 
 // ---- ending ----
 
-void GlooWorld::close_sends() {
+void ProcessWorld::close_sends() {
   std::unique_lock lock(mutex_);
   closing_ = true;
   sending_.notify_all();
   sending_.wait_for(lock, timeout(), [&] { return aborted_ || (sent_.empty() && !releasing_); });
 }
 
-void GlooWorld::host_until_others_left() {
+void ProcessWorld::host_until_others_left() {
   std::unique_lock lock(mutex_);
   const auto all_left = [&] {
     for (int peer = 0; peer < size(); ++peer)
@@ -102,11 +100,11 @@ void GlooWorld::host_until_others_left() {
   if (aborted_) ending_.wait_for(lock, std::min(timeout(), kLingerAfterAbort), all_left);
 }
 
-void GlooWorld::leave() {
+void ProcessWorld::leave() {
   if (abort_reason().empty()) signs_->leave();
 }
 
-void GlooWorld::wake_all() {
+void ProcessWorld::wake_all() {
   arrived_.notify_all();
   sending_.notify_all();
   ending_.notify_all();
@@ -115,12 +113,12 @@ void GlooWorld::wake_all() {
 
 // ---- sending ----
 
-int GlooWorld::next_payload_tag(int to) {
+int ProcessWorld::next_payload_tag(int to) {
   std::lock_guard lock(mutex_);
   return peers_[to].payloads++ % kPayloadTags + 1;
 }
 
-std::unique_ptr<Transfer> GlooWorld::post(FrameHeader header, const at::Tensor& data, int to,
+std::unique_ptr<Transfer> ProcessWorld::post(FrameHeader header, const at::Tensor& data, int to,
                                           const std::string& doing) {
   throw_if_aborted();
   const bool fits = header.bytes <= kInlineBytes;
@@ -146,7 +144,7 @@ std::unique_ptr<Transfer> GlooWorld::post(FrameHeader header, const at::Tensor& 
   }
 }
 
-void GlooWorld::post_and_forget(FrameHeader header, const at::Tensor& data, int to, const std::string& doing) {
+void ProcessWorld::post_and_forget(FrameHeader header, const at::Tensor& data, int to, const std::string& doing) {
   std::unique_ptr<Transfer> payload = post(header, data, to, doing);
   if (!payload) return;
   {
@@ -156,7 +154,7 @@ void GlooWorld::post_and_forget(FrameHeader header, const at::Tensor& data, int 
   keep_until_sent({std::move(payload), to, doing});
 }
 
-void GlooWorld::keep_until_sent(Sent sent) {
+void ProcessWorld::keep_until_sent(Sent sent) {
   bool many = false;
   {
     std::lock_guard lock(mutex_);
@@ -166,7 +164,7 @@ void GlooWorld::keep_until_sent(Sent sent) {
   if (many) sending_.notify_all();  // waking the releaser for every short frame would cost more than sending it
 }
 
-void GlooWorld::release_sent() {
+void ProcessWorld::release_sent() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     sending_.wait_for(lock, kReleaseInterval, [&] {
@@ -186,7 +184,7 @@ void GlooWorld::release_sent() {
   }
 }
 
-void GlooWorld::release(Sent sent) {
+void ProcessWorld::release(Sent sent) {
   std::string trouble;
   try {
     if (!wait_registered(*sent.transfer, sent.to, kForever)) sent.transfer->wait(kMoment);
@@ -203,7 +201,7 @@ void GlooWorld::release(Sent sent) {
 
 // ---- receiving ----
 
-void GlooWorld::read_frames(int from) {
+void ProcessWorld::read_frames(int from) {
   try {
     const at::Tensor frame = empty_frame();
     while (read_frame(from, frame)) {
@@ -213,7 +211,7 @@ void GlooWorld::read_frames(int from) {
   }
 }
 
-bool GlooWorld::read_frame(int from, const at::Tensor& frame) {
+bool ProcessWorld::read_frame(int from, const at::Tensor& frame) {
   const std::unique_ptr<Transfer> transfer = transport_->receive(frame, from, kFrameTag);
   {
     std::lock_guard lock(mutex_);
@@ -265,7 +263,7 @@ bool GlooWorld::read_frame(int from, const at::Tensor& frame) {
   return true;
 }
 
-void GlooWorld::deliver(int from, Arrival arrival) {
+void ProcessWorld::deliver(int from, Arrival arrival) {
   const FrameHeader& h = arrival.header;
   const Address address{h.kind, h.group, h.kind == FrameKind::message ? h.tag : 0};
   {
@@ -277,7 +275,7 @@ void GlooWorld::deliver(int from, Arrival arrival) {
 
 // The peer waits for this rank's part of a call that this rank has not come to, and this rank waits for the peer: frames of a pair come in
 // order, so what the peer sent before it said so is here. Neither can go on.
-bool GlooWorld::waits_in_vain(const Peer& peer, const FrameHeader& own) const {
+bool ProcessWorld::waits_in_vain(const Peer& peer, const FrameHeader& own) const {
   const FrameHeader& waiting = peer.waiting;
   if (waiting.awaited != rank() || waiting.what != FrameKind::collective) return false;
   if (waiting.concurrent || own.concurrent) return false;  // another thread may go on
@@ -285,7 +283,7 @@ bool GlooWorld::waits_in_vain(const Peer& peer, const FrameHeader& own) const {
   return given == peer.given.end() || given->second < waiting.tag;
 }
 
-Arrival GlooWorld::take(int from, FrameKind kind, int64_t group, int64_t tag, const std::string& doing,
+Arrival ProcessWorld::take(int from, FrameKind kind, int64_t group, int64_t tag, const std::string& doing,
                         double& waited) {
   const Address address{kind, group, kind == FrameKind::message ? tag : 0};
   const Clock::time_point start = Clock::now();
@@ -346,7 +344,7 @@ Arrival GlooWorld::take(int from, FrameKind kind, int64_t group, int64_t tag, co
 }
 
 // Writing to `awaited` also finds a connection that has ended in the middle of a frame.
-void GlooWorld::say_waiting(int awaited, const FrameHeader& header, const std::string& doing) {
+void ProcessWorld::say_waiting(int awaited, const FrameHeader& header, const std::string& doing) {
   FrameHeader word = header;
   word.set_text(doing);
   for (int peer = 0; peer < size(); ++peer) {
@@ -359,7 +357,7 @@ void GlooWorld::say_waiting(int awaited, const FrameHeader& header, const std::s
   }
 }
 
-std::unique_ptr<Transfer> GlooWorld::fetch(const Arrival& arrival, const at::Tensor& target, int from,
+std::unique_ptr<Transfer> ProcessWorld::fetch(const Arrival& arrival, const at::Tensor& target, int from,
                                            const std::string& doing) {
   const FrameHeader& h = arrival.header;
   if (h.bytes == 0) return nullptr;
@@ -375,7 +373,7 @@ std::unique_ptr<Transfer> GlooWorld::fetch(const Arrival& arrival, const at::Ten
   }
 }
 
-bool GlooWorld::wait_registered(Transfer& transfer, int peer, milliseconds limit) {
+bool ProcessWorld::wait_registered(Transfer& transfer, int peer, milliseconds limit) {
   {
     std::lock_guard lock(mutex_);
     if (aborted_ || stopping_ || peers_[peer].gone) return false;
@@ -396,7 +394,7 @@ bool GlooWorld::wait_registered(Transfer& transfer, int peer, milliseconds limit
   return done;
 }
 
-void GlooWorld::finish(std::unique_ptr<Transfer> transfer, int peer, const std::string& doing) {
+void ProcessWorld::finish(std::unique_ptr<Transfer> transfer, int peer, const std::string& doing) {
   if (!transfer) return;
   const Clock::time_point end = Clock::now() + timeout();
   try {
@@ -412,12 +410,12 @@ void GlooWorld::finish(std::unique_ptr<Transfer> transfer, int peer, const std::
   }
 }
 
-void GlooWorld::work_beside(int64_t group) {
+void ProcessWorld::work_beside(int64_t group) {
   std::lock_guard lock(mutex_);
   beside_.insert(group);
 }
 
-void GlooWorld::register_group(int64_t id, const std::string& members) {
+void ProcessWorld::register_group(int64_t id, const std::string& members) {
   std::lock_guard lock(mutex_);
   const auto [place, is_new] = groups_.try_emplace(id, members);
   check_internal(is_new || place->second == members, "two groups got one number: " + place->second + " and " + members);

@@ -1,5 +1,5 @@
 // Keys that the ranks of a run share while they look for each other and later, behind a token: rank 0 keeps them, the others ask over CurveZMQ
-// (comm/wire.h). What c10d's TCPStore is, but that nobody without the token gets as far as a question.
+// (comm/rendezvous/wire.h). What c10d's TCPStore is, but that nobody without the token gets as far as a question.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/token.h"
+#include "comm/rendezvous/token.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-// GlooWorld: how it ends when something fails.
+// ProcessWorld: how it ends when something fails.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "comm/gloo/gloo_world.h"
+#include "comm/process/process_world.h"
 
 namespace trireme {
 namespace {
@@ -20,7 +20,7 @@ constexpr const char* kMatchingCalls = "all ranks of a group must make the same 
 
 }  // namespace
 
-void GlooWorld::set_aborted(const std::string& reason) {
+void ProcessWorld::set_aborted(const std::string& reason) {
   {
     std::lock_guard lock(mutex_);
     if (aborted_) return;
@@ -33,7 +33,7 @@ void GlooWorld::set_aborted(const std::string& reason) {
   for (const std::string& operation : recorder_->read().last) spdlog::error("rank {}, last operations: {}", rank(), operation);
 }
 
-void GlooWorld::watch() {
+void ProcessWorld::watch() {
   std::unique_lock lock(mutex_);
   while (!watching_.wait_for(lock, kWatchInterval, [&] { return stopping_ || aborted_; })) {
     std::vector<bool> gone;
@@ -46,7 +46,7 @@ void GlooWorld::watch() {
 }
 
 // The key decides whose reason it is; the frames are faster than looking at it, and arrive also when its keeper is frozen.
-void GlooWorld::abort(const std::string& reason) {
+void ProcessWorld::abort(const std::string& reason) {
   const std::string first = keeper_->propose(reason);
   set_aborted(first);
   FrameHeader header;
@@ -63,12 +63,12 @@ void GlooWorld::abort(const std::string& reason) {
   }
 }
 
-std::string GlooWorld::abort_reason() const {
+std::string ProcessWorld::abort_reason() const {
   std::lock_guard lock(mutex_);
   return reason_;
 }
 
-void GlooWorld::throw_if_aborted() const {
+void ProcessWorld::throw_if_aborted() const {
   std::string reason;
   {
     std::lock_guard lock(mutex_);
@@ -78,7 +78,7 @@ void GlooWorld::throw_if_aborted() const {
   fail_run({.where = "", .what = "communication between the workers was stopped", .why = reason, .next = ""});
 }
 
-void GlooWorld::fail(const std::string& doing, const std::string& what, const std::string& why,
+void ProcessWorld::fail(const std::string& doing, const std::string& what, const std::string& why,
                      const std::string& next) {
   throw_if_aborted();
   const Error error(Blame::run,
@@ -89,27 +89,27 @@ void GlooWorld::fail(const std::string& doing, const std::string& what, const st
 }
 
 // Whoever fails may have closed its connections by that: the others must learn the reason before they miss it. Nothing waits here.
-void GlooWorld::fail_peer(const std::string& doing, int peer, const std::string& why) {
+void ProcessWorld::fail_peer(const std::string& doing, int peer, const std::string& why) {
   const std::string where = signs_->heard(peer).standing;
   fail(doing, fmt::format("rank {} is gone", peer), where.empty() ? why : fmt::format("{}; it was last seen {}", why, where_of(where)),
        fmt::format("look at the end of rank {}'s output", peer));
 }
 
-void GlooWorld::fail_silence(const std::string& doing, int peer) {
+void ProcessWorld::fail_silence(const std::string& doing, int peer) {
   const std::string where = signs_->heard(peer).standing;
   fail(doing, fmt::format("rank {} did not answer for {} s", peer, std::chrono::duration<double>(timeout()).count()),
        where.empty() ? "it hangs, was stopped, or waits for something else" : fmt::format("it stands {}", where_of(where)),
        fmt::format("look at the end of rank {}'s output, or allow more time", peer));
 }
 
-void GlooWorld::fail_mismatch(const std::string& doing, int other, const std::string& others_doing) {
+void ProcessWorld::fail_mismatch(const std::string& doing, int other, const std::string& others_doing) {
   std::pair<int, std::string> first{rank(), doing}, second{other, others_doing};
   if (other < rank()) std::swap(first, second);
   fail("collective", fmt::format("rank {} called {}, rank {} called {}", first.first, first.second, second.first, second.second), kMatchingCalls,
        "compare the two ranks' instructions and last operations");
 }
 
-void GlooWorld::mark_gone(int peer, const std::string& why) {
+void ProcessWorld::mark_gone(int peer, const std::string& why) {
   {
     std::lock_guard lock(mutex_);
     if (!peers_[peer].gone) peers_[peer].gone = why;

@@ -1,4 +1,4 @@
-// What the gloo backend needs of c10d, without its headers: bytes between ranks and a few shared keys.
+// What a backend of processes brings: bytes between ranks and a few shared keys.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +8,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-
-#include "comm/gloo/gloo.h"
 
 namespace trireme {
 
@@ -53,8 +51,5 @@ struct Connections {
   /// A rank notices when another one closes its connections. Else the keys outlive every rank's use of them, and who leaves says so there.
   bool ends_are_seen = true;
 };
-
-/// Meets the other ranks. Run errors as gloo_communicator.
-Connections connect_ranks(const GlooOptions& options);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-#include "comm/text_messages.h"
+#include "comm/rendezvous/text_messages.h"
 
 #include <ATen/ATen.h>
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/token.h"
+#include "comm/rendezvous/token.h"
 
 namespace trireme {
 

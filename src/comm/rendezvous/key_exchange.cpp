@@ -1,4 +1,4 @@
-#include "comm/key_exchange.h"
+#include "comm/rendezvous/key_exchange.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/seconds.h"
-#include "comm/wire.h"
+#include "comm/rendezvous/wire.h"
 
 namespace trireme {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/gloo/transport.h"
+#include "comm/process/transport.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "comm/gloo/frame.h"
+#include "comm/process/frame.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/gloo/gloo_world.h"
 #include "comm/group_member.h"
+#include "comm/process/process_world.h"
 
 namespace trireme {
 
@@ -17,10 +17,10 @@ namespace trireme {
 /// rank order on the rank that owns them. Broadcasts go down a chain in segments. Each part carries the fingerprint of the call it
 /// belongs to (kind, element type, shape where all ranks' are alike; group and number within it), so that calls that do not match are an
 /// error that names both.
-class GlooCommunicator final : public GroupMember {
+class ProcessCommunicator final : public GroupMember {
  public:
   /// `id`: the same on every member and on no other group that shares a member with it.
-  GlooCommunicator(std::shared_ptr<GlooWorld> world, std::vector<int> world_ranks, int rank, int64_t id,
+  ProcessCommunicator(std::shared_ptr<ProcessWorld> world, std::vector<int> world_ranks, int rank, int64_t id,
                    std::shared_ptr<Tally> parent);
 
   int size() const override { return static_cast<int>(world_ranks_.size()); }
@@ -70,7 +70,7 @@ class GlooCommunicator final : public GroupMember {
   void check_call(const Call& call, int from, const FrameHeader& header, const at::Tensor& target);
   std::string described(const std::string& call, int64_t number) const;
 
-  const std::shared_ptr<GlooWorld> world_;
+  const std::shared_ptr<ProcessWorld> world_;
   const std::vector<int> world_ranks_;  // ascending
   const std::string members_;           // the same in words
   const int64_t id_;

@@ -1,4 +1,4 @@
-#include "comm/gloo/abort_keeper.h"
+#include "comm/process/abort_keeper.h"
 
 #include <chrono>
 #include <condition_variable>

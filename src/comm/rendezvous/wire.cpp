@@ -1,4 +1,4 @@
-#include "comm/wire.h"
+#include "comm/rendezvous/wire.h"
 
 #include <fmt/format.h>
 

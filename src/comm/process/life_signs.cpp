@@ -1,4 +1,4 @@
-#include "comm/gloo/life_signs.h"
+#include "comm/process/life_signs.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -55,7 +55,7 @@ LifeSigns::Sign sign_from(const std::string& text) {
 
 }  // namespace
 
-LifeSigns::LifeSigns(const GlooOptions& options, bool keys_show_life, bool ends_are_seen, std::shared_ptr<const FlightRecorder> recorder)
+LifeSigns::LifeSigns(const WorldOptions& options, bool keys_show_life, bool ends_are_seen, std::shared_ptr<const FlightRecorder> recorder)
     : options_(options), watches_(keys_show_life), process_(ends_are_seen ? kNotSaid : own_process()), recorder_(std::move(recorder)), heard_(size_t(options.size)), ranks_(size_t(options.size)) {}
 
 void LifeSigns::exchange(KeyStore& keys) {

@@ -1,4 +1,4 @@
-#include "comm/interfaces.h"
+#include "comm/rendezvous/interfaces.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
