@@ -7,12 +7,14 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "experiment/initial_weights.h"
 #include "experiment/read_data.h"
 #include "experiment/read_emulation.h"
 #include "experiment/read_optimizer.h"
 #include "metrics/metrics.h"
+#include "zoo/imported.h"
 
 namespace trireme {
 namespace {
