@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "train/batches.h"
+#include "experiment/batches.h"
+#include "experiment/read_experiment.h"
 
 namespace trireme {
 namespace {

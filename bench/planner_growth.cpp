@@ -19,7 +19,7 @@
 
 #include "base/json_file.h"
 #include "chart.h"
-#include "planner/pipedream.h"
+#include "planner/graph_files/pipedream.h"
 
 namespace {
 

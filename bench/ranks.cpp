@@ -1,10 +1,10 @@
 #include "ranks.h"
 
 #include "comm/gloo/gloo.h"
-#include "comm/interfaces.h"
 #include "comm/mpi/mpi.h"
-#include "comm/process_place.h"
-#include "comm/token.h"
+#include "comm/rendezvous/interfaces.h"
+#include "comm/rendezvous/process_place.h"
+#include "comm/rendezvous/token.h"
 
 namespace trireme {
 

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/text_messages.h"
+#include "comm/rendezvous/text_messages.h"
 #include "plan/named.h"
 #include "profile/layer_times.h"
 #include "program/compile.h"

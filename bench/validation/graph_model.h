@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cost/layer_costs.h"
-#include "planner/layer_profile.h"
+#include "planner/graph_files/layer_profile.h"
 
 namespace trireme::validation {
 
@@ -32,7 +32,7 @@ class GraphCosts final : public LayerCosts {
 };
 
 /// Stages of so many replicas each, in the order of the data: for each stage its graph layers. Cut where the greatest load by PipeDream's
-/// formulas (planner/pipedream.h, with free boundaries counted as sends) is least: along every topological order tried.
+/// formulas (planner/graph_files/pipedream.h, with free boundaries counted as sends) is least: along every topological order tried.
 std::vector<std::vector<int>> cut_for(const LayerGraph& graph, const std::vector<int>& replicas, double bandwidth);
 
 }  // namespace trireme::validation

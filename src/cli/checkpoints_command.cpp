@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "checkpoint/checkpoint_folder.h"
 #include "cli/launch_hosts.h"
 #include "cli/text_table.h"
-#include "train/checkpoint_folder.h"
 
 namespace trireme {
 namespace {

@@ -14,14 +14,14 @@
 #include "cli/jobs.h"
 #include "cli/plan_choice.h"
 #include "cli/train_command.h"
+#include "experiment/experiment.h"
+#include "experiment/read_emulation.h"
 #include "plan/strategy.h"
 #include "report/progress.h"
 #include "report/run_folder.h"
 #include "report/run_json.h"
 #include "report/table.h"
 #include "train/compare.h"
-#include "train/initial_weights.h"
-#include "train/read_emulation.h"
 #include "train/trainer.h"
 
 namespace trireme {

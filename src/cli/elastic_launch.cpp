@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "experiment/make_plan.h"
 #include "plan/fewer_devices.h"
 #include "train/trainer.h"
 

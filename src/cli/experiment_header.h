@@ -4,8 +4,8 @@
 #include <string>
 
 #include "data/dataset.h"
-#include "train/experiment.h"
-#include "train/result.h"
+#include "experiment/experiment.h"
+#include "metrics/result.h"
 
 namespace trireme {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "forecast/best_plan.h"
 #include "planner/exact/sensitivity.h"
-#include "train/best_plan.h"
 
 namespace trireme {
 

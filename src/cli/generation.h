@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/process_place.h"
+#include "comm/rendezvous/process_place.h"
 
 namespace trireme {
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "cli/plan_choice.h"
+#include "experiment/make_plan.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
 #include "train/trainer.h"

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "train/batches.h"
-#include "train/experiment.h"
-#include "train/result.h"
+#include "experiment/batches.h"
+#include "experiment/experiment.h"
+#include "metrics/result.h"
 
 namespace trireme {
 

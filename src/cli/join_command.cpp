@@ -13,8 +13,9 @@
 #include "base/units.h"
 #include "cli/agreement.h"
 #include "cli/commands.h"
-#include "train/initial_weights.h"
-#include "train/replica_plans.h"
+#include "experiment/experiment.h"
+#include "experiment/initial_weights.h"
+#include "forecast/agreement_plan.h"
 #include "train/run.h"
 #include "update/remote/remote_client.h"
 

@@ -28,8 +28,8 @@
 #include "cli/train_checkpoints.h"
 #include "cli/train_process.h"
 #include "cli/virtual_machines.h"
-#include "comm/interfaces.h"
-#include "comm/token.h"
+#include "comm/rendezvous/interfaces.h"
+#include "comm/rendezvous/token.h"
 #include "report/run_folder.h"
 
 namespace trireme {

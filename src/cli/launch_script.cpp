@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/train_process.h"
-#include "comm/token.h"
+#include "comm/rendezvous/token.h"
 
 namespace trireme {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "train/checkpoint_folder.h"
+#include "checkpoint/checkpoint_folder.h"
 
 namespace trireme {
 

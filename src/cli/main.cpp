@@ -18,8 +18,8 @@
 #include "cli/plan_accuracy.h"
 #include "cli/profile_command.h"
 #include "cli/train_process.h"
+#include "metrics/result.h"
 #include "plan/strategy.h"
-#include "train/result.h"
 #include "update/registry.h"
 
 namespace {

@@ -10,8 +10,8 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/text_table.h"
+#include "experiment/experiment.h"
 #include "report/progress.h"
-#include "train/initial_weights.h"
 #include "train/measure_epochs.h"
 #include "train/trainer.h"
 

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/units.h"
+#include "experiment/read_experiment.h"
 #include "plan/strategy.h"
 
 namespace trireme {

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "train/experiment.h"
+#include "experiment/experiment.h"
+#include "experiment/read_experiment.h"
 
 namespace trireme {
 

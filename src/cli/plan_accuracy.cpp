@@ -15,8 +15,9 @@
 #include "cli/text_table.h"
 #include "cost/epochs_file.h"
 #include "cost/money.h"
+#include "experiment/make_plan.h"
+#include "forecast/projection.h"
 #include "report/run_json.h"
-#include "train/projection.h"
 #include "train/trainer.h"
 
 namespace trireme {

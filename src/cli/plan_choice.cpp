@@ -10,10 +10,11 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "experiment/make_plan.h"
+#include "experiment/replica_spec.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
 #include "program/compile.h"
-#include "train/replica_spec.h"
 #include "train/trainer.h"
 #include "update/registry.h"
 

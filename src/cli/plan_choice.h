@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "cli/prediction.h"
+#include "experiment/experiment.h"
 #include "plan/plan.h"
-#include "train/experiment.h"
 
 namespace trireme {
 

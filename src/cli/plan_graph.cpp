@@ -13,9 +13,9 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "planner/latency.h"
-#include "planner/max_load.h"
-#include "planner/pipedream.h"
+#include "planner/graph_files/latency.h"
+#include "planner/graph_files/max_load.h"
+#include "planner/graph_files/pipedream.h"
 
 namespace trireme {
 namespace {

@@ -15,10 +15,11 @@
 #include "cli/show_layers.h"
 #include "cli/text_table.h"
 #include "cli/usual_models.h"
+#include "experiment/batches.h"
+#include "experiment/make_plan.h"
 #include "plan/strategy.h"
 #include "program/draw.h"
 #include "report/table.h"
-#include "train/batches.h"
 #include "train/trainer.h"
 
 namespace trireme {

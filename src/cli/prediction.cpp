@@ -12,11 +12,11 @@
 #include "cost/money.h"
 #include "cost/profiled_costs.h"
 #include "data/open.h"
+#include "forecast/predict.h"
 #include "plan/cluster_file.h"
 #include "plan/device_orders.h"
 #include "plan/strategy.h"
 #include "profile/measure_profile.h"
-#include "train/predict.h"
 
 namespace trireme {
 namespace {

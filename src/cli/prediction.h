@@ -10,9 +10,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include "forecast/best_plan.h"
 #include "plan/cluster_file.h"
 #include "profile/profile.h"
-#include "train/best_plan.h"
 
 namespace trireme {
 

@@ -9,8 +9,9 @@
 #include "base/units.h"
 #include "cli/text_table.h"
 #include "cli/usual_models.h"
+#include "experiment/experiment.h"
+#include "experiment/read_experiment.h"
 #include "model/import/describe.h"
-#include "train/experiment.h"
 #include "zoo/imported.h"
 
 namespace trireme {

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "train/result.h"
+#include "metrics/result.h"
 
 namespace trireme {
 

@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/checkpoint_use.h"
 #include "cli/launch_hosts.h"
-#include "comm/process_place.h"
-#include "train/checkpoint_folder.h"
-#include "train/checkpoint_use.h"
+#include "comm/rendezvous/process_place.h"
 
 namespace trireme {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/resume.h"
 #include "cli/commands.h"
-#include "train/resume.h"
 
 namespace trireme {
 

@@ -9,9 +9,9 @@
 
 #include "cli/commands.h"
 #include "data/dataset.h"
+#include "experiment/experiment.h"
 #include "model/model.h"
 #include "plan/plan.h"
-#include "train/experiment.h"
 #include "train/observer.h"
 
 namespace trireme {

@@ -6,7 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/generation.h"
-#include "comm/process_place.h"
+#include "comm/rendezvous/process_place.h"
 
 namespace trireme {
 

@@ -6,9 +6,9 @@
 #include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/plan_choice.h"
+#include "experiment/batches.h"
+#include "experiment/experiment.h"
 #include "plan/strategy.h"
-#include "train/batches.h"
-#include "train/initial_weights.h"
 #include "train/verify.h"
 
 namespace trireme {

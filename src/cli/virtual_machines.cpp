@@ -5,10 +5,11 @@
 
 #include "base/error.h"
 #include "cli/plan_choice.h"
+#include "experiment/make_plan.h"
+#include "experiment/replica_spec.h"
+#include "forecast/predict.h"
+#include "metrics/result.h"
 #include "plan/strategy.h"
-#include "train/predict.h"
-#include "train/replica_spec.h"
-#include "train/result.h"
 #include "train/trainer.h"
 
 namespace trireme {

@@ -119,6 +119,13 @@ Mesh Plan::mesh_of(NodeId node) const {
 
 int Plan::positions() const { return int(std::set<std::vector<int>>(stages.begin(), stages.end()).size()); }
 
+Plan Plan::inner() const {
+  Plan one = *this;
+  one.replicas = 1;
+  one.agreement.clear();
+  return one;
+}
+
 std::string Plan::in_short(const Model& model) const {
   std::string text = describe_meshes(*this, model);
   const std::string stages_text = describe_stages(*this, model);

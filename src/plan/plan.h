@@ -47,7 +47,7 @@ struct Plan {
   std::string model;              ///< the model's name and fingerprint: a plan fits one model only
   std::string model_fingerprint;
   int devices = 1;
-  std::string schedule = "gpipe";        ///< one of program/schedules
+  std::string schedule = "gpipe";        ///< one of src/schedule
   bool vertical_sync = false;            ///< of "pipedream": all stages use the version of the weights that the first one used
   int micro_batches = 1;
   bool recompute_last = true;            ///< false: "except_last", the last micro-batch keeps its activations
@@ -65,6 +65,8 @@ struct Plan {
 
   /// Of all replicas.
   int workers() const { return replicas * devices; }
+  /// How one replica trains: without the agreement.
+  Plan inner() const;
   /// The mesh of a layer: the stage's workers, data-major, tensor fastest. Its shares are the summed speeds of each data index's
   /// tensor group; empty where those are equal.
   Mesh mesh_of(NodeId node) const;

@@ -44,7 +44,7 @@ struct NamedStrategy {
 };
 const std::vector<NamedStrategy>& named_strategies();
 
-/// Names of plans that a planner finds by what layers cost (train/best_plan.h): "hybrid-static", "asa", "exact". parse_strategy takes them, without
+/// Names of plans that a planner finds by what layers cost (forecast/best_plan.h): "hybrid-static", "asa", "exact". parse_strategy takes them, without
 /// keys; named_plan cannot make them.
 const std::vector<std::string>& planned_strategies();
 bool is_planned(std::string_view name);
@@ -52,7 +52,7 @@ bool is_planned(std::string_view name);
 /// What people are told wherever the name is printed: "asa: a reconstruction, ..."; "" for all that are what they are called.
 std::string strategy_note(std::string_view name);
 
-/// Schedules by the names that program/schedules knows them under.
+/// Schedules by the names that src/schedule knows them under.
 const std::vector<std::string>& schedule_names();
 
 /// "hybrid:tensor,compression=bf16" -> "hybrid", "1f1b,recompute=all" -> "1f1b"; spelled-out degrees stay as they are.

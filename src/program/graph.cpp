@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "program/schedules/schedule.h"
+#include "schedule/schedule.h"
 
 namespace trireme {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "model/model.h"
 #include "plan/plan.h"
-#include "program/schedules/schedule.h"
+#include "schedule/schedule.h"
 
 namespace trireme {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "train/result.h"
+#include "metrics/result.h"
 
 namespace trireme {
 

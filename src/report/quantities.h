@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "train/result.h"
+#include "metrics/result.h"
 
 namespace trireme {
 

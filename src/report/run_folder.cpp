@@ -10,11 +10,11 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "experiment/initial_weights.h"
 #include "model/weights/safetensors.h"
 #include "report/html.h"
 #include "report/run_json.h"
 #include "report/trace.h"
-#include "train/initial_weights.h"
 
 namespace trireme {
 namespace {

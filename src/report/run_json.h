@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "train/result.h"
+#include "metrics/result.h"
 
 namespace trireme {
 

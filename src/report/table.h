@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "train/result.h"
+#include "metrics/result.h"
 
 namespace trireme {
 

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/text_messages.h"
+#include "comm/rendezvous/text_messages.h"
 #include "runtime/collect.h"
 #include "runtime/migrate.h"
 

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/seconds.h"
-#include "train/checkpoint_folder.h"
-#include "train/resume.h"
+#include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/resume.h"
 
 namespace trireme {
 namespace {

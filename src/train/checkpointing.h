@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "train/checkpoint_use.h"
+#include "checkpoint/checkpoint_use.h"
+#include "metrics/result.h"
 #include "train/observer.h"
-#include "train/result.h"
 #include "train/run.h"
 
 namespace trireme {

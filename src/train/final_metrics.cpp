@@ -11,10 +11,10 @@
 #include "data/parallel_text.h"
 #include "data/repadded_set.h"
 #include "data/tokenizer.h"
-#include "train/auc.h"
-#include "train/beam_search.h"
-#include "train/bleu.h"
-#include "train/predictor.h"
+#include "metrics/auc.h"
+#include "metrics/beam_search.h"
+#include "metrics/bleu.h"
+#include "metrics/predictor.h"
 
 namespace trireme {
 namespace {

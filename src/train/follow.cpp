@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/seconds.h"
-#include "train/batches.h"
+#include "experiment/batches.h"
 #include "train/run.h"
 #include "train/share_state.h"
 

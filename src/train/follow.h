@@ -4,8 +4,8 @@
 #include <atomic>
 #include <memory>
 
+#include "experiment/experiment.h"
 #include "plan/plan.h"
-#include "train/experiment.h"
 #include "train/process_rank.h"
 
 namespace trireme {

@@ -9,14 +9,14 @@
 #include "base/error.h"
 #include "base/seconds.h"
 #include "cost/profiled_costs.h"
+#include "forecast/best_plan.h"
 #include "plan/cluster_file.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
 #include "profile/measure_links.h"
 #include "program/compile.h"
-#include "program/schedules/schedule.h"
 #include "runtime/migrate.h"
-#include "train/best_plan.h"
+#include "schedule/schedule.h"
 
 namespace trireme {
 namespace {

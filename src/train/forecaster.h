@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "experiment/experiment.h"
+#include "forecast/predict.h"
 #include "train/adapter.h"
-#include "train/experiment.h"
-#include "train/predict.h"
 
 namespace trireme {
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "experiment/make_plan.h"
 #include "train/trainer.h"
 #include "train/verify.h"
 

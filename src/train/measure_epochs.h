@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cost/epochs_file.h"
-#include "train/experiment.h"
+#include "experiment/experiment.h"
 #include "train/observer.h"
 
 namespace trireme {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "comm/local/emulated_links.h"
+#include "experiment/experiment.h"
+#include "forecast/modelled_source.h"
 #include "program/program.h"
-#include "train/experiment.h"
-#include "train/modelled_source.h"
 #include "train/sample_shares.h"
 #include "update/failures.h"
 #include "update/hub.h"

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "metrics/result.h"
 #include "model/weights/tensor_map.h"
-#include "train/result.h"
 
 namespace trireme {
 

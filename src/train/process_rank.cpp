@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/seconds.h"
-#include "comm/text_messages.h"
+#include "comm/rendezvous/text_messages.h"
 #include "train/outcome_text.h"
 
 namespace trireme {

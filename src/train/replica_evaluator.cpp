@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "metrics/metrics.h"
 #include "runtime/crew.h"
 #include "runtime/replica_view.h"
 #include "runtime/worker.h"
-#include "train/trainer.h"
+#include "train/final_metrics.h"
 
 namespace trireme {
 

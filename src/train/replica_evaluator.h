@@ -11,10 +11,11 @@
 #include <thread>
 #include <vector>
 
+#include "experiment/batches.h"
+#include "experiment/experiment.h"
+#include "metrics/result.h"
 #include "plan/plan.h"
 #include "program/program.h"
-#include "train/batches.h"
-#include "train/experiment.h"
 #include "train/ledger.h"
 #include "train/trained_weights.h"
 #include "update/replica_state.h"

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "comm/local/local_world.h"
+#include "experiment/loader.h"
 #include "runtime/agreement.h"
-#include "train/loader.h"
 
 namespace trireme {
 

@@ -12,11 +12,11 @@
 #include "base/seconds.h"
 #include "comm/flight_recorder.h"
 #include "cost/virtual_costs.h"
+#include "forecast/predict.h"
 #include "runtime/crew.h"
 #include "runtime/gradient_pieces.h"
 #include "runtime/whole_step.h"
 #include "train/final_metrics.h"
-#include "train/predict.h"
 
 namespace trireme {
 namespace {

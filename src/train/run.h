@@ -7,18 +7,19 @@
 #include <optional>
 #include <vector>
 
+#include "experiment/batches.h"
+#include "experiment/experiment.h"
+#include "experiment/loader.h"
+#include "metrics/result.h"
 #include "plan/plan.h"
 #include "program/compile.h"
 #include "runtime/instruction_times.h"
 #include "runtime/migrate.h"
 #include "train/adapter.h"
-#include "train/batches.h"
-#include "train/experiment.h"
 #include "train/ledger.h"
+#include "train/process_rank.h"
 #include "train/replica_group.h"
 #include "train/run_agreement.h"
-#include "train/process_rank.h"
-#include "train/result.h"
 #include "train/state_handover.h"
 #include "train/trained_weights.h"
 

@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
+#include "experiment/experiment.h"
+#include "metrics/result.h"
 #include "plan/plan.h"
 #include "program/program.h"
 #include "runtime/agreement.h"
-#include "train/experiment.h"
 #include "train/ledger.h"
 #include "train/replica_evaluator.h"
-#include "train/result.h"
 #include "train/sample_shares.h"
 #include "update/hub.h"
 #include "update/policy.h"

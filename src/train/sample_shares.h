@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "train/batches.h"
-#include "train/experiment.h"
-#include "train/replica_spec.h"
+#include "experiment/batches.h"
+#include "experiment/experiment.h"
+#include "experiment/replica_spec.h"
 
 namespace trireme {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/memory.h"
-#include "comm/text_messages.h"
+#include "comm/rendezvous/text_messages.h"
 
 namespace trireme {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "cost/noise_scale.h"
-#include "train/experiment.h"
+#include "experiment/experiment.h"
+#include "metrics/result.h"
 #include "train/ledger.h"
-#include "train/result.h"
 #include "update/hub.h"
 
 namespace trireme {

@@ -4,9 +4,9 @@
 #include <mutex>
 #include <string>
 
+#include "experiment/experiment.h"
 #include "model/weights/tensor_map.h"
 #include "runtime/worker.h"
-#include "train/experiment.h"
 
 namespace trireme {
 

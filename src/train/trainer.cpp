@@ -18,17 +18,16 @@
 #include "base/seconds.h"
 #include "comm/flight_recorder.h"
 #include "cost/money.h"
+#include "experiment/batches.h"
+#include "forecast/agreement_plan.h"
+#include "forecast/picture.h"
+#include "forecast/predict.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
-#include "profile/layer_times.h"
-#include "program/schedules/schedule.h"
 #include "runtime/gradient_pieces.h"
-#include "train/batches.h"
+#include "schedule/schedule.h"
 #include "train/checkpointing.h"
 #include "train/final_metrics.h"
-#include "train/picture.h"
-#include "train/replica_plans.h"
-#include "train/predict.h"
 #include "train/run.h"
 #include "train/share_state.h"
 #include "train/summary.h"
@@ -471,27 +470,6 @@ RunResult train(const Experiment& given, const Model& model, const TaskData& dat
   if (ended_well || result.status == RunStatus::interrupted) hand_out_weights(*run, ending, observer, result);
   if (ended_well) add_final_metrics(*run, started, interrupted, result);
   return result;
-}
-
-bool is_plan_file(const std::string& name) {
-  if (is_planned(name)) return false;
-  const auto known = known_strategies();
-  std::error_code ignored;
-  return std::find(known.begin(), known.end(), name) == known.end() && std::filesystem::is_regular_file(name, ignored);
-}
-
-Plan make_plan(const std::string& name, const Experiment& experiment, const Model& model, int devices) {
-  if (is_plan_file(name)) {
-    Plan plan = read_plan(name, model);
-    validate(plan, model, experiment.batch, name);
-    return plan;
-  }
-  const Cluster cluster = cluster_of(experiment, is_single(name) ? 1 : devices);
-  Plan draft = named_plan(name, model, cluster, experiment.batch, {}, experiment.micro_batches);
-  if (draft.stages.size() == 1) return draft;
-  const int64_t samples = std::max<int64_t>(1, experiment.batch / draft.micro_batches / draft.layers.back().data);
-  return named_plan(name, model, cluster, experiment.batch, profile_layers(model, experiment.precision, samples, experiment.seed, experiment.tokens),
-                    experiment.micro_batches);
 }
 
 }  // namespace trireme

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <memory>
 
+#include "checkpoint/checkpoint_use.h"
+#include "experiment/experiment.h"
 #include "plan/plan.h"
 #include "train/adapter.h"
-#include "train/checkpoint_use.h"
-#include "train/experiment.h"
 #include "train/observer.h"
 #include "train/run_agreement.h"
 
@@ -28,12 +28,5 @@ class ProcessRank;
 RunResult train(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
                 const std::atomic<bool>& interrupted, Adapter* adapter = nullptr, CheckpointUse checkpoints = {},
                 const std::shared_ptr<ProcessRank>& process = nullptr, const MakeReplicaWorld& make_world = {});
-
-/// Whether `name` is a file and not a named strategy: a file called "data" does not hide the strategy.
-bool is_plan_file(const std::string& name);
-
-/// The plan called `name` ("data", "hybrid:pipeline", "data=2,tensor=2") or the one in the file of that name. Plans with a
-/// pipeline are balanced by a quick profile of the layers.
-Plan make_plan(const std::string& name, const Experiment& experiment, const Model& model, int devices);
 
 }  // namespace trireme

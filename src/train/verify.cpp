@@ -8,9 +8,9 @@
 #include <limits>
 
 #include "base/error.h"
+#include "experiment/batches.h"
 #include "plan/named.h"
-#include "program/schedules/schedule.h"
-#include "train/batches.h"
+#include "schedule/schedule.h"
 #include "train/lockstep.h"
 
 namespace trireme {
@@ -26,15 +26,6 @@ double largest_of(const std::vector<at::Tensor>& tensors) {
 }
 
 }  // namespace
-
-const char* name_of(BatchNormScope scope) {
-  switch (scope) {
-    case BatchNormScope::local: return "local";
-    case BatchNormScope::global: return "global";
-    case BatchNormScope::deferred: return "deferred";
-  }
-  return "?";
-}
 
 bool has_batch_norm(const Model& model) {
   return std::any_of(model.nodes().begin(), model.nodes().end(),

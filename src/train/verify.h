@@ -4,13 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "experiment/experiment.h"
 #include "plan/plan.h"
-#include "train/experiment.h"
 
 namespace trireme {
 
-/// As the experiment writes it: "local", "global", "deferred".
-const char* name_of(BatchNormScope scope);
 /// What makes a run differ from one device's by design: batch norm, under micro-batches or under data shards.
 bool has_batch_norm(const Model& model);
 bool has_data_shards(const Plan& plan);

@@ -21,7 +21,7 @@
 #include "comm/gloo/gloo.h"
 #include "comm/mpi/mpi.h"
 #include "comm/nccl/nccl.h"
-#include "comm/process_place.h"
+#include "comm/rendezvous/process_place.h"
 #include "comm/through_gpu.h"
 #include "comm/virtual/virtual_time.h"
 #include "support/ranks.h"

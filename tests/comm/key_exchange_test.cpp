@@ -1,5 +1,5 @@
 // The ranks' meeting place behind a token, and what strangers can do at it: nothing.
-#include "comm/key_exchange.h"
+#include "comm/rendezvous/key_exchange.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Where a process stands among others, from the environments that launchers make, and the interfaces of this machine.
-#include "comm/process_place.h"
+#include "comm/rendezvous/process_place.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <map>
 
 #include "../base/expect_error.h"
-#include "comm/interfaces.h"
+#include "comm/rendezvous/interfaces.h"
 
 namespace trireme {
 namespace {

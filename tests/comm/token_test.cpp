@@ -1,4 +1,4 @@
-#include "comm/token.h"
+#include "comm/rendezvous/token.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,9 +11,9 @@
 #include <set>
 #include <vector>
 
-#include "planner/latency.h"
-#include "planner/pipedream.h"
-#include "planner/placement_file.h"
+#include "planner/graph_files/latency.h"
+#include "planner/graph_files/pipedream.h"
+#include "planner/graph_files/placement_file.h"
 
 namespace trireme {
 

@@ -1,9 +1,9 @@
 // The published programs' results on the published graphs.
 #include <fmt/format.h>
 
-#include "planner/latency.h"
-#include "planner/max_load.h"
-#include "planner/pipedream.h"
+#include "planner/graph_files/latency.h"
+#include "planner/graph_files/max_load.h"
+#include "planner/graph_files/pipedream.h"
 #include "profiles.h"
 
 namespace trireme {

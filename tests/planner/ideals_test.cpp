@@ -1,5 +1,5 @@
 // Order ideals against the definition, on all subsets.
-#include "planner/order_ideals.h"
+#include "planner/graph_files/order_ideals.h"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 #include <ctime>
 #include <utility>
 
-#include "planner/max_load.h"
-#include "planner/pipedream.h"
+#include "planner/graph_files/max_load.h"
+#include "planner/graph_files/pipedream.h"
 #include "profiles.h"
 
 namespace trireme {

@@ -1,5 +1,5 @@
 // The latency model: evaluation by an independent simulation, the planner against brute force over all placements.
-#include "planner/latency.h"
+#include "planner/graph_files/latency.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The max-load model: the planner against brute force over all assignments of colours to devices.
-#include "planner/max_load.h"
+#include "planner/graph_files/max_load.h"
 
 #include <map>
 

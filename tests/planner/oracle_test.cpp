@@ -1,7 +1,7 @@
 // The planner against brute force on larger graphs than the unit tests take: 7 to 9 layers, up to 4 devices, all three cost models.
 #include "../base/expect_error.h"
 #include "brute_force.h"
-#include "planner/max_load.h"
+#include "planner/graph_files/max_load.h"
 #include "random_graphs.h"
 
 namespace trireme {

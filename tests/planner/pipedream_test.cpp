@@ -1,5 +1,5 @@
 // PipeDream's cost model: the planner against brute force over all assignments of layers to stages.
-#include "planner/pipedream.h"
+#include "planner/graph_files/pipedream.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include <random>
 #include <string>
 
-#include "planner/layer_profile.h"
-#include "planner/placement_file.h"
+#include "planner/graph_files/layer_profile.h"
+#include "planner/graph_files/placement_file.h"
 
 namespace trireme {
 

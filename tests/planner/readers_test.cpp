@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "../base/expect_error.h"
-#include "planner/layer_profile.h"
-#include "planner/placement_file.h"
+#include "planner/graph_files/layer_profile.h"
+#include "planner/graph_files/placement_file.h"
 
 namespace trireme {
 namespace {

@@ -8,7 +8,7 @@
 #include "../base/expect_error.h"
 #include "plan/named.h"
 #include "program/compile.h"
-#include "program/schedules/schedule.h"
+#include "schedule/schedule.h"
 #include "zoo/zoo.h"
 
 namespace trireme {

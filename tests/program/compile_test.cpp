@@ -13,7 +13,7 @@
 #include "model/layers/softmax_cross_entropy.h"
 #include "plan/named.h"
 #include "program/check.h"
-#include "program/schedules/schedule.h"
+#include "schedule/schedule.h"
 #include "tensor/redistribute.h"
 #include "zoo/zoo.h"
 

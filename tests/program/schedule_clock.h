@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "program/schedules/schedule.h"
+#include "schedule/schedule.h"
 
 namespace trireme {
 

@@ -1,6 +1,6 @@
 // The schedules' lists against what is published of them: orders, counts, micro-batches in flight, versions of the
 // weights, and times on a small clock that knows only what a task has to wait for.
-#include "program/schedules/schedule.h"
+#include "schedule/schedule.h"
 
 #include "plan/strategy.h"
 

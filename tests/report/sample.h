@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "train/result.h"
+#include "metrics/result.h"
 
 namespace trireme::testing {
 

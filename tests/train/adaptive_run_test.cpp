@@ -8,12 +8,13 @@
 #include <filesystem>
 #include <set>
 
+#include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/resume.h"
+#include "experiment/make_plan.h"
 #include "plan/named.h"
 #include "tiny_training.h"
 #include "train/adapter.h"
-#include "train/checkpoint_folder.h"
 #include "train/forecaster.h"
-#include "train/resume.h"
 #include "train/trainer.h"
 
 namespace trireme::testing {

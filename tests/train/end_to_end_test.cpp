@@ -5,9 +5,10 @@
 #include <map>
 
 #include "../base/expect_error.h"
+#include "experiment/make_plan.h"
+#include "forecast/projection.h"
 #include "memory_data.h"
 #include "train/measure_epochs.h"
-#include "train/projection.h"
 #include "train/trainer.h"
 
 namespace trireme::testing {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "equivalence.h"
+#include "experiment/make_plan.h"
 #include "model/layers/linear.h"
 #include "model/layers/relu.h"
 #include "model/layers/softmax_cross_entropy.h"

@@ -3,8 +3,8 @@
 #include "base/memory.h"
 #include "equivalence.h"
 #include "program/compile.h"
-#include "program/schedules/schedule.h"
 #include "runtime/crew.h"
+#include "schedule/schedule.h"
 
 namespace trireme::testing {
 namespace {

@@ -10,8 +10,10 @@
 
 #include "../base/expect_error.h"
 #include "../model/import/script_modules.h"
+#include "experiment/batches.h"
+#include "experiment/make_plan.h"
+#include "experiment/read_experiment.h"
 #include "memory_data.h"
-#include "train/batches.h"
 #include "train/trainer.h"
 #include "train/verify.h"
 

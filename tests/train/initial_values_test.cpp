@@ -1,18 +1,18 @@
 // Weights of a file as the values that training begins with, under every kind of plan.
-#include "train/initial_weights.h"
+#include "experiment/initial_weights.h"
 
 #include <cmath>
 #include <filesystem>
 
 #include "../base/expect_error.h"
 #include "equivalence.h"
+#include "metrics/predictor.h"
 #include "model/weights/file_shapes.h"
 #include "model/weights/match.h"
 #include "model/weights/read_weights.h"
 #include "model/weights/safetensors.h"
 #include "program/compile.h"
 #include "runtime/crew.h"
-#include "train/predictor.h"
 #include "train/trained_weights.h"
 #include "zoo/zoo.h"
 

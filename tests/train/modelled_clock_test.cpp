@@ -5,12 +5,12 @@
 
 #include "../base/expect_error.h"
 #include "base/config.h"
+#include "forecast/modelled_source.h"
 #include "plan/cluster.h"
 #include "profile/layer_sites.h"
 #include "profile/profile.h"
 #include "program/program.h"
 #include "replica_training.h"
-#include "train/modelled_source.h"
 #include "train/sample_shares.h"
 
 namespace trireme::testing {

@@ -3,8 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "experiment/make_plan.h"
+#include "experiment/read_optimizer.h"
 #include "memory_data.h"
-#include "train/read_optimizer.h"
 #include "train/trainer.h"
 
 namespace trireme::testing {

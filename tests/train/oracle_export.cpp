@@ -13,6 +13,7 @@
 #include "../support/raw_tensor.h"
 #include "../support/spec_arguments.h"
 #include "base/random.h"
+#include "metrics/predictor.h"
 #include "model/export/onnx.h"
 #include "model/export/torchscript.h"
 #include "model/layers/activation.h"
@@ -39,7 +40,6 @@
 #include "model/weights/safetensors.h"
 #include "onnx_check.h"
 #include "runtime/replicas.h"
-#include "train/predictor.h"
 #include "train/trained_weights.h"
 
 namespace trireme::testing {

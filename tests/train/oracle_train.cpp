@@ -9,9 +9,9 @@
 #include <sstream>
 
 #include "../support/raw_tensor.h"
+#include "experiment/read_optimizer.h"
 #include "plan/named.h"
 #include "train/lockstep.h"
-#include "train/read_optimizer.h"
 #include "zoo/zoo.h"
 
 namespace trireme {

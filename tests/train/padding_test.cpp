@@ -12,14 +12,14 @@
 #include "../base/expect_error.h"
 #include "data/labelled_text.h"
 #include "data/parallel_text.h"
+#include "experiment/batches.h"
+#include "metrics/beam_search.h"
+#include "metrics/predictor.h"
 #include "plan/named.h"
 #include "program/compile.h"
 #include "program/shapes.h"
-#include "train/batches.h"
-#include "train/beam_search.h"
 #include "train/final_metrics.h"
 #include "train/lockstep.h"
-#include "train/predictor.h"
 #include "train/trainer.h"
 
 namespace trireme::testing {

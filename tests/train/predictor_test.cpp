@@ -1,5 +1,5 @@
 // What a model says after training: the weights put together from any plan's workers, run on one device.
-#include "train/predictor.h"
+#include "metrics/predictor.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -8,14 +8,15 @@
 
 #include "../base/expect_error.h"
 #include "data/parallel_text.h"
+#include "experiment/make_plan.h"
 #include "memory_data.h"
+#include "metrics/bleu.h"
 #include "model/layers/embedding.h"
 #include "model/layers/linear.h"
 #include "model/layers/slice.h"
 #include "plan/named.h"
 #include "program/compile.h"
 #include "runtime/crew.h"
-#include "train/bleu.h"
 #include "train/final_metrics.h"
 #include "train/trained_weights.h"
 #include "train/trainer.h"

@@ -10,13 +10,14 @@
 #include <random>
 #include <set>
 
+#include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/resume.h"
 #include "data/text_stream.h"
+#include "experiment/make_plan.h"
 #include "plan/named.h"
 #include "process_ranks.h"
 #include "tiny_training.h"
-#include "train/checkpoint_folder.h"
 #include "train/follow.h"
-#include "train/resume.h"
 #include "train/trainer.h"
 
 namespace trireme::testing {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "experiment/make_plan.h"
 #include "model/weights/match.h"
 #include "plan/named.h"
 #include "process_ranks.h"

@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <string>
 
+#include "experiment/make_plan.h"
+#include "forecast/agreement_plan.h"
 #include "tiny_training.h"
-#include "train/replica_plans.h"
 #include "train/trainer.h"
 
 namespace trireme::testing {

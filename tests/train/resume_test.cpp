@@ -1,5 +1,5 @@
 // Runs that go on from a checkpoint: bit for bit the uninterrupted run under the same plan, its curve under any other.
-#include "train/resume.h"
+#include "checkpoint/resume.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -12,9 +12,10 @@
 
 #include "../base/expect_error.h"
 #include "../base/faulty_file_system.h"
+#include "checkpoint/checkpoint_folder.h"
 #include "data/text_stream.h"
+#include "experiment/make_plan.h"
 #include "tiny_training.h"
-#include "train/checkpoint_folder.h"
 #include "train/trainer.h"
 
 namespace trireme::testing {

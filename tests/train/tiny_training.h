@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "base/memory.h"
+#include "experiment/experiment.h"
 #include "memory_data.h"
-#include "train/experiment.h"
 
 namespace trireme::testing {
 

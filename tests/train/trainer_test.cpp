@@ -10,6 +10,7 @@
 
 #include "../base/expect_error.h"
 #include "base/error.h"
+#include "experiment/make_plan.h"
 #include "model/weights/match.h"
 #include "plan/named.h"
 #include "tiny_training.h"

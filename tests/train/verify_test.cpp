@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "../base/expect_error.h"
+#include "experiment/make_plan.h"
 #include "memory_data.h"
 #include "train/lockstep.h"
 #include "train/trainer.h"

@@ -5,10 +5,11 @@
 #include <numeric>
 
 #include "../base/expect_error.h"
+#include "experiment/make_plan.h"
+#include "forecast/predict.h"
 #include "plan/cluster_file.h"
 #include "tiny_training.h"
 #include "train/compare.h"
-#include "train/predict.h"
 #include "train/trainer.h"
 
 namespace trireme::testing {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "comm/gloo/frame.h"
-#include "comm/gloo/transport.h"
-#include "comm/key_exchange.h"
+#include "comm/gloo/gloo_transport.h"
+#include "comm/process/frame.h"
+#include "comm/rendezvous/key_exchange.h"
 
 namespace trireme {
 namespace {

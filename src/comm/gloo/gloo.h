@@ -21,7 +21,7 @@ struct GlooOptions {
   int port = 29500;
   std::string store_file = "";
 
-  /// The ranks meet behind it (comm/token.h), all with the same one: who has not got it learns nothing there and cannot join. Empty only where
+  /// The ranks meet behind it (comm/rendezvous/token.h), all with the same one: who has not got it learns nothing there and cannot join. Empty only where
   /// `address` is this machine's loopback (else a user error): then everybody on this machine could join.
   std::string token = "";
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "comm/gloo/gloo_communicator.h"
 #include "comm/mpi/mpi_transport.h"
+#include "comm/process/process_communicator.h"
 
 namespace trireme {
 
@@ -17,19 +17,18 @@ std::unique_ptr<Communicator> mpi_communicator(const MpiOptions& options) {
                .why = "ranks count from 0 to size - 1",
                .next = "check the launcher's rank and world size"});
   Connections connections = connect_over_mpi(options);
-  const GlooOptions of_world{.rank = options.rank,
-                             .size = options.size,
-                             .meeting_seconds = options.meeting_seconds,
-                             .timeout_seconds = options.timeout_seconds,
-                             .device = options.device,
-                             .recorder = options.recorder};
+  const WorldOptions of_world{.rank = options.rank,
+                              .size = options.size,
+                              .timeout_seconds = options.timeout_seconds,
+                              .device = options.device,
+                              .recorder = options.recorder};
   std::vector<int> everyone(size_t(options.size));
   std::iota(everyone.begin(), everyone.end(), 0);
-  const std::shared_ptr<GlooWorld> world(new GlooWorld(of_world, std::move(connections)), [](GlooWorld* ended) {
+  const std::shared_ptr<ProcessWorld> world(new ProcessWorld(of_world, std::move(connections)), [](ProcessWorld* ended) {
     if (!ended->abort_reason().empty()) expect_no_end_of_mpi();
     delete ended;
   });
-  return std::make_unique<GlooCommunicator>(world, std::move(everyone), options.rank, 0, nullptr);
+  return std::make_unique<ProcessCommunicator>(world, std::move(everyone), options.rank, 0, nullptr);
 }
 
 }  // namespace trireme

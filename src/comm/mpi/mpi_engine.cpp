@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "comm/key_exchange.h"
+#include "comm/rendezvous/key_exchange.h"
 
 namespace trireme {
 namespace {

@@ -15,9 +15,8 @@
 
 #include "base/error.h"
 #include "base/machine.h"
-#include "comm/key_exchange.h"
 #include "comm/mpi/mpi_engine.h"
-#include "comm/mpi/mpi_transport.h"
+#include "comm/rendezvous/key_exchange.h"
 
 namespace trireme {
 namespace {
@@ -95,7 +94,7 @@ class SharedKeys final : public KeyStore {
   SharedKeys(std::shared_ptr<Meeting> meeting, int64_t world) : meeting_(std::move(meeting)), prefix_(fmt::format("{}/", world)) {}
 
   void publish(const std::string& key, const std::string& value) override {
-    expect_no_end_of_mpi();  // nothing is published but an abort
+    MpiEngine::instance().expect_no_end();  // nothing is published but an abort
     if (meeting_->client->add(prefix_ + key + "/claims", 1) == 1) meeting_->client->set(prefix_ + key, value);
   }
   void replace(const std::string& key, const std::string& value) override { meeting_->client->set(prefix_ + key, value); }
@@ -110,7 +109,7 @@ class SharedKeys final : public KeyStore {
 class OwnKeys final : public KeyStore {
  public:
   void publish(const std::string& key, const std::string& value) override {
-    expect_no_end_of_mpi();  // nothing is published but an abort
+    MpiEngine::instance().expect_no_end();  // nothing is published but an abort
     const std::lock_guard lock(mutex_);
     values_.try_emplace(key, value);
   }

@@ -1,11 +1,11 @@
-// Keys that the ranks of a run over MPI share (KeyStore of comm/gloo/transport.h), over connections of their own beside MPI's: signs of life must
+// Keys that the ranks of a run over MPI share (KeyStore of comm/process/transport.h), over connections of their own beside MPI's: signs of life must
 // not stand behind the messages whose absence they are to explain.
 #pragma once
 
 #include <chrono>
 #include <memory>
 
-#include "comm/gloo/transport.h"
+#include "comm/process/transport.h"
 
 namespace trireme {
 

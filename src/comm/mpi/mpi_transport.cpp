@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "comm/mpi/mpi_engine.h"
 #include "comm/mpi/mpi_keys.h"
-#include "comm/process_place.h"
+#include "comm/rendezvous/process_place.h"
 
 namespace trireme {
 namespace {

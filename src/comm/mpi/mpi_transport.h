@@ -1,8 +1,8 @@
 // What the mpi backend's communicator needs of MPI, without its header.
 #pragma once
 
-#include "comm/gloo/transport.h"
 #include "comm/mpi/mpi.h"
+#include "comm/process/transport.h"
 
 namespace trireme {
 

@@ -1,10 +1,23 @@
 // All good ways through a lattice within a memory limit.
 #pragma once
 
-#include "planner/exact/segment_search.h"
-#include "planner/graph_plan.h"
+#include <cstddef>
+#include <vector>
+
+#include "planner/deadline.h"
+#include "planner/exact/lattice.h"
 
 namespace trireme {
+
+/// Sums that differ by less are the same, relative.
+constexpr double kNoBetter = 1 - 1e-10;
+
+/// One way to hold a segment, by what it adds to the step (step_rule.h).
+struct SegmentChoice {
+  double fill = 0;
+  double main = 0;              ///< with the exposed reduction
+  std::vector<int> candidates;  ///< of each layer; empty: only a bound, of no way in particular
+};
 
 struct LabelAnswer {
   std::vector<SegmentChoice> choices;  ///< those that no other beats in both fill and main

@@ -1,15 +1,10 @@
 // Searches that ask the fastest-plan search again and again under other memory limits.
 #pragma once
 
-#include <limits>
-
-#include "planner/exact/find_plan.h"
-#include "planner/graph_plan.h"
+#include "planner/deadline.h"
+#include "planner/exact/find_fastest.h"
 
 namespace trireme {
-
-/// The fastest plan, of those faster than `cutoff` seconds. `any`: the first that is found will do.
-PlanAnswer find_fastest(const PlanRequest& request, double cutoff = std::numeric_limits<double>::infinity(), bool any = false);
 
 /// The plan whose fullest device holds least, to a thousandth or the request's tolerance (that much `lower_bound` is below), by bisection
 /// over a limit for all devices; of those with so little the fastest.

@@ -10,6 +10,9 @@
 
 namespace trireme {
 
+/// Numbers by node: equal where kind, attributes, shapes of inputs, output and parameters are.
+std::vector<int> equal_layers(const Model& model);
+
 struct ParameterFacts {
   double elements = 0;
   int tied = -1;  ///< number of the group of layers that share it; -1: this layer's own

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "planner/exact/find_plan.h"
 
 namespace trireme {
 namespace {

@@ -17,4 +17,9 @@ struct BoundedQuestion {
 /// In ascending order of their bounds.
 std::vector<BoundedQuestion> make_questions(const PlanRequest& request, Places& places);
 
+/// What the default space stands for on this request's cluster.
+std::vector<int> stage_sizes_of(const PlanRequest& request);
+std::vector<int> micro_batches_of(const PlanRequest& request);
+bool has_equal_stages(const PlanRequest& request);
+
 }  // namespace trireme

@@ -60,11 +60,8 @@ struct PlanRequest {
   std::optional<double> time_limit = {};  ///< seconds of searching, after which the best so far is the answer, with its gap
   /// Relative: what is not better by more than this is not looked for. The answer's gap says how much of it was needed; 0: the very best.
   double tolerance = 0;
-  /// By node: layers of one number cost the same. Empty: equal_layers().
+  /// By node: layers of one number cost the same. Empty: equal_layers() (model_facts.h).
   std::vector<int> layer_classes = {};
 };
-
-/// Numbers by node: equal where kind, attributes, shapes of inputs, output and parameters are.
-std::vector<int> equal_layers(const Model& model);
 
 }  // namespace trireme

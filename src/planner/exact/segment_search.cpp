@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "planner/exact/labels.h"
 #include "planner/exact/memory_price.h"
 #include "planner/exact/step_model.h"
 

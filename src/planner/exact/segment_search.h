@@ -5,20 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "planner/exact/lattice.h"
-#include "planner/graph_plan.h"
+#include "planner/deadline.h"
+#include "planner/exact/labels.h"
 
 namespace trireme {
-
-/// Sums that differ by less are the same, relative.
-constexpr double kNoBetter = 1 - 1e-10;
-
-/// One way to hold a segment, by what it adds to the step (step_rule.h).
-struct SegmentChoice {
-  double fill = 0;
-  double main = 0;              ///< with the exposed reduction
-  std::vector<int> candidates;  ///< of each layer; empty: only a bound, of no way in particular
-};
 
 /// Of the segments of one place, under one rule. Used by one thread.
 class SegmentSearch {

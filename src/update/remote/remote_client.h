@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "comm/rendezvous/wire.h"
 #include "update/hub.h"
 #include "update/remote/message.h"
-#include "comm/wire.h"
 
 namespace trireme {
 

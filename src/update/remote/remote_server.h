@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
+#include "comm/rendezvous/wire.h"
 #include "update/policy.h"
 #include "update/remote/gathering.h"
-#include "comm/wire.h"
 
 namespace trireme {
 

@@ -1,0 +1,340 @@
+#include "checkpoint/checkpoint.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json_file.h"
+#include "model/weights/file_shapes.h"
+#include "model/weights/safetensors.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int kFormat = 1;
+constexpr const char* kChecksum = "checksum";  // of the index itself, over the others of its fields
+constexpr const char* kWeightsIndex = "model.safetensors.index.json";
+constexpr std::string_view kModelFiles = "model", kStateFiles = "state";
+constexpr std::string_view kOptimizer = "optimizer/", kAverage = "average/", kCarried = "carried/";  // tensors of the state's files
+constexpr uint64_t kReadBytes = uint64_t{1} << 20;
+
+uint32_t crc_of(std::string_view bytes, uint32_t before = 0) {
+  return uint32_t(::crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+[[noreturn]] void fail_damaged(const fs::path& file, std::string what, std::string why) {
+  fail_user({.where = file.string(), .what = std::move(what), .why = std::move(why),
+             .next = fmt::format("trireme checkpoints verify {} says which to go on from", file.parent_path().parent_path().string())});
+}
+
+/// A file of the checkpoint that is being written, with what the index is to say of it.
+class NewFile {
+ public:
+  NewFile(FileSystem& files, const fs::path& folder, std::string name)
+      : described_{.name = std::move(name)}, file_(files.create(folder / described_.name)) {}
+  void append(std::string_view bytes) {
+    file_->append(bytes);
+    described_.bytes += int64_t(bytes.size());
+    described_.checksum = crc_of(bytes, described_.checksum);
+  }
+  CheckpointFile finish() {
+    file_->sync();
+    return described_;
+  }
+
+ private:
+  CheckpointFile described_;
+  std::unique_ptr<WritableFile> file_;
+};
+
+/// Tensors by name, cut into files of at most `limit` bytes, or of one larger tensor.
+std::vector<TensorMap> shards_of(const TensorMap& tensors, int64_t limit) {
+  std::vector<TensorMap> shards;
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const auto size = int64_t(tensor.nbytes());
+    if (shards.empty() || bytes + size > limit) {
+      shards.emplace_back();
+      bytes = 0;
+    }
+    shards.back().emplace(name, tensor);
+    bytes += size;
+  }
+  return shards;
+}
+
+/// Writes `<kind>-00001-of-0000N.safetensors`; returns each tensor's file.
+std::map<std::string, std::string> write_shards(FileSystem& files, const fs::path& folder, std::string_view kind, const TensorMap& tensors,
+                                                int64_t limit, std::vector<CheckpointFile>& written) {
+  const std::vector<TensorMap> shards = shards_of(tensors, limit);
+  std::map<std::string, std::string> places;
+  for (size_t s = 0; s < shards.size(); ++s) {
+    const std::string name = fmt::format("{}-{:05}-of-{:05}.safetensors", kind, s + 1, shards.size());
+    NewFile file(files, folder, name);
+    write_safetensors([&](std::string_view bytes) { file.append(bytes); }, folder / name, shards[s], {{"format", "pt"}});
+    written.push_back(file.finish());
+    for (const auto& entry : shards[s]) places[entry.first] = name;
+  }
+  return places;
+}
+
+void write_text(FileSystem& files, const fs::path& folder, const std::string& name, const std::string& text,
+                std::vector<CheckpointFile>& written) {
+  NewFile file(files, folder, name);
+  file.append(text);
+  written.push_back(file.finish());
+}
+
+TensorMap state_tensors(const TrainingState& state) {
+  TensorMap tensors;
+  for (const auto& [name, states] : state.optimizer)
+    for (size_t k = 0; k < states.size(); ++k) tensors[fmt::format("{}{}/{}", kOptimizer, k, name)] = states[k];
+  for (const auto& [name, tensor] : state.averaged_buffers) tensors[std::string(kAverage) + name] = tensor;
+  for (const auto& [name, tensor] : state.carried) tensors[std::string(kCarried) + name] = tensor;
+  return tensors;
+}
+
+
+json to_json(const CheckpointIndex& index) {
+  json j{{"format", kFormat}, {"step", index.step}, {"samples", index.samples}, {"epoch", index.epoch}, {"seconds", index.seconds},
+         {"loss", json_number(index.loss)}, {"test_loss", index.test_loss ? json_number(*index.test_loss) : json()}, {"seed", index.seed},
+         {"awaits_evaluation", index.awaits_evaluation},
+         {"updates", index.updates}, {"experiment", index.experiment}, {"model", index.model}, {"plan", index.plan}, {"best", index.best},
+         {"settings", index.settings}, {"metrics", json::array()}, {"files", json::array()}};
+  for (const Metric& metric : index.metrics) j["metrics"].push_back({{"name", metric.name}, {"value", json_number(metric.value)}});
+  for (const CheckpointFile& file : index.files)
+    j["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32", file.checksum}});
+  return j;
+}
+
+CheckpointIndex index_from(const json& j) {
+  CheckpointIndex index{.step = j.at("step").get<int64_t>(),
+                        .samples = j.at("samples").get<int64_t>(),
+                        .epoch = j.at("epoch").get<double>(),
+                        .seconds = j.at("seconds").get<double>(),
+                        .loss = number_from(j.at("loss")),
+                        .seed = j.at("seed").get<uint64_t>(),
+                        .updates = j.at("updates").get<int64_t>(),
+                        .experiment = j.at("experiment").get<std::string>(),
+                        .model = j.at("model").get<std::string>(),
+                        .plan = j.at("plan").get<std::string>(),
+                        .best = j.at("best").get<std::string>(),
+                        .settings = j.at("settings").get<std::map<std::string, std::string>>()};
+  index.awaits_evaluation = j.value("awaits_evaluation", false);  // younger than the format
+  if (!j.at("test_loss").is_null()) index.test_loss = j.at("test_loss").get<double>();
+  for (const json& metric : j.at("metrics"))
+    index.metrics.push_back({metric.at("name").get<std::string>(), number_from(metric.at("value"))});
+  for (const json& file : j.at("files"))
+    index.files.push_back({file.at("name").get<std::string>(), file.at("bytes").get<int64_t>(), file.at("crc32").get<uint32_t>()});
+  return index;
+}
+
+std::string with_checksum(json j) {
+  constexpr int kIndent = 1;
+  const auto replaced = json::error_handler_t::replace;
+  j[kChecksum] = crc_of(j.dump(-1, ' ', false, replaced));
+  return j.dump(kIndent, ' ', false, replaced) + "\n";
+}
+
+void check_size(const fs::path& path, const CheckpointFile& file) {
+  std::error_code error;
+  const auto bytes = fs::file_size(path, error);
+  if (error) fail_damaged(path, "is missing", fmt::format("{} says that it is part of the checkpoint", kCheckpointIndex));
+  if (int64_t(bytes) == file.bytes) return;
+  fail_damaged(path, fmt::format("has {} bytes", bytes),
+               fmt::format("{} says {}: {}", kCheckpointIndex, file.bytes,
+                           int64_t(bytes) < file.bytes ? "it was cut short" : "it was changed"));
+}
+
+void check_bytes(const fs::path& path, const CheckpointFile& file) {
+  const InputFile opened(path);
+  std::string bytes;
+  uint32_t checksum = 0;
+  for (uint64_t at = 0; at < opened.size(); at += bytes.size()) {
+    bytes.resize(size_t(std::min(kReadBytes, opened.size() - at)));
+    opened.read(at, bytes.data(), bytes.size());
+    checksum = crc_of(bytes, checksum);
+  }
+  if (checksum == file.checksum) return;
+  fail_damaged(path, fmt::format("CRC-32 {:08x}", checksum),
+               fmt::format("{} says {:08x}: bytes changed after it was written", kCheckpointIndex, file.checksum));
+}
+
+void check_all_bytes(const fs::path& checkpoint, const CheckpointIndex& index) {
+  for (const CheckpointFile& file : index.files) check_bytes(checkpoint / file.name, file);
+}
+
+/// Takes a tensor of the model's files out of `tensors`, in the model's shape.
+at::Tensor take(TensorMap& tensors, const std::string& name, const Shape& shape, const fs::path& checkpoint) {
+  const auto found = tensors.find(name);
+  if (found == tensors.end() || found->second.numel() != element_count(shape))
+    fail_damaged(checkpoint, fmt::format("tensor \"{}\"", name), found == tensors.end() ? "it is missing" : "it has another shape");
+  return found->second.reshape(shape);
+}
+
+/// A tensor of the state's files goes where its name says.
+void put(TrainingState& state, const std::string& name, at::Tensor tensor, const fs::path& file) {
+  const std::string_view text = name;
+  if (text.starts_with(kAverage)) {
+    state.averaged_buffers[name.substr(kAverage.size())] = std::move(tensor);
+  } else if (text.starts_with(kCarried)) {
+    state.carried[name.substr(kCarried.size())] = std::move(tensor);
+  } else {
+    const size_t digit = kOptimizer.size(), slash = digit + 1;  // no optimizer has ten tensors
+    const bool known = text.starts_with(kOptimizer) && text.size() > slash && text[digit] >= '0' &&
+                       text[digit] <= '9' && text[slash] == '/';
+    if (!known) fail_damaged(file, fmt::format("tensor \"{}\"", printable(name)), "its name says nothing to this version");
+    std::vector<at::Tensor>& states = state.optimizer[name.substr(slash + 1)];
+    states.resize(std::max(states.size(), size_t(text[digit] - '0') + 1));
+    states[size_t(text[digit] - '0')] = std::move(tensor);
+  }
+}
+
+template <class T>
+bool all_finite(const at::Tensor& tensor) {
+  const T* values = tensor.data_ptr<T>();
+  return std::all_of(values, values + tensor.numel(), [](T value) { return std::isfinite(value); });
+}
+
+bool is_finite(const at::Tensor& tensor) {
+  if (tensor.scalar_type() == at::kDouble) return all_finite<double>(tensor);
+  if (tensor.scalar_type() == at::kFloat) return all_finite<float>(tensor);
+  return at::isfinite(tensor).all().item<bool>();
+}
+
+}  // namespace
+
+int64_t CheckpointIndex::bytes() const {
+  int64_t sum = 0;
+  for (const CheckpointFile& file : files) sum += file.bytes;
+  return sum;
+}
+
+std::string checkpoint_name(int64_t step) { return fmt::format("{}{:08}", kCheckpointPrefix, step); }
+
+std::optional<int64_t> step_in(std::string_view name) {
+  if (!name.starts_with(kCheckpointPrefix)) return std::nullopt;
+  name.remove_prefix(kCheckpointPrefix.size());
+  int64_t step = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
+  if (error != std::errc() || end != name.data() + name.size() || step < 0) return std::nullopt;
+  return step;
+}
+
+void clean_up(FileSystem& files, const fs::path& folder) {
+  for (const std::string& name : names_in(folder)) {
+    if (!name.ends_with(kUnfinished) || !step_in(name.substr(0, name.size() - kUnfinished.size()))) continue;
+    for (const std::string& file : names_in(folder / name)) files.remove(folder / name / file);
+    files.remove(folder / name);
+  }
+}
+
+CheckpointIndex write_checkpoint(FileSystem& files, const fs::path& folder, CheckpointIndex index, const Model& model,
+                                 const TrainingState& state, int64_t shard_bytes) {
+  clean_up(files, folder);
+  const fs::path place = folder / checkpoint_name(index.step);
+  fs::path unfinished = place;
+  unfinished += kUnfinished;
+  files.create_folder(unfinished);
+  index.model = model.fingerprint();
+  index.updates = state.updates;
+  TensorMap weights = state.weights;
+  weights.insert(state.buffers.begin(), state.buffers.end());
+  const TensorMap in_file = in_file_shapes(model, weights);
+  const auto places = write_shards(files, unfinished, kModelFiles, in_file, shard_bytes, index.files);
+  int64_t weight_bytes = 0;
+  for (const auto& entry : in_file) weight_bytes += int64_t(entry.second.nbytes());
+  write_text(files, unfinished, kWeightsIndex, json{{"metadata", {{"total_size", weight_bytes}}}, {"weight_map", places}}.dump(1) + "\n",
+             index.files);
+  write_shards(files, unfinished, kStateFiles, state_tensors(state), shard_bytes, index.files);
+  std::vector<CheckpointFile> itself;
+  write_text(files, unfinished, kCheckpointIndex, with_checksum(to_json(index)), itself);
+  files.sync_folder(unfinished);
+  files.rename(unfinished, place);
+  files.sync_folder(folder);
+  return index;
+}
+
+CheckpointIndex read_checkpoint_index(const fs::path& checkpoint) {
+  const fs::path path = checkpoint / kCheckpointIndex;
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) fail_damaged(path, "not the index of a checkpoint", "it is no regular file");
+  json j = read_json_file(path);
+  if (!j.is_object() || !j.contains("format") || !j.contains(kChecksum))
+    fail_damaged(path, "not the index of a checkpoint", "it has no format and checksum");
+  if (j["format"] != kFormat)
+    fail_user({.where = path.string(), .what = "format " + j["format"].dump(), .why = fmt::format("this version reads {}", kFormat),
+               .next = "use the version that wrote it"});
+  const json expected = j[kChecksum];
+  j.erase(kChecksum);
+  const uint32_t checksum = crc_of(j.dump(-1, ' ', false, json::error_handler_t::replace));
+  if (expected != checksum)
+    fail_damaged(path, fmt::format("CRC-32 {:08x}", checksum),
+                 "it says " +
+                     (expected.is_number_unsigned() ? fmt::format("{:08x}", expected.get<uint64_t>())
+                                                    : std::string("no number")) +
+                     ": it was changed after it was written");
+  CheckpointIndex index;
+  try {
+    index = index_from(j);
+  } catch (const json::exception& error) {
+    fail_damaged(path, "not the index of a checkpoint", error.what());
+  }
+  for (const CheckpointFile& file : index.files) {
+    // an index from elsewhere must not lead to files of ours
+    if (fs::path(file.name).filename() != file.name || file.name == "..")
+      fail_damaged(path, printable(file.name), "it must name a file beside it");
+    check_size(checkpoint / file.name, file);
+  }
+  return index;
+}
+
+void verify_checkpoint(const fs::path& checkpoint) { check_all_bytes(checkpoint, read_checkpoint_index(checkpoint)); }
+
+Checkpoint read_checkpoint(const fs::path& checkpoint, const Model& model) {
+  Checkpoint read{.index = read_checkpoint_index(checkpoint), .state = {}};
+  if (read.index.model != model.fingerprint()) {
+    const auto its = read.index.settings.find("model");
+    fail_user(
+        {.where = checkpoint.string(),
+         .what = its == read.index.settings.end() ? "is of another model" : "is of model " + its->second,
+         .why = fmt::format("the experiment's model, {}, has other layers, shapes or edges", model.name()),
+         .next = "resume the experiment that wrote it, or name its files as model.weights to begin anew with them"});
+  }
+  check_all_bytes(checkpoint, read.index);
+  read.state.updates = read.index.updates;
+  TensorMap weights;
+  for (const CheckpointFile& file : read.index.files) {
+    const fs::path path = checkpoint / file.name;
+    if (path.extension() != ".safetensors") continue;
+    Weights shard = read_safetensors(path);
+    if (file.name.starts_with(kModelFiles)) weights.merge(shard.tensors);
+    else
+      for (auto& [name, tensor] : shard.tensors) put(read.state, name, std::move(tensor), path);
+  }
+  for (const ParameterSpec& spec : model.parameters()) read.state.weights[spec.name] = take(weights, spec.name, spec.shape, checkpoint);
+  for (const BufferSpec& spec : model.buffers()) read.state.buffers[spec.name] = take(weights, spec.name, spec.shape, checkpoint);
+  return read;
+}
+
+std::string not_finite(const TrainingState& state) {
+  for (const TensorMap* tensors : {&state.weights, &state.buffers, &state.averaged_buffers, &state.carried})
+    for (const auto& [name, tensor] : *tensors)
+      if (!is_finite(tensor)) return name;
+  for (const auto& [name, states] : state.optimizer)
+    for (const at::Tensor& tensor : states)
+      if (!is_finite(tensor)) return "the optimizer's state of " + name;
+  return "";
+}
+
+}  // namespace trireme

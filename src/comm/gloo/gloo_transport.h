@@ -1,0 +1,12 @@
+// What the gloo backend needs of c10d, without its headers.
+#pragma once
+
+#include "comm/gloo/gloo.h"
+#include "comm/process/transport.h"
+
+namespace trireme {
+
+/// Meets the other ranks. Run errors as gloo_communicator.
+Connections connect_ranks(const GlooOptions& options);
+
+}  // namespace trireme

@@ -1,0 +1,97 @@
+#include "comm/process/abort_keeper.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLookInterval{100};
+constexpr milliseconds kPatience{500};  // with keys that do not answer
+
+const char* const kAbortKey = "trireme/abort";
+
+}  // namespace
+
+struct AbortKeeper::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  // guarded by mutex
+  std::shared_ptr<KeyStore> keys;
+  std::string gone;
+  std::function<void(const std::string&)> on_abort;  // empty once stopped; called with the mutex held
+  std::function<void(KeyStore&)> on_look;  // of the thread alone, which runs with the mutex free
+  std::optional<std::string> proposal, reason;
+  uint64_t answers = 0;
+  bool stopped = false;
+  bool ended = false;  // the thread is
+};
+
+AbortKeeper::AbortKeeper(std::shared_ptr<KeyStore> keys, std::string gone,
+                         std::function<void(const std::string&)> on_abort, std::function<void(KeyStore&)> on_look)
+    : state_(std::make_shared<State>()) {
+  state_->keys = std::move(keys);
+  state_->gone = std::move(gone);
+  state_->on_abort = std::move(on_abort);
+  state_->on_look = std::move(on_look);
+  std::thread([state = state_] { run(state); }).detach();
+}
+
+AbortKeeper::~AbortKeeper() { stop(); }
+
+void AbortKeeper::run(const std::shared_ptr<State>& state) {
+  std::unique_lock lock(state->mutex);
+  while (!state->stopped && !state->reason) {
+    const std::optional<std::string> proposal = state->proposal;
+    std::optional<std::string> reason;
+    lock.unlock();
+    try {
+      if (proposal) state->keys->publish(kAbortKey, *proposal);
+      reason = state->keys->look_up(kAbortKey);
+      if (!reason) state->on_look(*state->keys);
+    } catch (const std::exception& error) {
+      reason = state->gone + ": " + first_line(error);
+    }
+    lock.lock();
+    ++state->answers;
+    if (!reason) reason = proposal;  // another rank's is about to be written
+    state->reason = reason;
+    if (reason && state->on_abort) state->on_abort(*reason);
+    state->changed.notify_all();
+    if (!reason) state->changed.wait_for(lock, kLookInterval, [&] { return state->stopped || state->proposal; });
+  }
+  state->keys.reset();
+  state->ended = true;
+  state->changed.notify_all();
+}
+
+std::string AbortKeeper::propose(const std::string& reason) {
+  std::unique_lock lock(state_->mutex);
+  if (!state_->proposal) state_->proposal = reason;
+  state_->changed.notify_all();
+  state_->changed.wait_for(lock, kPatience, [&] { return state_->reason || state_->ended; });
+  return state_->reason.value_or(reason);
+}
+
+uint64_t AbortKeeper::answers() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->answers;
+}
+
+void AbortKeeper::stop() {
+  std::unique_lock lock(state_->mutex);
+  state_->stopped = true;
+  state_->on_abort = nullptr;
+  state_->changed.notify_all();
+  state_->changed.wait_for(lock, kPatience, [&] { return state_->ended; });
+}
+
+}  // namespace trireme

@@ -1,0 +1,324 @@
+#include "comm/process/process_communicator.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/formulas.h"
+#include "comm/local/reduce_kernels.h"
+
+namespace trireme {
+namespace {
+
+// Long enough to use a link well, short enough to fill a chain of ranks soon.
+constexpr int64_t kSegmentBytes = 1 << 20;
+
+bool says_nothing(const at::Tensor& tensor) { return !tensor.defined() || tensor.numel() == 0; }
+
+const char* name_of(ReduceOp op) { return op == ReduceOp::sum ? "sum" : "max"; }
+
+std::string in_words(const std::vector<int>& ranks) {
+  constexpr size_t kNamed = 16;
+  if (ranks.size() <= kNamed) return fmt::format("{}", fmt::join(ranks, ","));
+  return fmt::format("{}..{} ({} of them)", ranks.front(), ranks.back(), ranks.size());
+}
+
+/// FNV-1a: the same number for the same text in every process.
+int64_t number_of(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325ull;
+  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3ull;
+  return static_cast<int64_t>(hash);
+}
+
+}  // namespace
+
+ProcessCommunicator::ProcessCommunicator(std::shared_ptr<ProcessWorld> world, std::vector<int> world_ranks, int rank, int64_t id,
+                                   std::shared_ptr<Tally> parent)
+    : GroupMember(rank, std::move(parent)), world_(std::move(world)), world_ranks_(std::move(world_ranks)), members_(in_words(world_ranks_)),
+      id_(id) {}
+
+void ProcessCommunicator::work_beside() {
+  GroupMember::work_beside();
+  world_->work_beside(id_);
+}
+
+// ---- parts of a collective ----
+
+ProcessCommunicator::Call ProcessCommunicator::begin(std::string name, const at::Tensor& alike) {
+  world_->throw_if_aborted();
+  Call call;
+  call.text = alike.defined() ? name + " of " + shape_text(alike) : name;
+  call.name = std::move(name);
+  call.number = ++calls_;
+  call.whole = described(call.text, call.number);
+  if (size() > 1) call.recorded = world_->recorder().begin_operation(call.whole);
+  return call;
+}
+
+std::string ProcessCommunicator::described(const std::string& call, int64_t number) const {
+  return fmt::format("{}, call {} of ranks {}", call, number, members_);
+}
+
+void ProcessCommunicator::give(Call& call, int to, const at::Tensor& part) {
+  FrameHeader header;
+  header.kind = FrameKind::collective;
+  header.group = id_;
+  header.tag = call.number;
+  const at::Tensor data = part.defined() ? part.detach().contiguous() : part;
+  header.describe(data);
+  header.set_text(call.text);
+  const int peer = world_ranks_[to];
+  if (auto transfer = world_->post(header, data, peer, call.whole))
+    call.sends.push_back({std::move(transfer), peer, {}, {}});
+}
+
+void ProcessCommunicator::check_call(const Call& call, int from, const FrameHeader& header, const at::Tensor& target) {
+  FrameHeader expected;
+  expected.set_text(call.text);
+  const std::string theirs = header.text;
+  const int peer = world_ranks_[from];
+  if (header.tag != call.number || theirs != expected.text) world_->fail_mismatch(call.whole, peer, described(theirs, header.tag));
+  if (header.matches(target)) return;
+  const std::string sent = header.bytes == 0 ? "nothing" : header.shape_text();
+  world_->fail_mismatch(described(fmt::format("{} with room for {} from rank {}", call.name, shape_text(target), peer), call.number), peer,
+                        described(fmt::format("{} with {} for rank {}", call.name, sent, world_ranks_[rank()]), header.tag));
+}
+
+void ProcessCommunicator::want(Call& call, int from, const at::Tensor& target) {
+  const int peer = world_ranks_[from];
+  const Arrival arrival = world_->take(peer, FrameKind::collective, id_, call.number, call.whole, call.waited);
+  check_call(call, from, arrival.header, target);
+  if (says_nothing(target)) return;
+  Call::Pending part{nullptr, peer, target, {}};
+  if (!target.is_contiguous()) part.staging = at::empty(target.sizes(), target.options());
+  part.transfer = world_->fetch(arrival, flat_view(part.staging.defined() ? part.staging : target), peer, call.whole);
+  call.parts.push_back(std::move(part));
+}
+
+void ProcessCommunicator::receive_parts(Call& call) {
+  for (Call::Pending& part : call.parts) {
+    world_->finish(std::move(part.transfer), part.peer, call.whole);
+    if (part.staging.defined()) part.target.copy_(part.staging);
+  }
+  call.parts.clear();
+}
+
+void ProcessCommunicator::end(Call& call, int64_t bytes, int64_t steps) {
+  for (Call::Pending& sent : call.sends) world_->finish(std::move(sent.transfer), sent.peer, call.whole);
+  world_->throw_if_aborted();
+  if (size() > 1) world_->recorder().end_operation(call.recorded);
+  record(bytes, steps, call.waited);
+}
+
+/// `output` = what the others have for this rank and `own`, added in rank order. All contiguous; output may be own.
+void ProcessCommunicator::reduce_parts(Call& call, ReduceOp op, const at::Tensor& own, const at::Tensor& output) {
+  at::Tensor scratch;
+  {
+    const MemoryScope memory(MemoryCategory::buffers);
+    std::vector<int64_t> shape = output.sizes().vec();
+    shape.insert(shape.begin(), size() - 1);
+    scratch = at::empty(shape, output.options());
+  }
+  std::vector<const void*> inputs(size());
+  for (int q = 0, next = 0; q < size(); ++q) {
+    if (q == rank()) {
+      inputs[q] = own.data_ptr();
+      continue;
+    }
+    const at::Tensor part = scratch.select(0, next++);
+    inputs[q] = part.data_ptr();
+    want(call, q, part);
+  }
+  receive_parts(call);
+  void* target = output.data_ptr();
+  if (output.numel() > 0) reduce(output.scalar_type(), op, inputs, {&target, 1}, output.numel());
+}
+
+// ---- collectives ----
+
+void ProcessCommunicator::all_reduce_into(const at::Tensor& input, at::Tensor& output, ReduceOp op) {
+  const at::NoGradGuard no_grad;
+  require(input.defined() && output.defined(), "all_reduce", "the tensors must be defined");
+  require(input.sizes() == output.sizes() && input.scalar_type() == output.scalar_type(), "all_reduce",
+          "input and output must have one shape and dtype");
+  require(can_reduce(input.scalar_type()), "all_reduce",
+          fmt::format("cannot reduce dtype {}", c10::toString(input.scalar_type())));
+  Call call = begin(fmt::format("all_reduce({})", name_of(op)), input);
+  if (size() == 1) {
+    if (!output.is_same(input)) output.copy_(input);
+    return end(call, 0, 0);
+  }
+  const bool in_place = output.is_contiguous();
+  const at::Tensor source = input.detach().contiguous();
+  const at::Tensor result = in_place ? output.detach() : at::empty(output.sizes(), output.options());
+  const at::Tensor in = flat_view(source), out = flat_view(result);
+
+  if (bytes_of(input) <= kInlineBytes) {  // one round: everybody adds everything
+    for (int q = 0; q < size(); ++q)
+      if (q != rank()) give(call, q, in);
+    reduce_parts(call, op, in, out);
+  } else {
+    // Round 1: chunk q goes to rank q, which adds. Round 2: rank q gives its sum to all. A sum arrives in `out`, which may be
+    // `in`, only after its owner has had our chunk.
+    std::vector<at::Tensor> ins, outs;
+    for (int64_t q = 0, begin_at = 0; q < size(); ++q) {
+      const int64_t length = chunk_elements(in.numel(), size(), static_cast<int>(q));
+      ins.push_back(in.narrow(0, begin_at, length));
+      outs.push_back(out.narrow(0, begin_at, length));
+      begin_at += length;
+    }
+    for (int q = 0; q < size(); ++q)
+      if (q != rank()) give(call, q, ins[q]);
+    reduce_parts(call, op, ins[rank()], outs[rank()]);
+    for (int q = 0; q < size(); ++q)
+      if (q != rank()) give(call, q, outs[rank()]);
+    for (int q = 0; q < size(); ++q)
+      if (q != rank()) want(call, q, outs[q]);
+    receive_parts(call);
+  }
+  if (!in_place) output.copy_(result);
+  end(call, all_reduce_bytes(input.numel(), input.element_size(), size(), rank()), 2 * ring_steps(size()));
+}
+
+void ProcessCommunicator::all_gather(const at::Tensor& input, std::span<at::Tensor> outputs) {
+  const at::NoGradGuard no_grad;
+  require(static_cast<int>(outputs.size()) == size() && input.defined(), "all_gather", "needs one output per rank");
+  Call call = begin("all_gather");
+  for (int q = 0; q < size(); ++q)
+    if (q != rank()) give(call, q, input);
+  for (int q = 0; q < size(); ++q)
+    if (q != rank()) want(call, q, outputs[q]);
+  if (!says_nothing(input) && !outputs[rank()].is_same(input)) outputs[rank()].copy_(input);
+  receive_parts(call);
+  end(call, all_gather_bytes(bytes_of_each(outputs), rank()), ring_steps(size()));
+}
+
+void ProcessCommunicator::reduce_scatter(std::span<const at::Tensor> inputs, at::Tensor& output) {
+  const at::NoGradGuard no_grad;
+  require(static_cast<int>(inputs.size()) == size() && output.defined(), "reduce_scatter", "needs one input per rank");
+  require(can_reduce(output.scalar_type()), "reduce_scatter",
+          fmt::format("cannot reduce dtype {}", c10::toString(output.scalar_type())));
+  const at::Tensor& mine = inputs[rank()];
+  require(mine.defined() && mine.sizes() == output.sizes() && mine.scalar_type() == output.scalar_type(),
+          "reduce_scatter", "the rank's own input and its output must have one shape and dtype");
+  Call call = begin("reduce_scatter(sum)");
+  for (int q = 0; q < size(); ++q)
+    if (q != rank()) give(call, q, inputs[q]);
+  const bool in_place = output.is_contiguous();
+  const at::Tensor result = in_place ? output.detach() : at::empty(output.sizes(), output.options());
+  reduce_parts(call, ReduceOp::sum, mine.detach().contiguous(), result);
+  if (!in_place) output.copy_(result);
+  end(call, reduce_scatter_bytes(bytes_of_each(inputs), rank()), ring_steps(size()));
+}
+
+void ProcessCommunicator::all_to_all(std::span<const at::Tensor> inputs, std::span<at::Tensor> outputs) {
+  const at::NoGradGuard no_grad;
+  require(static_cast<int>(inputs.size()) == size() && static_cast<int>(outputs.size()) == size(), "all_to_all",
+          "needs one input and one output per rank");
+  Call call = begin("all_to_all");
+  for (int q = 0; q < size(); ++q)
+    if (q != rank()) give(call, q, inputs[q]);
+  for (int q = 0; q < size(); ++q)
+    if (q != rank()) want(call, q, outputs[q]);
+  if (!says_nothing(inputs[rank()])) outputs[rank()].copy_(inputs[rank()]);
+  receive_parts(call);
+  end(call, all_to_all_bytes(bytes_of_each(inputs), rank()), ring_steps(size()));
+}
+
+void ProcessCommunicator::broadcast(at::Tensor& tensor, int root) {
+  const at::NoGradGuard no_grad;
+  require(tensor.defined(), "broadcast", "the tensor must be defined");
+  require_rank(root, "broadcast");
+  Call call = begin(fmt::format("broadcast(root {})", root), tensor);
+  const bool is_root = rank() == root, is_last = (rank() + 1) % size() == root;
+  const int before = (rank() + size() - 1) % size(), behind = (rank() + 1) % size();
+  const bool in_place = tensor.is_contiguous();
+  at::Tensor values = in_place ? tensor.detach() : at::empty(tensor.sizes(), tensor.options());
+  if (is_root && !in_place) values.copy_(tensor);
+  const at::Tensor flat = flat_view(values);
+  const int64_t segment = kSegmentBytes / tensor.element_size();
+  int64_t at = 0;
+  do {  // once for a tensor without elements too, so that all ranks meet
+    const at::Tensor part = flat.narrow(0, at, std::min(segment, flat.numel() - at));
+    if (!is_root) {
+      want(call, before, part);
+      receive_parts(call);
+    }
+    if (!is_last) give(call, behind, part);
+    at += segment;
+  } while (at < flat.numel());
+  if (!is_root && !in_place) tensor.copy_(values);
+  end(call, broadcast_bytes(bytes_of(tensor), size(), rank(), root), ring_steps(size()));
+}
+
+void ProcessCommunicator::barrier() {
+  Call call = begin("barrier");
+  for (int distance = 1; distance < size();
+       distance *= 2) {  // after each round, twice as many ranks are known to have come
+    give(call, (rank() + distance) % size(), {});
+    want(call, (rank() + size() - distance) % size(), {});
+  }
+  end(call, 0, one_step(size()));
+}
+
+// ---- messages and groups ----
+
+void ProcessCommunicator::send(const at::Tensor& tensor, int to, int64_t tag) {
+  const at::NoGradGuard no_grad;
+  require_rank(to, "send");
+  require(tensor.defined(), "send", "the tensor must be defined");
+  FrameHeader header;
+  header.kind = FrameKind::message;
+  header.group = id_;
+  header.tag = tag;
+  const at::Tensor data = dense(tensor);
+  header.describe(data);
+  const std::string doing = fmt::format("send to rank {}, tag {}", world_ranks_[to], tag);
+  const uint64_t recorded = world_->recorder().begin_operation(doing);
+  world_->post_and_forget(header, data, world_ranks_[to], doing);
+  world_->recorder().end_operation(recorded);
+  record(to == rank() ? 0 : bytes_of(tensor), one_step(size()), 0);
+}
+
+at::Tensor ProcessCommunicator::receive(int from, int64_t tag) {
+  const at::NoGradGuard no_grad;
+  require_rank(from, "receive");
+  const std::string doing = fmt::format("receive from rank {}, tag {}", world_ranks_[from], tag);
+  const int peer = world_ranks_[from];
+  double waited = 0;
+  const uint64_t recorded = world_->recorder().begin_operation(doing);
+  Arrival arrival = world_->take(peer, FrameKind::message, id_, tag, doing, waited);
+  at::Tensor message;
+  if (arrival.transfer) {
+    message = arrival.tensor;
+    world_->finish(std::move(arrival.transfer), peer, doing);
+  } else {
+    const FrameHeader& h = arrival.header;
+    message = at::empty_strided({h.sizes, static_cast<size_t>(h.dims)}, {h.strides, static_cast<size_t>(h.dims)},
+                                static_cast<at::ScalarType>(h.dtype));
+    world_->finish(world_->fetch(arrival, flat_view(message), peer, doing), peer, doing);
+  }
+  world_->recorder().end_operation(recorded);
+  record(0, 0, waited);
+  return message;
+}
+
+std::unique_ptr<Communicator> ProcessCommunicator::group(std::span<const int> ranks) {
+  world_->throw_if_aborted();
+  const int mine = rank_in(ranks);
+  std::vector<int> world_ranks;
+  for (const int r : ranks) world_ranks.push_back(world_ranks_[r]);
+  // The number follows from what all members know, so they need not talk to agree on it.
+  const std::string members = fmt::format("{}/{}/{}", id_, fmt::join(world_ranks, ","), count_request(world_ranks));
+  const int64_t id = number_of(members);
+  world_->register_group(id, members);
+  return std::make_unique<ProcessCommunicator>(world_, std::move(world_ranks), mine, id,
+                                            tally());
+}
+
+}  // namespace trireme

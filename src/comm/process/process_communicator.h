@@ -1,0 +1,80 @@
+// One rank's end of a gloo group: the collectives, made of frames and transfers between pairs.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/group_member.h"
+#include "comm/process/process_world.h"
+
+namespace trireme {
+
+/// Blocks go straight from the rank that has them to the rank that wants them, all pairs at once, over the connections that the
+/// world keeps anyway; the bytes are those of the ring (comm/formulas.h), in two rounds instead of 2(n-1). Parts are added in
+/// rank order on the rank that owns them. Broadcasts go down a chain in segments. Each part carries the fingerprint of the call it
+/// belongs to (kind, element type, shape where all ranks' are alike; group and number within it), so that calls that do not match are an
+/// error that names both.
+class ProcessCommunicator final : public GroupMember {
+ public:
+  /// `id`: the same on every member and on no other group that shares a member with it.
+  ProcessCommunicator(std::shared_ptr<ProcessWorld> world, std::vector<int> world_ranks, int rank, int64_t id,
+                   std::shared_ptr<Tally> parent);
+
+  int size() const override { return static_cast<int>(world_ranks_.size()); }
+  void all_reduce(at::Tensor& tensor, ReduceOp op) override { all_reduce_into(tensor, tensor, op); }
+  void all_reduce_into(const at::Tensor& input, at::Tensor& output, ReduceOp op) override;
+  void all_gather(const at::Tensor& input, std::span<at::Tensor> outputs) override;
+  void reduce_scatter(std::span<const at::Tensor> inputs, at::Tensor& output) override;
+  void all_to_all(std::span<const at::Tensor> inputs, std::span<at::Tensor> outputs) override;
+  void broadcast(at::Tensor& tensor, int root) override;
+  void send(const at::Tensor& tensor, int to, int64_t tag) override;
+  at::Tensor receive(int from, int64_t tag) override;
+  void barrier() override;
+  std::unique_ptr<Communicator> group(std::span<const int> ranks) override;
+  void abort(const std::string& reason) override { world_->abort(reason); }
+  std::string abort_reason() const override { return world_->abort_reason(); }
+  void work_beside() override;
+  bool moves_beside_computing() const override { return size() > 1; }
+  FlightRecorder* recorder() override { return &world_->recorder(); }
+
+ private:
+  /// A collective under way.
+  struct Call {
+    std::string name;    ///< "all_reduce(sum)"
+    std::string text;    ///< with what all ranks must have alike: "all_reduce(sum) of Float [4]"
+    int64_t number = 0;  ///< in this group, from 1
+    std::string whole;   ///< with its group and number: "all_reduce(sum) of Float [4], call 7 of ranks 0,1"
+    uint64_t recorded = 0;  ///< number of the operation in the flight recorder
+    double waited = 0;
+    struct Pending {
+      std::unique_ptr<Transfer> transfer;
+      int peer = 0;       ///< in the world
+      at::Tensor target;  ///< where a received part goes when it cannot be received in place
+      at::Tensor staging;
+    };
+    std::vector<Pending> sends;  ///< to be over before the caller may write to its tensors
+    std::vector<Pending> parts;  ///< on their way here
+  };
+
+  Call begin(std::string name, const at::Tensor& alike = {});
+  void give(Call& call, int to, const at::Tensor& part);
+  /// Waits until `from` has begun to send, checks that it is the same call, and starts to receive into `target`.
+  void want(Call& call, int from, const at::Tensor& target);
+  void receive_parts(Call& call);
+  void end(Call& call, int64_t bytes, int64_t steps);
+
+  void reduce_parts(Call& call, ReduceOp op, const at::Tensor& own, const at::Tensor& output);
+  void check_call(const Call& call, int from, const FrameHeader& header, const at::Tensor& target);
+  std::string described(const std::string& call, int64_t number) const;
+
+  const std::shared_ptr<ProcessWorld> world_;
+  const std::vector<int> world_ranks_;  // ascending
+  const std::string members_;           // the same in words
+  const int64_t id_;
+  int64_t calls_ = 0;  // collectives begun
+};
+
+}  // namespace trireme

@@ -1,0 +1,123 @@
+// ProcessWorld: how it ends when something fails.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "base/error.h"
+#include "comm/process/process_world.h"
+
+namespace trireme {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kWatchInterval{200};
+
+constexpr const char* kMatchingCalls = "all ranks of a group must make the same calls in the same order, with tensors that fit together";
+
+}  // namespace
+
+void ProcessWorld::set_aborted(const std::string& reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (aborted_) return;
+    aborted_ = true;
+    reason_ = reason;
+    for (const auto& [transfer, peer] : waited_for_) transfer->cancel();
+  }
+  wake_all();
+  if (reason.find(kMatchingCalls) == reason.npos) return;
+  for (const std::string& operation : recorder_->read().last) spdlog::error("rank {}, last operations: {}", rank(), operation);
+}
+
+void ProcessWorld::watch() {
+  std::unique_lock lock(mutex_);
+  while (!watching_.wait_for(lock, kWatchInterval, [&] { return stopping_ || aborted_; })) {
+    std::vector<bool> gone;
+    for (const Peer& peer : peers_) gone.push_back(peer.gone.has_value());
+    lock.unlock();
+    const std::string reason = signs_->silence(keeper_->answers(), gone);
+    if (!reason.empty()) abort(reason);
+    lock.lock();
+  }
+}
+
+// The key decides whose reason it is; the frames are faster than looking at it, and arrive also when its keeper is frozen.
+void ProcessWorld::abort(const std::string& reason) {
+  const std::string first = keeper_->propose(reason);
+  set_aborted(first);
+  FrameHeader header;
+  header.kind = FrameKind::abort;
+  header.bytes = std::min<int64_t>(static_cast<int64_t>(first.size()), kInlineBytes);
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    try {
+      keep_until_sent(
+          {transport_->send(pack_frame(header, first.data()), peer, kFrameTag), peer, "", /*matters=*/false});
+    } catch (const std::exception&) {
+      // It is gone already.
+    }
+  }
+}
+
+std::string ProcessWorld::abort_reason() const {
+  std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+void ProcessWorld::throw_if_aborted() const {
+  std::string reason;
+  {
+    std::lock_guard lock(mutex_);
+    if (!aborted_) return;
+    reason = reason_;
+  }
+  fail_run({.where = "", .what = "communication between the workers was stopped", .why = reason, .next = ""});
+}
+
+void ProcessWorld::fail(const std::string& doing, const std::string& what, const std::string& why,
+                     const std::string& next) {
+  throw_if_aborted();
+  const Error error(Blame::run,
+                    {.where = fmt::format("rank {}, {}", rank(), doing), .what = what, .why = why, .next = next});
+  abort(error.what());
+  if (abort_reason() != error.what()) throw_if_aborted();
+  throw error;
+}
+
+// Whoever fails may have closed its connections by that: the others must learn the reason before they miss it. Nothing waits here.
+void ProcessWorld::fail_peer(const std::string& doing, int peer, const std::string& why) {
+  const std::string where = signs_->heard(peer).standing;
+  fail(doing, fmt::format("rank {} is gone", peer), where.empty() ? why : fmt::format("{}; it was last seen {}", why, where_of(where)),
+       fmt::format("look at the end of rank {}'s output", peer));
+}
+
+void ProcessWorld::fail_silence(const std::string& doing, int peer) {
+  const std::string where = signs_->heard(peer).standing;
+  fail(doing, fmt::format("rank {} did not answer for {} s", peer, std::chrono::duration<double>(timeout()).count()),
+       where.empty() ? "it hangs, was stopped, or waits for something else" : fmt::format("it stands {}", where_of(where)),
+       fmt::format("look at the end of rank {}'s output, or allow more time", peer));
+}
+
+void ProcessWorld::fail_mismatch(const std::string& doing, int other, const std::string& others_doing) {
+  std::pair<int, std::string> first{rank(), doing}, second{other, others_doing};
+  if (other < rank()) std::swap(first, second);
+  fail("collective", fmt::format("rank {} called {}, rank {} called {}", first.first, first.second, second.first, second.second), kMatchingCalls,
+       "compare the two ranks' instructions and last operations");
+}
+
+void ProcessWorld::mark_gone(int peer, const std::string& why) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!peers_[peer].gone) peers_[peer].gone = why;
+    // The transport tells those who wait for a payload only if its first byte has not come yet.
+    for (const auto& [transfer, of] : waited_for_)
+      if (of == peer) transfer->cancel();
+  }
+  wake_all();
+}
+
+}  // namespace trireme

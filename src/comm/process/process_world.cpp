@@ -1,0 +1,424 @@
+#include "comm/process/process_world.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kPayloadTags = 1 << 30;           // tags 1 to this number, reused after that many payloads to one rank
+constexpr int64_t kUnclaimedBytes = 256 << 20;  // beyond it a payload stays with its sender until it is asked for
+
+constexpr milliseconds kWaitingInterval{1000};  // between words of a rank that waits; oftener where the timeout is short
+constexpr milliseconds kFresh{2000};            // so recent a word says that the rank still waits
+constexpr milliseconds kGrace{3000};  // beyond the timeout, for a rank that waits itself: its peer is to be named first
+constexpr milliseconds kMoment{1};    // for a transfer that is done or never will be
+constexpr milliseconds kLastBytes{2000};  // of a rank that has left: payloads come over another connection than its end does
+constexpr milliseconds kForever{std::chrono::hours(24 * 365)};
+constexpr milliseconds kLingerAfterAbort{2000};  // until the others have looked at the keys
+constexpr double kStepsOfPatience = 20;
+
+constexpr size_t kSentTogether = 32;          // frames let go of at once,
+constexpr milliseconds kReleaseInterval{50};  // or after this time
+
+double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+ProcessWorld::ProcessWorld(const WorldOptions& options, Connections connections)
+    : options_(options), recorder_(options.recorder ? options.recorder : std::make_shared<FlightRecorder>()),
+      signs_(std::make_shared<LifeSigns>(options, connections.keys_show_life, connections.ends_are_seen, recorder_)), ends_are_seen_(connections.ends_are_seen),
+      peers_(options.size) {
+  transport_ = std::move(connections.transport);
+  keeper_ = std::make_unique<AbortKeeper>(
+      std::move(connections.keys),
+      fmt::format("rank {}: the ranks' meeting place, which rank 0 keeps, is gone", rank()),
+      [this](const std::string& reason) { set_aborted(reason); }, [signs = signs_](KeyStore& keys) { signs->exchange(keys); });
+  for (int peer = 0; peer < size(); ++peer)
+    if (peer != rank()) peers_[peer].reader = std::thread([this, peer] { read_frames(peer); });
+  releaser_ = std::thread([this] { release_sent(); });
+  watcher_ = std::thread([this] { watch(); });
+}
+
+ProcessWorld::~ProcessWorld() {
+  if (std::uncaught_exceptions() > 0) abort(fmt::format("rank {} ended before its work was done", rank()));
+  close_sends();
+  const bool others_meet_here = rank() == 0 && options_.store_file.empty() && !options_.store_is_kept;
+  if (!ends_are_seen_) leave();
+  else if (others_meet_here) host_until_others_left();
+  keeper_->stop();
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    for (Peer& peer : peers_)
+      if (peer.reading) peer.reading->cancel();
+    for (const auto& [transfer, peer] : waited_for_) transfer->cancel();
+  }
+  wake_all();
+  for (Peer& peer : peers_)
+    if (peer.reader.joinable()) peer.reader.join();
+  releaser_.join();
+  watcher_.join();
+  sent_.clear();
+  for (Peer& peer : peers_) peer.queues.clear();
+}
+
+milliseconds ProcessWorld::timeout() const {
+  const double step = recorder_->longest_step();
+  const double seconds = step > 0 ? std::max(options_.least_timeout_seconds, kStepsOfPatience * step) : options_.timeout_seconds;
+  return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
+}
+
+// ---- ending ----
+
+void ProcessWorld::close_sends() {
+  std::unique_lock lock(mutex_);
+  closing_ = true;
+  sending_.notify_all();
+  sending_.wait_for(lock, timeout(), [&] { return aborted_ || (sent_.empty() && !releasing_); });
+}
+
+void ProcessWorld::host_until_others_left() {
+  std::unique_lock lock(mutex_);
+  const auto all_left = [&] {
+    for (int peer = 0; peer < size(); ++peer)
+      if (peer != rank() && !peers_[peer].gone) return false;
+    return true;
+  };
+  ending_.wait_for(lock, timeout(), [&] { return aborted_ || all_left(); });
+  if (aborted_) ending_.wait_for(lock, std::min(timeout(), kLingerAfterAbort), all_left);
+}
+
+void ProcessWorld::leave() {
+  if (abort_reason().empty()) signs_->leave();
+}
+
+void ProcessWorld::wake_all() {
+  arrived_.notify_all();
+  sending_.notify_all();
+  ending_.notify_all();
+  watching_.notify_all();
+}
+
+// ---- sending ----
+
+int ProcessWorld::next_payload_tag(int to) {
+  std::lock_guard lock(mutex_);
+  return peers_[to].payloads++ % kPayloadTags + 1;
+}
+
+std::unique_ptr<Transfer> ProcessWorld::post(FrameHeader header, const at::Tensor& data, int to,
+                                          const std::string& doing) {
+  throw_if_aborted();
+  const bool fits = header.bytes <= kInlineBytes;
+  if (to == rank()) {
+    Arrival arrival{header, {}, data, nullptr};
+    deliver(to, std::move(arrival));
+    return nullptr;
+  }
+  if (!fits) header.payload_tag = next_payload_tag(to);
+  if (header.kind == FrameKind::collective) {
+    std::lock_guard lock(mutex_);
+    peers_[to].given[header.group] = header.tag;
+  }
+  try {
+    const at::Tensor frame = pack_frame(header, header.bytes > 0 ? data.data_ptr() : nullptr);
+    std::unique_ptr<Transfer> of_frame = transport_->send(frame, to, kFrameTag);
+    std::unique_ptr<Transfer> of_payload;
+    if (!fits) of_payload = transport_->send(flat_view(data), to, header.payload_tag);
+    keep_until_sent({std::move(of_frame), to, doing});
+    return of_payload;
+  } catch (const std::exception& error) {
+    fail_peer(doing, to, first_line(error));
+  }
+}
+
+void ProcessWorld::post_and_forget(FrameHeader header, const at::Tensor& data, int to, const std::string& doing) {
+  std::unique_ptr<Transfer> payload = post(header, data, to, doing);
+  if (!payload) return;
+  {
+    std::lock_guard lock(mutex_);
+    release_soon_ = true;  // it may hold much memory
+  }
+  keep_until_sent({std::move(payload), to, doing});
+}
+
+void ProcessWorld::keep_until_sent(Sent sent) {
+  bool many = false;
+  {
+    std::lock_guard lock(mutex_);
+    sent_.push_back(std::move(sent));
+    many = release_soon_ || sent_.size() >= kSentTogether;
+  }
+  if (many) sending_.notify_all();  // waking the releaser for every short frame would cost more than sending it
+}
+
+void ProcessWorld::release_sent() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    sending_.wait_for(lock, kReleaseInterval, [&] {
+      return stopping_ || release_soon_ || sent_.size() >= kSentTogether || (closing_ && !sent_.empty());
+    });
+    release_soon_ = false;
+    while (!stopping_ && !sent_.empty()) {
+      Sent sent = std::move(sent_.front());
+      sent_.pop_front();
+      releasing_ = true;
+      lock.unlock();
+      release(std::move(sent));
+      lock.lock();
+      releasing_ = false;
+    }
+    sending_.notify_all();
+  }
+}
+
+void ProcessWorld::release(Sent sent) {
+  std::string trouble;
+  try {
+    if (!wait_registered(*sent.transfer, sent.to, kForever)) sent.transfer->wait(kMoment);
+  } catch (const std::exception& error) {
+    trouble = first_line(error);
+  }
+  if (trouble.empty() || !sent.matters) return;
+  {
+    std::lock_guard lock(mutex_);
+    if (closing_ || aborted_) return;
+  }
+  abort(fmt::format("rank {}, {}: rank {} is gone: {}", rank(), sent.doing, sent.to, trouble));
+}
+
+// ---- receiving ----
+
+void ProcessWorld::read_frames(int from) {
+  try {
+    const at::Tensor frame = empty_frame();
+    while (read_frame(from, frame)) {
+    }
+  } catch (const std::exception& error) {
+    mark_gone(from, first_line(error));
+  }
+}
+
+bool ProcessWorld::read_frame(int from, const at::Tensor& frame) {
+  const std::unique_ptr<Transfer> transfer = transport_->receive(frame, from, kFrameTag);
+  {
+    std::lock_guard lock(mutex_);
+    if (stopping_) return false;
+    peers_[from].reading = transfer.get();
+  }
+  bool done = false;
+  std::exception_ptr trouble;
+  try {
+    done = transfer->wait(kForever);
+  } catch (...) {
+    trouble = std::current_exception();
+  }
+  {
+    std::lock_guard lock(mutex_);
+    peers_[from].reading = nullptr;
+  }
+  if (trouble) std::rethrow_exception(trouble);
+  if (!done) return false;
+
+  Arrival arrival = unpack_frame(frame);
+  if (arrival.header.kind == FrameKind::abort) {
+    set_aborted(std::string(arrival.inline_bytes.begin(), arrival.inline_bytes.end()));
+    return true;
+  }
+  if (arrival.header.kind == FrameKind::waiting) {
+    {
+      std::lock_guard lock(mutex_);
+      peers_[from].heard_waiting = Clock::now();
+      peers_[from].waiting = arrival.header;
+    }
+    arrived_.notify_all();
+    return true;
+  }
+  bool early = arrival.header.kind == FrameKind::message && arrival.header.payload_tag != 0;
+  if (early) {
+    std::lock_guard lock(mutex_);
+    early = unclaimed_bytes_ + arrival.header.bytes <= kUnclaimedBytes;
+    if (early) unclaimed_bytes_ += arrival.header.bytes;
+  }
+  if (early) {
+    const DeviceScope device(options_.device);
+    const FrameHeader& h = arrival.header;
+    arrival.tensor = at::empty_strided({h.sizes, static_cast<size_t>(h.dims)}, {h.strides, static_cast<size_t>(h.dims)},
+                                       static_cast<at::ScalarType>(h.dtype));
+    arrival.transfer = transport_->receive(flat_view(arrival.tensor), from, h.payload_tag);
+  }
+  deliver(from, std::move(arrival));
+  return true;
+}
+
+void ProcessWorld::deliver(int from, Arrival arrival) {
+  const FrameHeader& h = arrival.header;
+  const Address address{h.kind, h.group, h.kind == FrameKind::message ? h.tag : 0};
+  {
+    std::lock_guard lock(mutex_);
+    peers_[from].queues[address].push_back(std::move(arrival));
+  }
+  arrived_.notify_all();
+}
+
+// The peer waits for this rank's part of a call that this rank has not come to, and this rank waits for the peer: frames of a pair come in
+// order, so what the peer sent before it said so is here. Neither can go on.
+bool ProcessWorld::waits_in_vain(const Peer& peer, const FrameHeader& own) const {
+  const FrameHeader& waiting = peer.waiting;
+  if (waiting.awaited != rank() || waiting.what != FrameKind::collective) return false;
+  if (waiting.concurrent || own.concurrent) return false;  // another thread may go on
+  const auto given = peer.given.find(waiting.group);
+  return given == peer.given.end() || given->second < waiting.tag;
+}
+
+Arrival ProcessWorld::take(int from, FrameKind kind, int64_t group, int64_t tag, const std::string& doing,
+                        double& waited) {
+  const Address address{kind, group, kind == FrameKind::message ? tag : 0};
+  const Clock::time_point start = Clock::now();
+  Clock::time_point end = start + timeout();
+  const milliseconds interval = std::min(kWaitingInterval, timeout() / 4);
+  Clock::time_point next_word = start + interval;
+  FrameHeader word;
+  word.group = group;
+  word.tag = tag;
+  word.awaited = from;
+  word.what = kind;
+  uint64_t progress = 0;  // of the peer, when the time was up before
+  std::unique_lock lock(mutex_);
+  word.concurrent = beside_.contains(group);
+  while (true) {
+    if (aborted_) {
+      lock.unlock();
+      throw_if_aborted();
+      lock.lock();
+    }
+    Peer& peer = peers_[from];
+    if (const auto queue = peer.queues.find(address); queue != peer.queues.end()) {
+      Arrival arrival = std::move(queue->second.front());
+      queue->second.pop_front();
+      if (queue->second.empty()) peer.queues.erase(queue);
+      if (arrival.transfer) unclaimed_bytes_ -= arrival.header.bytes;
+      waited += seconds_between(start, Clock::now());
+      return arrival;
+    }
+    if (peer.gone) {
+      const std::string why = *peer.gone;
+      lock.unlock();
+      fail_peer(doing, from, why);
+    }
+    if (waits_in_vain(peer, word)) {
+      const std::string others = peer.waiting.text;
+      lock.unlock();
+      fail_mismatch(doing, from, others);
+    }
+    const bool waits_itself = Clock::now() - peer.heard_waiting < kFresh;
+    if (Clock::now() > end + (waits_itself ? kGrace : milliseconds(0))) {
+      lock.unlock();
+      const uint64_t now = signs_->ask(from).progress;
+      if (now == progress) fail_silence(doing, from);
+      progress = now;
+      end = Clock::now() + timeout();
+      lock.lock();
+      continue;
+    }
+    const auto next = std::min(next_word, end + milliseconds(1));
+    if (arrived_.wait_until(lock, Clock::now() < end ? next : next_word) == std::cv_status::no_timeout) continue;
+    if (Clock::now() < next_word) continue;
+    next_word = Clock::now() + interval;
+    lock.unlock();
+    say_waiting(from, word, doing);
+    lock.lock();
+  }
+}
+
+// Writing to `awaited` also finds a connection that has ended in the middle of a frame.
+void ProcessWorld::say_waiting(int awaited, const FrameHeader& header, const std::string& doing) {
+  FrameHeader word = header;
+  word.set_text(doing);
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    try {
+      keep_until_sent({transport_->send(pack_frame(word, nullptr), peer, kFrameTag), peer, doing, /*matters=*/false});
+    } catch (const std::exception& error) {
+      if (peer == awaited) fail_peer(doing, peer, first_line(error));
+    }
+  }
+}
+
+std::unique_ptr<Transfer> ProcessWorld::fetch(const Arrival& arrival, const at::Tensor& target, int from,
+                                           const std::string& doing) {
+  const FrameHeader& h = arrival.header;
+  if (h.bytes == 0) return nullptr;
+  if (h.payload_tag == 0) {
+    const void* data = arrival.tensor.defined() ? arrival.tensor.data_ptr() : arrival.inline_bytes.data();
+    std::memcpy(target.data_ptr(), data, h.bytes);
+    return nullptr;
+  }
+  try {
+    return transport_->receive(target, from, h.payload_tag);
+  } catch (const std::exception& error) {
+    fail_peer(doing, from, first_line(error));
+  }
+}
+
+bool ProcessWorld::wait_registered(Transfer& transfer, int peer, milliseconds limit) {
+  {
+    std::lock_guard lock(mutex_);
+    if (aborted_ || stopping_ || peers_[peer].gone) return false;
+    waited_for_[&transfer] = peer;
+  }
+  bool done = false;
+  std::exception_ptr trouble;
+  try {
+    done = transfer.wait(limit);
+  } catch (...) {
+    trouble = std::current_exception();
+  }
+  {
+    std::lock_guard lock(mutex_);
+    waited_for_.erase(&transfer);
+  }
+  if (trouble) std::rethrow_exception(trouble);
+  return done;
+}
+
+void ProcessWorld::finish(std::unique_ptr<Transfer> transfer, int peer, const std::string& doing) {
+  if (!transfer) return;
+  const Clock::time_point end = Clock::now() + timeout();
+  try {
+    if (wait_registered(*transfer, peer, timeout())) return;
+    throw_if_aborted();
+    if (transfer->wait(kLastBytes)) return;  // it left after its last byte
+    fail_peer(doing, peer, "the connection ended");
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (Clock::now() >= end) fail_silence(doing, peer);
+    fail_peer(doing, peer, first_line(error));
+  }
+}
+
+void ProcessWorld::work_beside(int64_t group) {
+  std::lock_guard lock(mutex_);
+  beside_.insert(group);
+}
+
+void ProcessWorld::register_group(int64_t id, const std::string& members) {
+  std::lock_guard lock(mutex_);
+  const auto [place, is_new] = groups_.try_emplace(id, members);
+  check_internal(is_new || place->second == members, "two groups got one number: " + place->second + " and " + members);
+}
+
+}  // namespace trireme

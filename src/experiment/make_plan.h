@@ -1,0 +1,18 @@
+// The plans that an experiment's strategies name, and those of files.
+#pragma once
+
+#include <string>
+
+#include "experiment/experiment.h"
+#include "plan/plan.h"
+
+namespace trireme {
+
+/// Whether `name` is a file and not a named strategy: a file called "data" does not hide the strategy.
+bool is_plan_file(const std::string& name);
+
+/// The plan called `name` ("data", "hybrid:pipeline", "data=2,tensor=2") or the one in the file of that name. Plans with a
+/// pipeline are balanced by a quick profile of the layers.
+Plan make_plan(const std::string& name, const Experiment& experiment, const Model& model, int devices);
+
+}  // namespace trireme

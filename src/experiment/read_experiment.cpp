@@ -1,0 +1,211 @@
+#include "experiment/read_experiment.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "experiment/initial_weights.h"
+#include "experiment/read_data.h"
+#include "experiment/read_emulation.h"
+#include "experiment/read_optimizer.h"
+#include "metrics/metrics.h"
+#include "zoo/imported.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kMaxThreads = 1024;  // of one worker
+constexpr int64_t kMostSamples = int64_t{1} << 30;  // of a batch
+constexpr int64_t kWidestBeam = 1024;
+
+/// "2" for every worker, or "[2, 1]" one by one.
+void read_threads(const ConfigTable& file, Experiment& e) {
+  constexpr const char* kKey = "device_threads";
+  const auto checked = [&](int64_t n) {
+    if (n < 1 || n > kMaxThreads) file.fail(kKey, fmt::format("{} threads", n), fmt::format("use 1 to {}", kMaxThreads));
+    return int(n);
+  };
+  const nlohmann::json values = file.to_json();
+  const bool is_list = values.contains(kKey) && !values.at(kKey).is_number();
+  if (!is_list) {
+    e.threads = checked(file.get_int(kKey, 1));
+    return;
+  }
+  for (int64_t n : file.get_ints(kKey, {})) e.device_threads.push_back(checked(n));
+  if (e.device_threads.empty()) file.fail(kKey, "no number of threads", "write 1, or one number per worker: [2, 1]");
+}
+
+/// What the devices are: how many, how fast, how large.
+void read_devices(const ConfigTable& file, Experiment& e) {
+  for (int64_t n : file.get_ints("devices", {2})) {
+    if (n < 1 || n > kMaxDevices) file.fail("devices", fmt::format("{} devices", n), fmt::format("use 1 to {}", kMaxDevices));
+    e.devices.push_back(int(n));
+  }
+  if (e.devices.empty()) file.fail("devices", "no number of workers", "name at least one, for example [2]");
+  e.device_memory = file.get_bytes("device_memory", 0);
+  read_threads(file, e);
+  e.device_speeds = file.get_doubles("device_speeds", {});
+  for (double speed : e.device_speeds)
+    if (!std::isfinite(speed) || speed <= 0)
+      file.fail("device_speeds", "speeds must be positive", "write [1.0, 0.5] for a second device of half the speed");
+  e.private_replicas = file.get_choice("replicas", "shared", {"shared", "private"}) == "private";
+}
+
+void read_training(const ConfigTable& file, Experiment& e) {
+  e.name = file.get_string("name", e.file.stem().string());
+  e.seed = uint64_t(file.get_int("seed", 1, 0));
+  e.batch = file.get_int("batch", 128, 1);
+  if (e.batch > kMostSamples) file.fail("batch", "no batch has so many samples", fmt::format("use at most {}", kMostSamples));
+  e.length = file.get_length("length", e.length);
+  e.evaluate_every = file.get_length("evaluate_every", e.evaluate_every);
+  if (file.has("target_accuracy")) file.fail("target_accuracy", "is called target", "write target = 0.98: it is of the task's main metric");
+  if (file.has("target")) {
+    e.target = file.get_double("target", 0);
+    if (!std::isfinite(*e.target)) file.fail("target", "must be finite", "write 0.98 for an accuracy of 98 %");
+  }
+  e.label_smoothing = file.get_double("label_smoothing", 0, 0);
+  if (!(e.label_smoothing < 1)) file.fail("label_smoothing", "is a share of the target, below 1", "0.1 is usual");
+  e.precision = parse_precision(file.get_choice("precision", "fp32", {"fp32", "bf16", "fp64"}), file.where("precision"));
+  const std::string batch_norm = file.get_choice("batch_norm", "local", {"local", "global", "deferred"});
+  e.batch_norm = batch_norm == "global"     ? BatchNormScope::global
+                 : batch_norm == "deferred" ? BatchNormScope::deferred
+                                            : BatchNormScope::local;
+  e.frozen = file.get_strings("frozen", {});
+  for (const std::string& name : e.frozen) {
+    if (name.empty()) file.fail("frozen", "a name is empty", "name parameters, for example [\"conv1.weight\", \"layer1.*\"]");
+    if (name.find('*') < name.size() - 1)
+      file.fail("frozen", fmt::format("\"{}\": a * may stand at the end only", name), "write for example \"layer1.*\"");
+  }
+  e.strategies = file.get_strings("strategies", {"single", "data", "tensor", "pipeline", "hybrid"});
+  if (e.strategies.empty()) file.fail("strategies", "nothing to compare", "name at least one, for example [\"data\"]");
+  e.time_limit = file.get_seconds("time_limit", 0);
+  e.noise_scale = file.get_bool("noise_scale", false);
+  if (file.has("save_weights")) e.save_weights = file.get_bool("save_weights", true);
+  const int64_t micro_batches = file.get_int("micro_batches", 0, 0);
+  if (micro_batches > e.batch) file.fail("micro_batches", fmt::format("batch = {} has fewer samples", e.batch), "use fewer");
+  e.micro_batches = int(micro_batches);
+}
+
+/// Numbers of a model of the zoo.
+void read_model_options(const ConfigTable& model, Experiment& e) {
+  const auto known = model_options(e.model_name);
+  ConfigTable options = model.table("options");
+  for (const auto& option : known) options.has(option.first);  // so that --set model.width is told where width belongs
+  for (const std::string& key : options.keys()) {
+    e.model_options[key] = options.get_double(key, 0);
+    if (known.contains(key)) continue;
+    std::vector<std::string> names;
+    for (const auto& option : known) names.push_back(option.first);
+    options.fail(key, fmt::format("model {} has no such option", e.model_name),
+                 names.empty() ? "it has none: remove it" : fmt::format("known: {}", join(names)));
+  }
+}
+
+/// A file's path counts from the experiment's folder, as those of data do.
+void read_model_file(const ConfigTable& table, const char* key, Experiment& e) {
+  const std::filesystem::path written = table.get_string(key, "");
+  e.model_file = e.file.parent_path() / written;
+  e.model_name = written.filename();
+  e.model_where = table.where(key);
+  std::error_code ignored;
+  const auto type = std::filesystem::status(e.model_file, ignored).type();
+  if (type == std::filesystem::file_type::directory)
+    table.fail(key, fmt::format("{} is a folder", e.model_file.string()),
+               "name a file in it; in Python: torch.jit.script(module).save(\"model.pt\")");
+  if (type != std::filesystem::file_type::regular)
+    table.fail(key, fmt::format("there is no file {}", e.model_file.string()),
+               "relative paths count from the experiment's folder; in Python: torch.jit.script(module).save(\"model.pt\")");
+}
+
+/// `model = "resnet18"` and `model = "own.pt"` are short for a table with that name. Names are checked here, where file and line are
+/// known.
+void read_model(const ConfigTable& file, Experiment& e) {
+  const nlohmann::json all = file.to_json();
+  const bool is_short = all.contains("model") && all.at("model").is_string();
+  const ConfigTable table = is_short ? file : file.table("model");
+  const char* key = is_short ? "model" : "name";
+  const std::string name = table.require_string(key);
+  if (!is_short) e.initial_weights = read_initial_weights(table, e.file.parent_path());
+  if (names_script_file(name)) {
+    read_model_file(table, key, e);
+    if (!is_short && table.has("options")) table.fail("options", "a model in a file has none", "leave them out");
+    return;
+  }
+  e.model_name = table.get_choice(key, "", model_names());
+  e.model_where = table.where(key);
+  if (!is_short) read_model_options(table, e);
+}
+
+void read_loading(const ConfigTable& data, Experiment& e) {
+  e.pad_to_multiple_of = data.get_int("pad_to_multiple_of", 0, 0);
+  if (!data.has("workers")) return;
+  const int64_t threads = data.get_int("workers", 0, 0);
+  if (threads > kMaxThreads) data.fail("workers", fmt::format("{} threads", threads), fmt::format("use 0 to {}", kMaxThreads));
+  e.loading_threads = int(threads);
+}
+
+void read_translation(const ConfigTable& table, Experiment& e) {
+  e.beam = table.get_int("beam", e.beam, 1);
+  if (e.beam > kWidestBeam) table.fail("beam", "that many sentences are never needed", fmt::format("use 1 to {}, 4 is usual", kWidestBeam));
+  e.length_penalty = table.get_double("length_penalty", e.length_penalty, 0);
+  if (!std::isfinite(e.length_penalty)) table.fail("length_penalty", "must be finite", "0.6 is usual; 0 favours short sentences");
+}
+
+void read_price(const ConfigTable& table, Experiment& e) {
+  e.currency = table.get_string("currency", "USD");
+  e.price_note = table.get_string("note", "");
+  if (!table.has("per_hour")) {
+    if (!table.keys().empty()) table.fail("per_hour", "is missing", "say what an hour of this machine costs, for example 0.34");
+    return;
+  }
+  e.price_per_hour = table.get_double("per_hour", 0);
+  if (!std::isfinite(e.price_per_hour) || e.price_per_hour <= 0) table.fail("per_hour", "must be positive and finite", "leave it out if it is not known");
+}
+
+}  // namespace
+
+Experiment read_experiment(const std::filesystem::path& path, const ExperimentOverrides& overrides) {
+  ConfigTable file = ConfigTable::from_file(path);
+  file.allow_short_form("model", "name");
+  for (const std::string& assignment : overrides.set) file.override_with(assignment);
+  Experiment e;
+  e.file = path;
+  read_training(file, e);
+  read_devices(file, e);
+  read_emulation(file, e);
+  e.replicas = read_replica_spec(file.table("update"), path.parent_path());
+  if (e.replicas.clock && e.replicas.clock->cluster && !e.device_speeds.empty())
+    file.fail("device_speeds", "the devices are those of [update.virtual] cluster", "leave out one of the two");
+  e.adapt = file.get_bool("adapt", false);
+  e.elastic = file.get_bool("elastic", false);
+  read_model(file, e);
+  e.data = read_data(file.table("data"), path.parent_path());
+  read_loading(file.table("data"), e);
+  read_translation(file.table("translation"), e);
+  read_price(file.table("price"), e);
+  e.checkpoint = read_checkpoint_spec(file.table("checkpoint"));
+  const OptimizerSettings settings = read_optimizer(file.table("optimizer"));
+  e.optimizer = settings.optimizer;
+  e.schedule = settings.schedule;
+  e.clip_norm = settings.clip_norm;
+  file.finish();
+
+  std::vector<int> numbers = e.devices;  // the file's too: of its rows one runs by itself
+  numbers.insert(numbers.end(), overrides.devices.begin(), overrides.devices.end());
+  check_emulation(e, *std::max_element(numbers.begin(), numbers.end()));
+
+  if (overrides.seed) e.seed = *overrides.seed;
+  if (overrides.steps) e.length = {double(*overrides.steps), Length::Unit::steps};
+  if (!overrides.strategies.empty()) e.strategies = overrides.strategies;
+  if (!overrides.devices.empty()) e.devices = overrides.devices;
+  e.data.data_dir = overrides.data_dir;
+  e.data.seed = e.seed;
+  return e;
+}
+
+}  // namespace trireme

@@ -1,0 +1,19 @@
+// The [optimizer] table of an experiment. Its keys, by kind, are listed in docs/optimizers.md.
+#pragma once
+
+#include "base/config.h"
+#include "experiment/learning_rate.h"
+#include "runtime/optimizer.h"
+
+namespace trireme {
+
+struct OptimizerSettings {
+  OptimizerConfig optimizer;
+  LearningRateSchedule schedule;
+  double clip_norm = 0;  ///< 0: no clipping
+};
+
+/// Errors (user): unknown kinds and schedules, keys that the chosen ones do not take, values out of range.
+OptimizerSettings read_optimizer(const ConfigTable& table);
+
+}  // namespace trireme

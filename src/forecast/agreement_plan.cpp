@@ -1,0 +1,124 @@
+#include "forecast/agreement_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "experiment/make_plan.h"
+#include "forecast/modelled_source.h"
+#include "plan/named.h"
+#include "plan/strategy.h"
+#include "update/synchronous.h"
+
+namespace trireme {
+namespace {
+
+bool is_plain_sgd(const OptimizerConfig& optimizer) {
+  return optimizer.kind == OptimizerConfig::Kind::sgd && optimizer.momentum == 0;
+}
+
+constexpr const char* kInner = ",inner=";
+
+/// The workers of synchronous training: a data axis, with shares by speed where the policy says so.
+Plan plan_of_workers(const Experiment& experiment, const Model& model, const SynchronousOptions& options, int workers) {
+  const ReplicaSpec& spec = experiment.replicas;
+  if (!spec.clock)
+    fail_user({"strategy synchronous", "without [update.virtual]", "in real time it is the plan data", "use data, or add [update.virtual]"});
+  if (spec.plan != "single" || spec.devices != 1)
+    fail_user({spec.where, fmt::format("plan = \"{}\", plan_devices = {}", spec.plan, spec.devices),
+               "synchronous averages the gradients of single devices", "leave them out"});
+  if (options.shares_by_speed && spec.shares != SampleShares::batches)
+    fail_user({spec.where, fmt::format("shares = \"{}\"", name_of(spec.shares)),
+               "workers with samples of their own take equal shares of a batch", "leave out synchronous's shares=speed"});
+  Cluster cluster = Cluster::uniform(workers);
+  if (options.shares_by_speed) {
+    const int64_t equal = std::max<int64_t>(1, experiment.batch / workers);
+    const Plan single = named_plan("single", model, Cluster::uniform(1), equal, {});
+    const SecondsBySamples seconds = seconds_by_samples(experiment, model, single, workers);
+    double least = seconds(0, equal);
+    for (int d = 1; d < workers; ++d) least = std::min(least, seconds(d, equal));
+    for (int d = 0; d < workers; ++d) cluster.devices[size_t(d)].speed = least / seconds(d, equal);
+  }
+  Plan plan = named_plan("data", model, cluster, experiment.batch, {});
+  validate(plan, model, experiment.batch, "strategy synchronous");
+  return plan;
+}
+
+/// `inner`: a strategy or a plan's file; `devices`: of a replica.
+Plan plan_of_replica(const Experiment& experiment, const Model& model, const std::string& inner, int devices, int workers) {
+  const std::string& where = experiment.replicas.where;
+  if (workers % devices != 0)
+    fail_user({where, fmt::format("plan_devices = {}", devices), fmt::format("{} workers are no whole number of replicas", workers), "use a multiple"});
+  Experiment one = experiment;
+  one.batch = std::max<int64_t>(1, experiment.batch / (workers / devices));
+  Plan plan = make_plan(inner, one, model, devices);
+  if (plan.devices != devices && inner != "single")
+    fail_user({where, fmt::format("plan = \"{}\"", inner), fmt::format("is for {} workers", plan.devices), fmt::format("write plan_devices = {}", plan.devices)});
+  validate(plan, model, one.batch, "the replicas' plan");
+  plan.replicas = workers / devices;
+  return plan;
+}
+
+}  // namespace
+
+Plan plan_with_agreement(const std::string& strategy, const Experiment& given, const Model& model, int workers) {
+  Experiment experiment = given;
+  const size_t cut = strategy.find(kInner);
+  const std::string policy = strategy.substr(0, cut);
+  std::string inner = experiment.replicas.plan;
+  int devices = experiment.replicas.devices;
+  if (cut != strategy.npos) {
+    inner = strategy.substr(cut + std::string_view(kInner).size());
+    devices = parse_strategy(inner, "strategy " + strategy).devices().value_or(devices);
+  }
+  const int replicas = std::max(1, workers / devices);
+  if (experiment.replicas.batch_per_replica) experiment.batch *= replicas;
+  const RunFacts facts{replicas, experiment.seed, is_plain_sgd(experiment.optimizer)};
+  const std::unique_ptr<UpdatePolicy> update = make_policy(policy, experiment.replicas, facts);
+  const auto* synchronous = dynamic_cast<const SynchronousPolicy*>(update.get());
+  Plan plan = synchronous ? plan_of_workers(experiment, model, synchronous->options(), workers)
+                          : plan_of_replica(experiment, model, inner, devices, workers);
+  plan.name = strategy;
+  plan.agreement = policy_text(policy, experiment.replicas);
+  return plan;
+}
+
+RunFacts facts_of(const Experiment& experiment, const Plan& plan) {
+  return {plan.replicas, experiment.seed, is_plain_sgd(experiment.optimizer)};
+}
+
+void check_replicas(const Experiment& experiment) {
+  const auto refuse = [&](const char* what, const char* why) { fail_user({experiment.file.string(), what, why, "leave it out"}); };
+  if (experiment.optimizer.ema > 0) refuse("optimizer.ema", "update policies do not average weights over time");
+  if (experiment.adapt) refuse("adapt", "changes the plan of synchronous training only");
+  if (!experiment.memory_changes.empty()) refuse("cluster.memory.change", "memory changes during synchronous training only");
+  if (experiment.links && !experiment.links->changes.empty()) refuse("cluster.link.change", "links change during synchronous training only");
+  if (experiment.replicas.clock && experiment.links) refuse("cluster.link", "on the modelled clock links are those of [update.virtual]");
+  if (experiment.noise_scale) refuse("noise_scale", "is estimated from synchronous training only");
+  if (experiment.private_replicas && !experiment.links) refuse("replicas = \"private\"", "the workers of a replica share one copy of its weights");
+}
+
+int64_t share_of_worker(const Plan& plan, int64_t samples, int worker) {
+  return (plan.speeds.empty() ? share_of(samples, plan.devices, worker) : share_of(samples, plan.speeds, worker)).size();
+}
+
+Experiment whole_experiment(Experiment experiment, const Plan& plan) {
+  if (plan.agreement.empty() || !experiment.replicas.batch_per_replica) return experiment;
+  experiment.batch *= is_synchronous(plan.agreement) ? plan.devices : plan.replicas;
+  return experiment;
+}
+
+void check_memory_is_shared(const Experiment& experiment, const std::string& strategy) {
+  const auto refuse = [&](const char* key) {
+    fail_user({experiment.file.string(), key, fmt::format("replicas under {} write to one memory: nothing goes over links", strategy),
+               "leave it out, or take another policy"});
+  };
+  if (experiment.links) refuse("cluster.link");
+  const std::optional<ModelledClock>& clock = experiment.replicas.clock;
+  const auto is_slow = [](const LinkSpeed& link) { return link.bandwidth > 0 || link.latency > 0; };
+  if (clock && is_slow(clock->link)) refuse("update.virtual.link");
+  if (clock && clock->server_link && is_slow(*clock->server_link)) refuse("update.virtual.server_link");
+}
+
+}  // namespace trireme

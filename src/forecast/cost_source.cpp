@@ -1,0 +1,74 @@
+#include "forecast/cost_source.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "cost/cluster_links.h"
+#include "cost/datasheet_costs.h"
+#include "cost/links_of_speed.h"
+#include "cost/profiled_costs.h"
+#include "cost/profiled_links.h"
+#include "plan/cluster_file.h"
+
+namespace trireme {
+namespace {
+
+/// For planners, which have formulas for links: one node whose links move what an all-reduce was measured to move.
+void describe_links(const LinkMeasurement& links, Cluster& cluster) {
+  Link link;
+  if (!links.groups.empty() && links.groups.front().lines.count("all_reduce")) {
+    const GroupMeasurement& group = links.groups.front();
+    const double n = group.workers;
+    link.bandwidth = 2 * (n - 1) / n * group.lines.at("all_reduce").bandwidth;
+    link.latency = links.hand_over;
+  }
+  cluster.nodes = {ClusterNode{.link = link, .price_per_hour = 0, .instance = ""}};
+}
+
+}  // namespace
+
+SiteOptions site_options(const Experiment& experiment) {
+  return {experiment.precision, experiment.batch_norm, experiment.frozen, experiment.tokens};
+}
+
+void emulate_links(double bandwidth, double latency, int cores, CostSource& source) {
+  source.links = std::make_shared<LinksOfSpeed>(source.cluster.size(), cores, bandwidth, latency);
+  const double price = source.cluster.nodes.empty() ? 0 : source.cluster.nodes.front().price_per_hour;
+  source.cluster.nodes = {ClusterNode{.link = {.bandwidth = bandwidth, .latency = latency}, .price_per_hour = price, .instance = ""}};
+  source.cluster.overlap = source.links->overlap();
+}
+
+CostSource measured_source(const Experiment& experiment, const Model& model, const Profile& profile, int devices, bool measures) {
+  CostSource source;
+  source.cluster = cluster_of(experiment, devices);
+  const std::vector<int> threads = threads_of(experiment, devices);
+  ProfiledCostsOptions options;
+  options.sites = site_options(experiment);
+  options.optimizer = experiment.optimizer;
+  options.measures_missing = measures;
+  if (const auto refit = profile.refits.find(refit_name(experiment.model_name, experiment.precision)); refit != profile.refits.end())
+    options.factor = refit->second.factor;
+  options.threads = threads.front();
+  source.layers = std::make_shared<ProfiledCosts>(model, profile, options);
+  const int workers = std::accumulate(threads.begin(), threads.end(), 0);
+  const Overlap overlap = experiment.processes ? Overlap::sums : Overlap::nothing;
+  source.links = std::make_shared<ProfiledLinks>(profile.links, workers, profile.machine.cores, overlap);
+  source.cluster.overlap = source.links->overlap();
+  source.shares_memory = !experiment.private_replicas;
+  describe_links(profile.links, source.cluster);
+  source.cluster.nodes.front().price_per_hour = experiment.price_per_hour;
+  source.cluster.price = {.currency = experiment.currency, .date = "", .source = experiment.price_note};
+  if (experiment.links) emulate_links(experiment.links->at_first.bandwidth, experiment.links->at_first.latency, profile.machine.cores, source);
+  return source;
+}
+
+CostSource described_source(const Experiment& experiment, const Model& model, const Cluster& cluster, const std::vector<int>& devices) {
+  CostSource source;
+  source.cluster = chosen_devices(cluster, devices);
+  source.layers = std::make_shared<DatasheetCosts>(model, source.cluster, experiment.precision, optimizer_state_count(experiment.optimizer));
+  source.links = std::make_shared<ClusterLinks>(source.cluster);
+  source.shares_memory = false;
+  return source;
+}
+
+}  // namespace trireme

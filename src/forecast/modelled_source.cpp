@@ -1,0 +1,106 @@
+#include "forecast/modelled_source.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "forecast/predict_program.h"
+#include "plan/cluster_file.h"
+
+namespace trireme {
+namespace {
+
+/// Simulated steps by the devices that a replica has and by its samples, each kept.
+class PredictedSteps {
+ public:
+  PredictedSteps(const Experiment& experiment, const Model& model, const Plan& plan, int replicas)
+      : experiment_(experiment), model_(model), plan_(plan.inner()) {
+    const ModelledClock& clock = *experiment_.replicas.clock;
+    if (clock.cluster) cluster_ = first_devices(*clock.cluster, replicas * plan.devices);
+    seconds(0, std::max<int64_t>(1, experiment.batch / replicas));  // for its errors
+  }
+
+  double seconds(int replica, int64_t samples) const {
+    const Devices devices = devices_of_replica(replica);
+    std::lock_guard lock(mutex_);
+    const auto [known, is_new] = known_.try_emplace({devices, samples}, 0.0);
+    if (is_new) known->second = predicted(replica, samples);
+    return known->second / (cluster_.devices.empty() ? speed_of(experiment_, replica) : 1);
+  }
+
+ private:
+  using Devices = std::vector<std::pair<int, int>>;  // kind, node counted from the first one's
+
+  Devices devices_of_replica(int replica) const {
+    Devices devices;
+    for (int d = 0; d < plan_.devices && !cluster_.devices.empty(); ++d) {
+      const Device& device = cluster_.devices[size_t(replica * plan_.devices + d)];
+      devices.emplace_back(device.kind, device.node - cluster_.devices[size_t(replica * plan_.devices)].node);
+    }
+    return devices;
+  }
+
+  double predicted(int replica, int64_t samples) const {
+    Experiment one = experiment_;
+    one.batch = std::max<int64_t>(samples, 1);
+    const ModelledClock& clock = *experiment_.replicas.clock;
+    const int n = plan_.devices;
+    const CostSource source = clock.cluster ? described_source(one, model_, cluster_, device_numbers(replica * n, n))
+                                            : measured_source(one, model_, *clock.profile, n, /*measures=*/false);
+    return predict_program(one, model_, plan_, source, {.timeline = false}).step_seconds->median;
+  }
+
+  const Experiment experiment_;
+  const Model& model_;
+  const Plan plan_;
+  Cluster cluster_;  ///< without devices where the seconds are a profile's
+  mutable std::mutex mutex_;
+  mutable std::map<std::pair<Devices, int64_t>, double> known_;  // guarded by mutex_
+};
+
+}  // namespace
+
+SecondsBySamples seconds_by_samples(const Experiment& experiment, const Model& model, const Plan& plan, int replicas) {
+  const ModelledClock& clock = *experiment.replicas.clock;
+  if (clock.cluster || clock.profile) {
+    const auto predicted = std::make_shared<const PredictedSteps>(experiment, model, plan, replicas);
+    return [predicted](int replica, int64_t samples) { return predicted->seconds(replica, samples); };
+  }
+  std::vector<double> speeds;
+  for (int r = 0; r < replicas; ++r) speeds.push_back(speed_of(experiment, r));
+  return [speeds, fixed = clock.step_seconds, sample = clock.sample_seconds](int replica, int64_t samples) {
+    return (fixed + sample * double(samples)) / speeds[size_t(replica)];
+  };
+}
+
+VirtualLinks links_between_replicas(const Cluster& cluster, int replicas, int devices, std::optional<LinkSpeed> server) {
+  const bool has_network = cluster.nodes.size() > 1;
+  std::vector<int> of_node(cluster.nodes.size());
+  const auto node_of = [&](int replica) { return size_t(cluster.devices[size_t(replica * devices)].node); };
+  for (int r = 0; r < replicas; ++r) ++of_node[node_of(r)];
+  VirtualLinks links{.replicas = {}, .server = {}, .server_machines = 1};
+  for (int r = 0; r < replicas; ++r) {
+    const Link& link = has_network ? cluster.network : cluster.nodes[node_of(r)].link;
+    const double users = has_network || link.shared ? of_node[node_of(r)] : 1;
+    links.replicas.push_back({link.bandwidth / users, link.latency});
+    links.server = server.value_or(LinkSpeed{link.bandwidth, link.latency});
+  }
+  return links;
+}
+
+VirtualLinks modelled_links(const Experiment& experiment, int replicas, int devices) {
+  const ModelledClock& clock = *experiment.replicas.clock;
+  if (!clock.cluster) return {{clock.link}, clock.server_link.value_or(LinkSpeed{}), 1};
+  return links_between_replicas(first_devices(*clock.cluster, replicas * devices), replicas, devices, clock.server_link);
+}
+
+double speed_of(const Experiment& experiment, int device) {
+  const std::vector<double>& speeds = experiment.device_speeds;
+  return speeds.empty() ? 1 : speeds[size_t(device) % speeds.size()];
+}
+
+}  // namespace trireme

@@ -1,0 +1,187 @@
+#include "forecast/predict_agreement.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "forecast/agreement_plan.h"
+#include "forecast/modelled_source.h"
+#include "runtime/precision.h"
+#include "update/federated.h"
+#include "update/virtual_hub.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kStandInElements = 4096;   // of all weights: enough for shards and fragments
+constexpr int64_t kMostReplicaSteps = 20'000;  // of all replicas: a second
+
+/// What of a replica is exchanged, in bytes, and a small state in its place.
+struct StandIn {
+  StandIn(const Experiment& experiment, const Model& model) : dtype(master_type(experiment.precision)) {
+    int64_t elements = 0;
+    for (const ParameterSpec& parameter : model.parameters()) elements += element_count(parameter.shape);
+    for (const BufferSpec& buffer : model.buffers())
+      if (buffer.name.ends_with("running_mean")) statistics += element_count(buffer.shape);
+    weights = std::max<int64_t>(1, std::min(elements, kStandInElements));
+    scale = double(std::max<int64_t>(1, elements)) / double(weights);
+    moments = optimizer_state_count(experiment.optimizer);
+    statistics = int64_t(std::llround(double(statistics) / scale));
+  }
+
+  ReplicaState state() const {
+    const auto zeros = [&](int64_t n) { return at::zeros({n}, at::TensorOptions().dtype(dtype)); };
+    ReplicaState state;
+    state.weights = {zeros(weights)};
+    state.moments.resize(1);
+    for (int m = 0; m < moments; ++m) state.moments.front().push_back(zeros(weights));
+    if (statistics > 0) state.statistics = {{zeros(statistics), zeros(statistics)}};
+    return state;
+  }
+
+  c10::ScalarType dtype;
+  int64_t weights = 0, statistics = 0;
+  int moments = 0;
+  double scale = 1;  ///< elements of the model for each of the stand-in
+};
+
+VirtualLinks slowed_by(VirtualLinks links, double scale) {
+  for (LinkSpeed& link : links.replicas) link.bandwidth /= scale;
+  links.server.bandwidth /= scale;
+  return links;
+}
+
+struct ConstantSteps final : StepTimes {
+  explicit ConstantSteps(std::vector<double> s) : by_replica(std::move(s)) {}
+  double seconds(int replica, int64_t) const override { return by_replica[size_t(replica)]; }
+  std::vector<double> by_replica;
+};
+
+/// What the exchanges of a run of `steps` steps per replica take.
+struct Exchanges {
+  double seconds = 0;           ///< until the last replica was through
+  int64_t replica_steps = 0;    ///< that all together made
+  std::vector<HubCounts> counts;
+};
+
+/// Each replica as a run would have it, without mathematics.
+void play(Hub& hub, UpdatePolicy& update, const StandIn& stand_in, int64_t steps, int64_t steps_per_epoch, int64_t samples, double rate,
+          int64_t& made) {
+  const c10::InferenceMode inference;
+  ReplicaState state = stand_in.state();
+  const std::unique_ptr<ReplicaPolicy> policy = update.for_replica(hub);
+  policy->begin(state);
+  hub.barrier();
+  for (int64_t step = 0; steps == 0 || step < steps; ++step) {
+    const StepFacts facts{.step = step, .samples = samples, .learning_rate = rate, .ends_epoch = (step + 1) % steps_per_epoch == 0};
+    if (policy->before_step(facts, state).stop) break;
+    hub.begin_step();
+    hub.end_step();
+    if (hub.is_lost()) return policy->leave(state);
+    ++made;
+    policy->after_step(facts, state);
+  }
+  policy->finish(state);
+}
+
+Exchanges exchanges_of(const Experiment& experiment, const Model& model, const Plan& plan, const StepTimes& times, const VirtualLinks& links,
+                       int64_t steps_per_epoch, int64_t steps) {
+  const StandIn stand_in(experiment, model);
+  const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
+  const int64_t samples = std::max<int64_t>(1, experiment.batch / plan.replicas);
+  Exchanges exchanges;
+  if (auto* federated = dynamic_cast<FederatedPolicy*>(update.get())) {
+    federated->on_round = [&, federated](const RoundRecord&, const ModelValues&) {
+      if (!federated->counts_rounds() && exchanges.replica_steps >= steps * plan.replicas) federated->stop();
+    };
+    steps = 0;
+  }
+  VirtualWorld world(plan.replicas, times, slowed_by(links, stand_in.scale), update->server());
+  run_replicas(world, [&](Hub& hub) {
+    play(hub, *update, stand_in, steps, steps_per_epoch, samples, experiment.optimizer.learning_rate, exchanges.replica_steps);
+    exchanges.seconds = std::max(exchanges.seconds, hub.now());
+  });
+  for (int r = 0; r < plan.replicas; ++r) {
+    exchanges.counts.push_back(world.hub(r).counts());
+    HubCounts& counts = exchanges.counts.back();
+    counts.bytes_sent = int64_t(double(counts.bytes_sent) * stand_in.scale);
+  }
+  return exchanges;
+}
+
+/// The inner plan on the first replica's devices.
+RunResult inner_row(const Experiment& experiment, const Model& model, const Plan& plan, const CostSource& source, const PredictionOptions& options) {
+  Experiment one = experiment;
+  one.batch = std::max<int64_t>(1, experiment.batch / plan.replicas);
+  one.private_replicas = false;
+  CostSource shared = source;
+  shared.shares_memory = true;
+  return predict_program(one, model, plan.inner(), shared, {.steps = options.steps, .timeline = options.timeline});
+}
+
+/// Slower devices take longer, as their speeds say.
+std::vector<double> seconds_by_replica(const Plan& plan, const CostSource& source, double of_first) {
+  const auto slowest = [&](int replica) {
+    double speed = INFINITY;
+    for (int d = 0; d < plan.devices; ++d) speed = std::min(speed, source.cluster.devices[size_t(replica * plan.devices + d)].speed);
+    return speed;
+  };
+  std::vector<double> seconds;
+  for (int r = 0; r < plan.replicas; ++r) seconds.push_back(of_first * slowest(0) / slowest(r));
+  return seconds;
+}
+
+}  // namespace
+
+RunResult predict_agreement(const Experiment& experiment, const Model& model, const Plan& plan, const CostSource& source,
+                            const PredictionOptions& options) {
+  check_internal(source.cluster.size() >= plan.workers(), "a source has a device for every worker");
+  RunResult row = inner_row(experiment, model, plan, source, options);
+  row.plan = plan.in_short(model);
+  row.devices = plan.workers();
+  if (row.status == RunStatus::does_not_fit) return row;
+  const int64_t epoch_samples = options.epoch_samples.value_or(experiment.batch);
+  const int64_t steps_per_epoch = std::max<int64_t>(1, epoch_samples / experiment.batch);
+  const int64_t steps = std::clamp<int64_t>(steps_of(experiment.length, steps_per_epoch), 1, std::max<int64_t>(1, kMostReplicaSteps / plan.replicas));
+
+  std::unique_ptr<StepTimes> times;
+  VirtualLinks links;
+  if (experiment.replicas.clock) {
+    const SecondsBySamples seconds = seconds_by_samples(experiment, model, plan, plan.replicas);
+    std::vector<double> by_replica;
+    for (int r = 0; r < plan.replicas; ++r) by_replica.push_back(seconds(r, std::max<int64_t>(1, experiment.batch / plan.replicas)));
+    times = std::make_unique<ConstantSteps>(by_replica);
+    links = modelled_links(experiment, plan.replicas, plan.devices);
+  } else {
+    times = std::make_unique<ConstantSteps>(seconds_by_replica(plan, source, row.step_seconds->median));
+    links = links_between_replicas(source.cluster, plan.replicas, plan.devices, std::nullopt);
+  }
+  const Exchanges exchanges = exchanges_of(experiment, model, plan, *times, links, steps_per_epoch, steps);
+  const double made = std::max(1.0, double(exchanges.replica_steps) / plan.replicas), step = exchanges.seconds / made;
+  double idle = 0, exchanging = 0, bytes = 0, compute = 0;
+  row.busy_share.clear();
+  for (const HubCounts& counts : exchanges.counts) {
+    const double busy = exchanges.seconds > 0 ? counts.compute_seconds / exchanges.seconds : 0;
+    row.busy_share.insert(row.busy_share.end(), size_t(plan.devices), std::min(1.0, busy));
+    idle += counts.idle_seconds;
+    exchanging += counts.exchange_seconds;
+    bytes += double(counts.bytes_sent);
+    compute += counts.compute_seconds;
+  }
+  row.step_seconds = StepSeconds{step, step, step};
+  row.samples_per_second = double(experiment.batch) / step;
+  if (options.epoch_samples) row.epoch_seconds = double(*options.epoch_samples) / *row.samples_per_second;
+  row.exposed_communication = std::min(1.0, exchanging / (exchanges.seconds * plan.replicas));
+  row.bytes_per_step = int64_t(bytes / double(std::max<int64_t>(1, exchanges.replica_steps)));
+  row.predicted->step_seconds = step;
+  row.replicas = ReplicaReport{.replicas = plan.replicas, .clock = "modelled", .idle_share = idle / (exchanges.seconds * plan.replicas), .bytes = int64_t(bytes)};
+  std::vector<MemoryUse> memory;
+  for (int r = 0; r < plan.replicas; ++r) memory.insert(memory.end(), row.memory.begin(), row.memory.end());
+  row.memory = std::move(memory);
+  return row;
+}
+
+}  // namespace trireme

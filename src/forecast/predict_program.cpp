@@ -1,0 +1,112 @@
+#include "forecast/predict_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "cost/instruction_costs.h"
+#include "cost/memory.h"
+#include "cost/money.h"
+#include "forecast/picture.h"
+#include "plan/blocks.h"
+#include "program/compile.h"
+#include "sim/simulate.h"
+
+namespace trireme {
+namespace {
+
+/// Simulated one by one, as long as that is quick.
+constexpr int kMostRanks = 64;
+
+CompileOptions compile_for(const Experiment& experiment, const CostSource& source, bool checked) {
+  CompileOptions options = compile_options(experiment, true);
+  options.private_replicas |= !source.shares_memory;
+  options.checked = checked;
+  return options;
+}
+
+std::string basis_of(const InstructionCosts& costs) {
+  if (costs.basis() != Basis::extrapolated) return name_of(costs.basis());
+  return fmt::format("{} {:.1f} x", name_of(costs.basis()), costs.stretch());
+}
+
+void fill_row(const Simulation& simulation, const Experiment& experiment, const PredictionOptions& options, RunResult& row) {
+  const double step = simulation.step_seconds;
+  row.step_seconds = StepSeconds{step, step, step};
+  row.samples_per_second = double(experiment.batch) / step;
+  if (options.epoch_samples) row.epoch_seconds = double(*options.epoch_samples) / *row.samples_per_second;
+  double exposed = 0, bytes = 0;
+  for (const SimulatedWorker& worker : simulation.workers) {
+    row.busy_share.push_back(std::min(1.0, worker.computing / step));
+    exposed += worker.exposed / step / double(simulation.workers.size());
+    bytes += worker.bytes_sent / double(simulation.workers.size());
+  }
+  row.exposed_communication = std::min(1.0, exposed);
+  row.bytes_per_step = int64_t(bytes);
+  if (options.timeline) row.timeline = simulation.timeline;
+}
+
+/// What the data set gives, by input of the model.
+std::vector<c10::ScalarType> input_types(const Experiment& experiment, const Model& model) {
+  const LayerSites sites(model, site_options(experiment));
+  std::vector<c10::ScalarType> types;
+  for (NodeId id = 0; id < model.input_count(); ++id)
+    types.push_back(sites.value(id).below > 0 ? c10::ScalarType::Long : c10::ScalarType::Float);
+  return types;
+}
+
+/// Also says where a device's memory is too small.
+void fill_memory(const Experiment& experiment, const Model& model, const Program& program, const CostSource& source,
+                 const std::vector<int>& ranks, RunResult& row) {
+  const MemoryOptions options{.batch = experiment.batch, .precision = experiment.precision, .optimizer = experiment.optimizer,
+                              .input_types = input_types(experiment, model)};
+  row.memory = predict_memory(program, model, *source.layers, options, ranks);
+  int64_t peak = 0;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const MemoryUse& use = row.memory[i];
+    const int64_t limit = source.cluster.devices[size_t(ranks[i])].memory;
+    peak = std::max(peak, use.peak);
+    if (limit == 0 || use.peak <= limit || row.status != RunStatus::ok) continue;
+    MemoryUse at_peak;
+    at_peak.current = use.at_peak;
+    row.status = RunStatus::does_not_fit;
+    row.reason = fmt::format("device {} needs {}, it has {}: {}", ranks[i], format_bytes(use.peak), format_bytes(limit), describe_memory(at_peak));
+  }
+  row.predicted->peak_memory = peak;
+}
+
+}  // namespace
+
+RunResult predict_program(const Experiment& experiment, const Model& model, const Plan& plan, const CostSource& source,
+                          const PredictionOptions& options) {
+  RunResult row;
+  row.plan = plan.in_short(model);
+  row.devices = plan.devices;
+  row.blocks = block_strategies(plan, model);
+  const bool many = plan.devices > kMostRanks;
+  const Program program = compile(model, plan, compile_for(experiment, source, !many));
+  InstructionCostOptions cost_options{.batch = experiment.batch, .precision = experiment.precision, .batch_norm = experiment.batch_norm,
+                                      .loading = source.loading, .slowness = source.slowness};
+  if (many) cost_options.representatives = representatives(program, model, source.cluster, experiment.batch);
+  InstructionCosts costs(program, model, source.cluster, *source.layers, *source.links, cost_options);
+  const bool long_list = many && program.greatest_lag == 0;
+  const Simulation simulation =
+      simulate(program, model, costs, *source.links,
+               {.steps = long_list ? 1 : options.steps, .timeline = options.timeline, .ranks = cost_options.representatives});
+  fill_row(simulation, experiment, options, row);
+  if (options.epoch_samples)
+    if (const auto price = price_of(source.cluster, *row.epoch_seconds)) row.price_per_epoch = price->amount;
+  row.predicted = SimulatedStep{simulation.step_seconds, std::nullopt, basis_of(costs)};
+  std::vector<int> ranks = cost_options.representatives;
+  if (ranks.empty()) {
+    ranks.resize(size_t(plan.devices));
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  fill_memory(experiment, model, program, source, ranks, row);
+  if (plan.stages.size() > 1 || plan.micro_batches > 1) row.schedule = std::make_shared<const nlohmann::json>(short_picture(program, model));
+  return row;
+}
+
+}  // namespace trireme

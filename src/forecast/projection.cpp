@@ -1,0 +1,131 @@
+#include "forecast/projection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+constexpr const char* kSplits[] = {"data={},tensor={}", "data={},pipeline={},schedule=1f1b"};
+constexpr const char* kWorkerStrategies[] = {"branches"};  // over all devices of a worker; not to be combined with a data axis
+
+class Projector {
+ public:
+  Projector(const ProjectionRequest& request, const EpochsToTarget& epochs, const StepPrediction& step_seconds)
+      : request_(request), epochs_(epochs), step_seconds_(step_seconds) {}
+
+  ProjectedRow row(int devices) const {
+    ProjectedRow row{devices, data_parallel(devices), std::nullopt};
+    for (int degree : request_.model_degrees) {
+      if (degree < 2 || devices % degree != 0) continue;
+      for (const char* split : kSplits)
+        keep_better(plan(fmt::format(fmt::runtime(split), devices / degree, degree), devices, degree), row.hybrid);
+      for (const char* strategy : kWorkerStrategies) keep_better(by_product(strategy, devices, degree), row.hybrid);
+    }
+    return row;
+  }
+
+ private:
+  int64_t batch_of(int workers) const { return request_.per_worker ? request_.batch * workers : request_.batch; }
+
+  Projected completed(Projected p) const {
+    p.steps_per_epoch = double(request_.epoch_samples) / double(p.batch);
+    p.epochs = epochs_.at(double(p.batch));
+    return p;
+  }
+
+  std::optional<Projected> plan(const std::string& strategy, int devices, int degree) const {
+    const int64_t batch = batch_of(devices / degree);
+    if (batch < devices / degree) return std::nullopt;
+    const std::optional<PredictedStep> step = step_seconds_(strategy, devices, batch);
+    if (!step || !step->fits) return std::nullopt;
+    return completed({.strategy = strategy, .devices = devices, .model_degree = degree, .batch = batch, .step_seconds = step->seconds});
+  }
+
+  std::optional<Projected> data_parallel(int devices) const { return plan(fmt::format("data={}", devices), devices, 1); }
+
+  /// T_N^M = T^M T_N/T_1, all with the batch that one of N workers has.
+  std::optional<Projected> by_product(const std::string& strategy, int devices, int degree) const {
+    const int workers = devices / degree;
+    const int64_t batch = batch_of(workers), own = batch / workers;
+    if (own < 1) return std::nullopt;
+    const auto one = step_seconds_("data=1", 1, own), all = step_seconds_(fmt::format("data={}", workers), workers, batch);
+    const auto worker = step_seconds_(strategy, degree, own);
+    if (!one || !all || !worker || !worker->fits) return std::nullopt;
+    const std::string name = workers == 1 ? strategy : fmt::format("{} {} x data {}", strategy, degree, workers);
+    return completed({.strategy = name, .devices = devices, .model_degree = degree, .batch = batch, .step_seconds = worker->seconds * all->seconds / one->seconds,
+                      .by_product = workers > 1});
+  }
+
+  static void keep_better(const std::optional<Projected>& candidate, std::optional<Projected>& best) {
+    if (!candidate) return;
+    // seconds to the target; where the epochs of one are not known the other, and of two unknown ones samples per second
+    const auto is_better = [](const Projected& a, const Projected& b) {
+      if (a.seconds() && b.seconds()) return *a.seconds() < *b.seconds();
+      if (a.seconds() || b.seconds()) return a.seconds().has_value();
+      return a.step_seconds * a.steps_per_epoch < b.step_seconds * b.steps_per_epoch;
+    };
+    if (!best || is_better(*candidate, *best)) best = candidate;
+  }
+
+  const ProjectionRequest& request_;
+  const EpochsToTarget& epochs_;
+  const StepPrediction& step_seconds_;
+};
+
+const Projected* quickest(const std::vector<ProjectedRow>& rows, std::optional<Projected> ProjectedRow::*which) {
+  const Projected* best = nullptr;
+  for (const ProjectedRow& row : rows) {
+    const std::optional<Projected>& p = row.*which;
+    if (p && p->seconds() && (!best || *p->seconds() < *best->seconds())) best = &*p;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::optional<double> Projected::seconds() const {
+  if (!epochs.value) return std::nullopt;
+  return TrainingTime{step_seconds, steps_per_epoch, *epochs.value}.seconds();
+}
+
+std::vector<ProjectedRow> project(const ProjectionRequest& request, const EpochsToTarget& epochs, const StepPrediction& step_seconds) {
+  const Projector projector(request, epochs, step_seconds);
+  std::vector<ProjectedRow> rows;
+  for (int devices : request.devices) rows.push_back(projector.row(devices));
+  return rows;
+}
+
+namespace {
+
+bool hybrid_is_quicker(const ProjectedRow& row) {
+  if (!row.hybrid || !row.hybrid->seconds()) return false;
+  return !row.data || !row.data->seconds() || *row.hybrid->seconds() < *row.data->seconds();
+}
+
+}  // namespace
+
+const ProjectedRow* crossover_of(const std::vector<ProjectedRow>& rows) {
+  const auto found = std::find_if(rows.begin(), rows.end(), hybrid_is_quicker);
+  return found == rows.end() ? nullptr : &*found;
+}
+
+std::vector<int> data_quicker_again(const std::vector<ProjectedRow>& rows) {
+  std::vector<int> devices;
+  for (auto row = std::find_if(rows.begin(), rows.end(), hybrid_is_quicker); row != rows.end(); ++row)
+    if (!hybrid_is_quicker(*row) && row->data && row->data->seconds()) devices.push_back(row->devices);
+  return devices;
+}
+
+const Projected* quickest_data(const std::vector<ProjectedRow>& rows) { return quickest(rows, &ProjectedRow::data); }
+const Projected* quickest_hybrid(const std::vector<ProjectedRow>& rows) { return quickest(rows, &ProjectedRow::hybrid); }
+
+std::vector<int> doubling_devices(int first, int last) {
+  std::vector<int> devices;
+  for (int64_t n = first; n < last; n *= 2) devices.push_back(int(n));
+  devices.push_back(last);
+  return devices;
+}
+
+}  // namespace trireme

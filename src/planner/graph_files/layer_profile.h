@@ -1,0 +1,39 @@
+// Profiles in PipeDream's text format: one line per node, one per edge.
+//
+//   node4 -- Embedding(9, 8) -- forward_compute_time=0.073, backward_compute_time=6.949, activation_size=6291456.0, parameter_size=132.0
+//   <tab>node1 -- node4
+//
+// Times are milliseconds, sizes bytes; an activation of several tensors is [a; b; c]. A node may end in " -- stage_id=3".
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/graph_files/dag.h"
+
+namespace trireme {
+
+/// That a graph file may hold: what is larger is a mistake, and sums of such numbers stay finite.
+constexpr double kLargestNumber = 1e30;
+
+struct LayerProfile {
+  std::string name;         ///< "node4"
+  std::string description;  ///< "Embedding(9, 8)"
+  double forward = 0, backward = 0;  ///< seconds
+  double activation_bytes = 0, parameter_bytes = 0;
+};
+
+/// A graph of layers without cycles.
+struct LayerGraph {
+  std::vector<LayerProfile> layers;
+  Dag edges;
+};
+
+/// Errors (user): a line that is not of the format, numbers below 0 or above kLargestNumber, unknown or repeated nodes, cycles; they
+/// name `where` (the file) and the line.
+LayerGraph parse_layer_graph(std::string_view text, const std::string& where);
+LayerGraph read_layer_graph(const std::filesystem::path& file);
+
+}  // namespace trireme

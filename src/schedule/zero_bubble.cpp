@@ -1,0 +1,48 @@
+// ZB-H1 (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024): 1F1B whose backward is split. B, the gradient of
+// the inputs, is what the position before waits for; W, the gradient of the weights, nobody waits for. Position s
+// does its W of micro-batch i after its B of micro-batch i + s, and what is left of them at the end:
+//
+//   p = 3, m = 4    F0 F1 F2       B0 W0 F3 B1 W1 B2 W2 B3 W3
+//                      F0 F1    B0 F2 B1 W0 F3 B2 W1 B3 W2 W3
+//                         F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3
+//
+// As under 1f1b min(m, p - s) micro-batches are between F and B; up to s more may wait for their W, so no position keeps
+// anything of more than min(m, p), what 1f1b keeps at its first. Where t_W <= t_F and t_W <= t_B the time is exactly
+// (m + p - 1)(t_F + t_B) + max(1, m - p + 1) t_W. That is the published m (t_F + t_B + t_W) + (p - 1)(t_F + t_B - t_W)
+// where m >= p; with fewer micro-batches a position runs out of W to fill its gaps with. Of 1f1b the bubble is
+// (p - 1)(t_F + t_B + t_W). A greater t_W leaves more of it, but never as much.
+#include <algorithm>
+
+#include "schedule/one_stage.h"
+#include "schedule/schedule.h"
+
+namespace trireme {
+namespace {
+
+std::vector<Task> tasks_of(const PipelinePlace& place) {
+  const int m = place.micro_batches;
+  const int ahead = std::min(m, place.depth - 1 - place.position);
+  const int behind = place.position;
+  std::vector<Task> tasks;
+  for (int k = 0; k < ahead; ++k) tasks.push_back({TaskKind::forward, 0, k});
+  for (int k = 0; k < m; ++k) {
+    if (k + ahead < m) tasks.push_back({TaskKind::forward, 0, k + ahead});
+    tasks.push_back({TaskKind::backward_input, 0, k});
+    if (k >= behind) tasks.push_back({TaskKind::backward_weight, 0, k - behind});
+  }
+  for (int k = std::max(0, m - behind); k < m; ++k) tasks.push_back({TaskKind::backward_weight, 0, k});
+  tasks.push_back({TaskKind::update, 0, -1});
+  return tasks;
+}
+
+}  // namespace
+
+constinit const Schedule kZeroBubble = {
+    .name = "zero-bubble",
+    .summary = "1f1b with weight gradients put off into the bubble (ZB-H1, Qi et al., ICLR 2024)",
+    .tasks = tasks_of,
+    .misfit = misfit_of_chunks,
+    .splits_backward = true,
+};
+
+}  // namespace trireme
