@@ -38,7 +38,7 @@ const char* name_of(BatchNormScope scope) {
 
 bool has_batch_norm(const Model& model) {
   return std::any_of(model.nodes().begin(), model.nodes().end(),
-                     [](const Node& node) { return node.layer && node.layer->kind() == "batch_norm"; });
+                     [](const Node& node) { return node.layer && node.layer->talks_over_data_axis(BatchNormScope::global); });
 }
 
 bool has_data_shards(const Plan& plan) {
