@@ -32,7 +32,8 @@ bool is_integer(const Model& model, NodeId input) {
   return false;
 }
 
-/// By the curve in plan/cluster.h, for each operator; operators that are no products compute at the peak.
+}  // namespace
+
 double seconds_of(const OperatorWork& work, const DeviceKind& device, const DeviceSpeed& speed) {
   if (work.operators == 0) return 0;
   const double flops = work.flops / work.operators, bytes = work.bytes / work.operators;
@@ -41,8 +42,6 @@ double seconds_of(const OperatorWork& work, const DeviceKind& device, const Devi
                                            : flops / speed.peak_flops;
   return work.operators * (device.launch + std::max(computing, bytes / device.memory_bandwidth));
 }
-
-}  // namespace
 
 DatasheetCosts::DatasheetCosts(const Model& model, const Cluster& cluster, Precision precision, int optimizer_states)
     : model_(model), precision_(precision), optimizer_states_(optimizer_states), kinds_(cluster.kinds), speeds_(cluster.kinds.size()) {

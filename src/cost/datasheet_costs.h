@@ -45,4 +45,7 @@ class DatasheetCosts : public LayerCosts {
   std::vector<NodeFacts> facts_;     ///< by node
 };
 
+/// By the curve in plan/cluster.h, for each operator; operators that are no products compute at the peak.
+double seconds_of(const OperatorWork& work, const DeviceKind& device, const DeviceSpeed& speed);
+
 }  // namespace trireme
