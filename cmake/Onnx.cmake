@@ -9,7 +9,6 @@ if(TRIREME_ONNX_HEADERS AND TRIREME_ONNX_LIBRARY)
   target_include_directories(trireme_onnx SYSTEM INTERFACE "${TRIREME_ONNX_HEADERS}")
   target_link_libraries(trireme_onnx INTERFACE "${TRIREME_ONNX_LIBRARY}" protobuf::libprotobuf)
 else()
-  set(TRIREME_ONNX_LEFT_OUT "${onnx_folder}/onnx.cpp" "${onnx_folder}/onnx_graph.cpp" "${onnx_folder}/onnx_layers.cpp"
-      "${onnx_folder}/onnx_images.cpp" "${onnx_folder}/onnx_sequences.cpp")
+  set(TRIREME_ONNX_LEFT_OUT "${onnx_folder}/onnx.cpp" "${onnx_folder}/onnx_graph.cpp")
   message(STATUS "No ONNX: the library was not found (Debian: apt-get install libonnx-dev)")
 endif()

@@ -1,6 +1,6 @@
 """Holds the house to its rules: a room includes only rooms above it in src/CMakeLists.txt, headers have #pragma once
-(or say that they are included several times), files stay within 500 lines, folders within 40 files, and no files of a
-room include each other in a circle. Usage: structure_test.py SOURCE_FOLDER"""
+(or say that they are included several times), files stay within 500 lines, folders within 40 files, no files of a room
+include each other in a circle, and no file but its own asks for a layer by its kind. Usage: structure_test.py SOURCE_FOLDER"""
 
 import collections
 import pathlib
@@ -27,6 +27,8 @@ KNOWN_CIRCLES = [
     ["data/codecs", "data/image_file"],
     ["data/coco", "data/coco_annotation"],
     ["data/open", "data/open_images", "data/open_tables", "data/open_text"],
+    ["model/export/script_source", "model/export/vertex", "model/export/writers", "model/layer", "model/layer_facts", "model/layers/call_facts",
+     "model/layers/common", "model/layers/halo", "model/model"],
     ["model/import/walk", "model/import/walk_state"],
     ["plan/branches", "plan/named", "plan/strategy"],
     ["profile/layer_sites", "profile/probe_call"],
@@ -39,6 +41,10 @@ KNOWN_CIRCLES = [
 ]
 REPEATED_HEADER = "No include guard on purpose"  # the words by which a header exempts itself
 ENTRY_ROOM = "cli"  # the program itself: no trireme_room line, may include every room
+# Files that name kinds of layers: those that make layers, and name them after their kind.
+LAYER_MAKERS = ("model/layers/", "model/import/", "zoo/")
+# Kinds that are words of other things too: a rate rule, a client's chance to drop out, a key of experiments, a store's command, ...
+COMMON_WORDS = {"add", "batch_norm", "dropout", "linear", "slice"}
 SOURCE = pathlib.Path(__file__).resolve().parent.parent / "src"
 
 
@@ -68,6 +74,32 @@ def violations(source):
     for circle in circles(source, files):
         if not any(set(circle) <= set(known) for known in KNOWN_CIRCLES):
             found.append(f"{circle[0]}: in a circle of includes: {', '.join(circle)}")
+    found += kinds_by_name(source, files)
+    return found
+
+
+def kinds_of_layers(source):
+    kinds = set()
+    for path in sorted(source.glob("model/layers/*")):
+        for body in re.findall(r"kind\(\) const (?:override )?\{(.*?)\}(?=\n)", path.read_text(), re.DOTALL):
+            kinds.update(re.findall(r'"(\w+)"', body))
+    return kinds
+
+
+def kinds_by_name(source, files):
+    """What is true of a kind of layer its own file says (model/layer.h); nobody else asks which kind a layer is."""
+    kinds = kinds_of_layers(source) - COMMON_WORDS
+    asks = re.compile(r'kind\(\)\s*[!=]=\s*"|"\s*[!=]=\s*[\w.>()-]*kind\(\)|kind\(\)\.(find|starts_with|ends_with|contains)\b')
+    found = []
+    for path in files:
+        name = path.relative_to(source)
+        maker = str(name).startswith(LAYER_MAKERS)
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if asks.search(line):
+                found.append(f"{name}:{number}: asks for a layer by its kind: make it a virtual function of Layer")
+            named = kinds.intersection(re.findall(r'"(\w+)"', line))
+            if named and not maker:
+                found.append(f"{name}:{number}: names a kind of layer, {sorted(named)[0]}: its own file says what is true of it")
     return found
 
 
@@ -155,6 +187,13 @@ class TheCheck(unittest.TestCase):
     def test_finds_long_files_bare_headers_and_strange_rooms(self):
         source = self.house({"base/a.h": "int x;\n", "base/b.cpp": "\n" * (LONGEST_FILE + 1), "attic/c.cpp": ""})
         self.assertEqual([line.split(":")[0] for line in violations(source)], ["attic/", "base/a.h", "base/b.cpp"])
+
+    def test_finds_layers_asked_for_by_kind(self):
+        layer = '#pragma once\nstd::string_view kind() const override { return odd_ ? "odd_one" : "even_one"; }\n'
+        source = self.house({"model/layers/one.h": layer, "model/import/a.cpp": 'name(op, "odd_one");\n',
+                             "base/a.cpp": '\ncosts["even_one"];\nadd("linear");\n', "comm/b.cpp": 'if (layer->kind() == "x") return;\n'})
+        found = [line.split(": ")[0] for line in violations(source) if not line.startswith("model/")]
+        self.assertEqual(found, ["base/a.cpp:2", "comm/b.cpp:1"])
 
     def test_finds_relative_includes(self):
         source = self.house({"base/a.cpp": '#include "a.h"\n#include "../comm/b.h"\n'})

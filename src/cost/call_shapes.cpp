@@ -2,8 +2,6 @@
 
 #include <c10/core/ScalarType.h>
 
-#include <algorithm>
-
 namespace trireme {
 namespace {
 
@@ -18,37 +16,24 @@ Shape with_batch(Shape sample, int64_t samples) {
   return sample;
 }
 
-bool is_loss(std::string_view kind) {
-  return kind == "softmax_cross_entropy" || kind == "pixel_cross_entropy" || kind == "mean_squared_error" || kind == "sampled_softmax";
-}
-
 }  // namespace
 
 int64_t compute_size(Precision precision) { return int64_t(c10::elementSize(compute_type(precision))); }
 int64_t master_size(Precision precision) { return int64_t(c10::elementSize(master_type(precision))); }
 
-bool takes_integers(const Layer& layer, std::span<const Shape> inputs, size_t index) {
-  const std::string_view kind = layer.kind();
-  if (kind == "embedding") return index == 0;
-  if (kind == "lstm" || kind == "stateful_lstm" || kind == "masked_mean_sequence" || kind == "pixel_cross_entropy" ||
-      kind == "sampled_softmax")
-    return index == 1;
-  if (kind == "softmax_cross_entropy") return index == 1 && inputs[1] != inputs[0];  // else a share per class
-  if (kind == "additive_attention") return index == 2;
-  if (kind == "attention") return index + 1 == inputs.size() && std::get<bool>(layer.attributes().at("padding"));
-  return false;
-}
-
 int64_t output_element(const Layer& layer, const std::vector<int64_t>& inputs, Precision precision) {
-  if (is_loss(layer.kind())) return master_size(precision);
-  if (layer.kind() == "weighted_sum") return inputs.at(0);
-  if (layer.kind() == "max_pool_indices") return 1;
+  switch (layer.output_type()) {
+    case OutputType::compute: break;
+    case OutputType::master: return master_size(precision);
+    case OutputType::as_input: return inputs.at(0);
+    case OutputType::byte: return 1;
+  }
   return compute_size(precision);
 }
 
 CallShapes call_shapes(const Layer& layer, const CallInputs& inputs, const ShardingOption& option, int tensor, int64_t samples,
                        Precision precision) {
-  CallShapes call{.layer = &layer, .option = &option, .tensor = tensor, .samples = samples, .compute = compute_size(precision),
+  CallShapes call{.layer = &layer, .option = &option, .tensor = tensor, .data = 1, .samples = samples, .compute = compute_size(precision),
                   .master = master_size(precision), .inputs = {}, .wanted = inputs.wanted, .output = {}, .parameters = {}};
   for (size_t i = 0; i < inputs.shapes.size(); ++i)
     call.inputs.push_back({local_shape(with_batch(inputs.shapes[i], samples), option.inputs[i], tensor), inputs.elements[i]});

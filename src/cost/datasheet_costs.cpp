@@ -6,8 +6,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cost/declared_memory.h"
-#include "cost/operators.h"
 
 namespace trireme {
 namespace {
@@ -29,12 +27,21 @@ bool is_integer(const Model& model, NodeId input) {
     const std::vector<Shape> shapes = model.input_shapes(consumer);
     const std::vector<NodeId>& inputs = model.node(consumer).inputs;
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (inputs[i] == input && takes_integers(*model.node(consumer).layer, shapes, i)) return true;
+      if (inputs[i] == input && model.node(consumer).layer->integers_below(shapes, i)) return true;
   }
   return false;
 }
 
 }  // namespace
+
+double seconds_of(const OperatorWork& work, const DeviceKind& device, const DeviceSpeed& speed) {
+  if (work.operators == 0) return 0;
+  const double flops = work.flops / work.operators, bytes = work.bytes / work.operators;
+  // w / (peak * greatest * w / (w + half)), without the division by zero
+  const double computing = work.multiplies ? (flops + speed.half_work) / (speed.peak_flops * speed.greatest_efficiency)
+                                           : flops / speed.peak_flops;
+  return work.operators * (device.launch + std::max(computing, bytes / device.memory_bandwidth));
+}
 
 DatasheetCosts::DatasheetCosts(const Model& model, const Cluster& cluster, Precision precision, int optimizer_states)
     : model_(model), precision_(precision), optimizer_states_(optimizer_states), kinds_(cluster.kinds), speeds_(cluster.kinds.size()) {
@@ -95,7 +102,11 @@ LayerCost DatasheetCosts::seconds(NodeId node, const ShardingOption& option, int
   if (samples == 0) return cost;
   const double flops = facts.flops_per_sample * double(samples) / (option.divides_work ? tensor : 1);
   const CallShapes call = shapes(node, option, tensor, samples);
-  const auto seconds_in = [&](Pass pass) { return seconds_of(operator_work(call, flops, pass), kinds_.at(device), speeds_.at(device)); };
+  const auto seconds_in = [&](Pass pass) {
+    double sum = 0;
+    for (const OperatorWork& part : call.layer->work(call, flops, pass)) sum += seconds_of(part, kinds_.at(device), speeds_.at(device));
+    return sum;
+  };
   cost.forward = seconds_in(Pass::forward);
   cost.backward_input = facts.any_wanted ? seconds_in(Pass::input_gradients) : 0;
   cost.backward_weight = facts.has_parameters ? seconds_in(Pass::weight_gradients) : 0;
@@ -108,7 +119,7 @@ LayerCost DatasheetCosts::seconds(NodeId node, const ShardingOption& option, int
 }
 
 LayerMemory DatasheetCosts::memory(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const {
-  return declared_memory(shapes(node, option, tensor, samples));
+  return model_.node(node).layer->memory(shapes(node, option, tensor, samples));
 }
 
 double DatasheetCosts::update_seconds(int64_t elements, int contributors, int kind) const {

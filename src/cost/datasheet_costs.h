@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-/// An approximation, labelled Basis::datasheet. Forward is one pass by the curve in plan/cluster.h (cost/operators.h); backward one
+/// An approximation, labelled Basis::datasheet. Forward is one pass (Layer::work) by the curve in plan/cluster.h; backward one
 /// for the gradients of the inputs, where some input has one, and one for those of the parameters, where there are any. Memory is that of
-/// this program's layers (cost/declared_memory.h), which need not be another program's on that device. Talking between devices is
+/// this program's layers (Layer::memory), which need not be another program's on that device. Talking between devices is
 /// charged by others.
 class DatasheetCosts : public LayerCosts {
  public:
@@ -44,5 +44,8 @@ class DatasheetCosts : public LayerCosts {
   std::vector<DeviceSpeed> speeds_;  ///< by kind; of kinds that no device is of: zeros
   std::vector<NodeFacts> facts_;     ///< by node
 };
+
+/// By the curve in plan/cluster.h, for each operator; operators that are no products compute at the peak.
+double seconds_of(const OperatorWork& work, const DeviceKind& device, const DeviceSpeed& speed);
 
 }  // namespace trireme

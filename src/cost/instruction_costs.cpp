@@ -194,8 +194,8 @@ InstructionCost InstructionCosts::segment_cost(int rank, const Instruction& i, i
     if (int(cost.basis) > int(basis_)) basis_ = cost.basis;
     stretch_ = std::max(stretch_, cost.stretch);
     if (!op.talks || i.code == OpCode::backward_weight) continue;
-    const LayerTalk talk = talk_of(op, share);
-    for (const Talk& part : forward ? talk.forward : talk.backward) add_talk(rank, op, part, talking, moving);
+    const LayerExchanges talk = talk_of(op, share);
+    for (const Exchange& part : forward ? talk.forward : talk.backward) add_talk(rank, op, part, talking, moving);
   }
   const double all = seconds + moving;
   InstructionCost cost{computing(rank, all, all > 0 ? (crowded + moving) / all : 1), talking.bytes_sent, own_seconds(rank, seconds)};

@@ -6,9 +6,9 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "cost/declared_talk.h"
 #include "cost/layer_costs.h"
 #include "cost/links.h"
+#include "model/layer_facts.h"
 #include "plan/cluster.h"
 #include "program/program.h"
 #include "runtime/precision.h"
@@ -65,9 +65,9 @@ class InstructionCosts final : public ProgramCosts {
   };
   InstructionCost compute(int rank, const Instruction& instruction, int64_t samples);
   InstructionCost segment_cost(int rank, const Instruction& instruction, int64_t samples);
-  LayerTalk talk_of(const Op& op, int64_t share) const;
-  void add_talk(int rank, const Op& op, const Talk& talk, InstructionCost& cost, double& seconds) const;
-  Demand demand_of(int rank, const Op& op, const Talk& talk, std::span<const int> group) const;
+  LayerExchanges talk_of(const Op& op, int64_t share) const;
+  void add_talk(int rank, const Op& op, const Exchange& exchange, InstructionCost& cost, double& seconds) const;
+  Demand demand_of(int rank, const Op& op, const Exchange& exchange, std::span<const int> group) const;
   InstructionCost move_cost(int rank, const Instruction& instruction, int64_t samples);
   InstructionCost bucket_cost(int rank, const Instruction& instruction);
   Demand collective(RedistributionKind kind, double bytes, const Bucket& bucket) const;

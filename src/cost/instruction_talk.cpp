@@ -1,19 +1,21 @@
 // What layers say within their calls, as part of an instruction's cost.
 #include <algorithm>
 
+#include "cost/call_shapes.h"
 #include "cost/instruction_costs.h"
 
 namespace trireme {
 
-LayerTalk InstructionCosts::talk_of(const Op& op, int64_t share) const {
+LayerExchanges InstructionCosts::talk_of(const Op& op, int64_t share) const {
   const Layer& layer = *model_.node(op.node).layer;
   CallInputs inputs{.shapes = model_.input_shapes(op.node), .elements = {}, .wanted = {}};
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     inputs.elements.push_back(int64_t(element_size(model_.node(op.node).inputs[i], false)));
     inputs.wanted.push_back(program_.values[size_t(op.inputs[i])].needs_gradient);
   }
-  const int together = layer.talks_over_data_axis(options_.batch_norm) ? op.mesh.data : 1;
-  return declared_talk(call_shapes(layer, inputs, op.option, op.mesh.tensor, share, options_.precision), together);
+  CallShapes call = call_shapes(layer, inputs, op.option, op.mesh.tensor, share, options_.precision);
+  if (layer.talks_over_data_axis(options_.batch_norm)) call.data = op.mesh.data;
+  return exchanges_of(call);
 }
 
 /// Of the representatives of a group the first brings what the group asks of links that its members share.
@@ -25,17 +27,17 @@ bool InstructionCosts::speaks_for(int rank, std::span<const int> group) const {
 }
 
 /// One exchange, as this rank brings it to its group's.
-Demand InstructionCosts::demand_of(int rank, const Op& op, const Talk& talk, std::span<const int> group) const {
+Demand InstructionCosts::demand_of(int rank, const Op& op, const Exchange& exchange, std::span<const int> group) const {
   const auto place = size_t(std::find(group.begin(), group.end(), rank) - group.begin());
   const int cores = links_.cores_of(rank);
-  if (talk.kind == RedistributionKind::send_receive) {
+  if (exchange.kind == RedistributionKind::send_receive) {
     const double borders = double(place > 0) + double(place + 1 < group.size());
     const int own[] = {rank};
-    Demand demand = links_.message(rank, group[place > 0 ? place - 1 : place + 1], talk.bytes * borders / 2, alike(own, op.mesh.workers));
+    Demand demand = links_.message(rank, group[place > 0 ? place - 1 : place + 1], exchange.bytes * borders / 2, alike(own, op.mesh.workers));
     demand.fixed += links_.hand_over();
     return seen_by_representatives(std::move(demand));
   }
-  Demand demand = links_.collective(talk.kind, talk.bytes, group, alike(group, op.mesh.workers));
+  Demand demand = links_.collective(exchange.kind, exchange.bytes, group, alike(group, op.mesh.workers));
   if (cores >= 0 && !demand.shares.empty() && demand.shares.front().pool == cores) demand.shares = {demand.shares.at(place)};
   else if (cores < 0 && !speaks_for(rank, group)) demand.shares.clear();
   return seen_by_representatives(std::move(demand));
@@ -43,22 +45,22 @@ Demand InstructionCosts::demand_of(int rank, const Op& op, const Talk& talk, std
 
 /// `seconds`: what this rank's core does to move tensors. An exchange of described devices is an operator, which is launched. Their links
 /// are asked when the segment has computed; a worker on shared cores computes nothing while links, which are its own, move what it says.
-void InstructionCosts::add_talk(int rank, const Op& op, const Talk& talk, InstructionCost& cost, double& seconds) const {
-  const std::vector<int> group = talk.over_data ? op.mesh.data_group(rank) : op.mesh.tensor_group(rank);
-  if (group.size() < 2 || talk.times <= 0) return;
-  const Demand demand = demand_of(rank, op, talk, group);
+void InstructionCosts::add_talk(int rank, const Op& op, const Exchange& exchange, InstructionCost& cost, double& seconds) const {
+  const std::vector<int> group = exchange.over_data ? op.mesh.data_group(rank) : op.mesh.tensor_group(rank);
+  if (group.size() < 2 || exchange.times <= 0) return;
+  const Demand demand = demand_of(rank, op, exchange, group);
   const int cores = links_.cores_of(rank), kind = cluster_.devices[size_t(rank)].kind;
   const double launch = kind < 0 || cluster_.kinds.empty() ? 0 : cluster_.kinds[size_t(kind)].launch;
   double on_links = 0;
   for (Share share : demand.shares) {
-    share.amount *= talk.times;
+    share.amount *= exchange.times;
     if (share.pool == cores) seconds += share.amount;
     else if (cores >= 0) on_links = std::max(on_links, share.amount / links_.pools()[size_t(share.pool)].capacity);
     else cost.demand.shares.push_back(share);
   }
-  cost.demand.fixed += talk.times * (launch + demand.fixed) + on_links;
-  const double part = talk.kind == RedistributionKind::send_receive ? 1 : 1 - 1 / double(group.size());
-  cost.bytes_sent += talk.times * talk.bytes * part * (talk.kind == RedistributionKind::all_reduce ? 2 : 1);
+  cost.demand.fixed += exchange.times * (launch + demand.fixed) + on_links;
+  const double part = exchange.kind == RedistributionKind::send_receive ? 1 : 1 - 1 / double(group.size());
+  cost.bytes_sent += exchange.times * exchange.bytes * part * (exchange.kind == RedistributionKind::all_reduce ? 2 : 1);
 }
 
 }  // namespace trireme

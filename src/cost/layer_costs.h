@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/model.h"
-#include "profile/layer_memory.h"
+#include "model/layer_facts.h"
 
 namespace trireme {
 

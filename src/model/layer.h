@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,15 @@
 #include "tensor/placement.h"
 
 namespace trireme {
+
+// What a layer says of its calls without running them (model/layer_facts.h), and what writes it down (model/export/writers.h).
+struct CallShapes;
+struct LayerExchanges;
+struct LayerMemory;
+struct OperatorWork;
+enum class Pass;
+class OnnxWriter;
+class ScriptWriter;
 
 /// How a parameter's first values are drawn. Keyed by the element's index in the full tensor: a shard fills only itself.
 struct Init {
@@ -77,6 +87,9 @@ struct ShardingOption {
 /// Over what batch norm takes its statistics. local: the data shard of a micro-batch; global: the whole micro-batch;
 /// deferred: as local, but the running statistics take in a whole mini-batch at once (Kim et al., "torchgpipe", 2020).
 enum class BatchNormScope { local, global, deferred };
+
+/// In which numbers a layer's output is: those that layers compute in, the wider ones of weights and losses, its first input's, or bytes.
+enum class OutputType { compute, master, as_input, byte };
 
 /// What the runtime hands to one call of one layer on one worker. Lives for the forward call and, with its saved tensors,
 /// until the backward call of the same micro-batch has returned. Used by one thread.
@@ -148,8 +161,9 @@ class Layer {
   virtual ~Layer() = default;
 
   const std::string& name() const { return name_; }
+  /// For messages, and to tell equal layers from others. Nothing may depend on which kind it is: what is true of a layer it states itself.
   virtual std::string_view kind() const = 0;
-  /// With kind() and parameters() all that another program needs to compute the same. Losses need not tell.
+  /// With kind() and parameters() all that makes it compute what it computes. Losses need not tell.
   virtual Attributes attributes() const { return {}; }
 
   virtual std::vector<ParameterSpec> parameters() const { return {}; }
@@ -169,8 +183,31 @@ class Layer {
   /// False where the output is made of positions or counts: no gradient goes through it, and none is sent to this layer.
   virtual bool passes_gradients() const { return true; }
 
+  /// Where input `index` holds integers (tokens, labels, positions): below how many they are, 0 where the layer does not mind. Nothing
+  /// where it holds numbers.
+  virtual std::optional<int64_t> integers_below(std::span<const Shape>, size_t) const { return std::nullopt; }
+  virtual OutputType output_type() const { return OutputType::compute; }
+
+  /// Whether it reads those rows of its first parameter only that its integers name: only they have gradients.
+  virtual bool reads_rows() const { return false; }
+
+  /// Whether it sums up its neighbourhood (a pooling) and so ends a block where models are lists of layers without blocks.
+  virtual bool ends_block() const { return false; }
+
+  // -- facts of calls, for predictions
   /// Multiply-adds of one sample's forward, counted as 2 FLOP each.
   virtual double forward_flops(std::span<const Shape> inputs) const = 0;
+  /// Bytes of one call in training. Default: inputs and output are kept.
+  virtual LayerMemory memory(const CallShapes& call) const;
+  /// The operators of a pass, in order; `flops`: of this call's forward. Default: one that touches everything once.
+  virtual std::vector<OperatorWork> work(const CallShapes& call, double flops, Pass pass) const;
+  /// What the call exchanges with other workers itself; asked only of calls that do. Errors (internal): the default.
+  virtual LayerExchanges exchanges(const CallShapes& call) const;
+
+  // -- export (model/export/); the defaults are user errors: no counterpart
+  /// Adds the layer's nodes and gives the name of their output.
+  virtual std::string to_onnx(OnnxWriter& writer) const;
+  virtual void to_script(ScriptWriter& writer) const;
 
   virtual at::Tensor forward(LayerCall& call, std::span<const at::Tensor> inputs) const = 0;
 

@@ -197,7 +197,7 @@ std::vector<std::string> recompute_labels(const Model& model) {
     if (first.empty()) first = node.name;
     sequence = parent;
     label = first;
-    if (node.layer->kind().find("pool") != std::string_view::npos) first.clear();
+    if (node.layer->ends_block()) first.clear();
   }
   return labels;
 }

@@ -15,16 +15,16 @@
 namespace trireme {
 namespace {
 
-/// Integers that layer `reader` takes as its labels: below how many. 0: it takes numbers.
-int64_t label_bound(const Model& model, NodeId reader, const Shape& labels) {
-  const Layer& layer = *model.node(reader).layer;
-  const Shape judged = model.input_shapes(reader)[0];
-  if (judged == labels || judged.empty()) return 0;
-  if (const auto parameters = layer.parameters(); !parameters.empty()) return parameters[0].shape[0];
-  return layer.kind() == "pixel_cross_entropy" ? judged[0] : judged.back();
+/// Integers that layer `reader` takes from `node`: below how many. 0: it takes numbers, or minds no bound.
+int64_t bound_of(const Model& model, NodeId reader, NodeId node) {
+  const std::vector<Shape> shapes = model.input_shapes(reader);
+  int64_t below = 0;
+  for (size_t i = 0; i < shapes.size(); ++i)
+    if (model.node(reader).inputs[i] == node) below = std::max(below, model.node(reader).layer->integers_below(shapes, i).value_or(0));
+  return below;
 }
 
-/// The smallest vocabulary of the embeddings that read `node`, directly or through layers without parameters; 0: there is none.
+/// The smallest vocabulary of the layers that read tokens from `node`, directly or through layers without parameters; 0: there is none.
 int64_t vocabulary_of(const Model& model, NodeId node) {
   int64_t smallest = 0;
   std::vector<NodeId> open{node};
@@ -33,11 +33,9 @@ int64_t vocabulary_of(const Model& model, NodeId node) {
     const NodeId at = open.back();
     open.pop_back();
     for (NodeId reader : model.consumers(at)) {
-      const auto parameters = model.node(reader).layer->parameters();
-      if (model.node(reader).layer->kind() == "embedding") {
-        const int64_t words = parameters.at(0).shape.at(0);
+      if (const int64_t words = bound_of(model, reader, at); words > 0) {
         smallest = smallest == 0 ? words : std::min(smallest, words);
-      } else if (parameters.empty() && seen.insert(reader).second) {
+      } else if (model.node(reader).layer->parameters().empty() && seen.insert(reader).second) {
         open.push_back(reader);
       }
     }
@@ -109,7 +107,7 @@ void LayerSites::find_inputs() {
     int64_t below = is_data ? vocabulary_of(model, id) : 0;
     if (is_data && below == 0 && options_.tokens) below = 1;
     if (!is_data)
-      for (NodeId reader : model.consumers(id)) below = std::max(below, label_bound(model, reader, model.node(id).sample_shape));
+      for (NodeId reader : model.consumers(id)) below = std::max(below, bound_of(model, reader, id));
     const auto numbers = is_data ? compute_type(options_.precision) : master_type(options_.precision);
     values_[size_t(id)] = {below > 0 ? at::kLong : numbers, below};
   }

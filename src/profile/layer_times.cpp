@@ -18,8 +18,8 @@ constexpr int kRuns = 4;  // the first warms up
 
 Batch random_batch(const Model& model, int64_t samples, bool tokens) {
   const auto& readers = model.consumers(0);
-  const bool is_embedded = tokens || std::any_of(readers.begin(), readers.end(),
-                                       [&](NodeId id) { return model.node(id).layer->kind() == "embedding"; });
+  const bool is_embedded =
+      tokens || std::any_of(readers.begin(), readers.end(), [&](NodeId id) { return model.node(id).layer->reads_rows(); });
   auto load = [&model, is_embedded](Range range) {
     std::vector<at::Tensor> inputs;
     for (NodeId id = 0; id < model.input_count(); ++id) {

@@ -17,9 +17,9 @@ constexpr int64_t kSmall = 1 << 12, kLarge = 1 << 22;  // elements; large: found
 constexpr int kRuns = 7;
 
 /// A worker's slice and what it reads.
-class Pass {
+class UpdatePass {
  public:
-  Pass(const OptimizerConfig& optimizer, Precision precision, int contributors, int64_t elements) : optimizer_(optimizer) {
+  UpdatePass(const OptimizerConfig& optimizer, Precision precision, int contributors, int64_t elements) : optimizer_(optimizer) {
     const auto master = at::TensorOptions().dtype(master_type(precision));
     master_ = noise(elements, master);
     if (precision == Precision::bf16) compute_ = at::zeros({elements}, at::kBFloat16);
@@ -63,7 +63,7 @@ double seconds_of(const OptimizerConfig& optimizer, Precision precision, int con
   std::vector<std::vector<double>> seconds(static_cast<size_t>(workers));
   run_crew(world, [&](int rank) {
     c10::InferenceMode inference;
-    Pass pass(optimizer, precision, contributors, elements);
+    UpdatePass pass(optimizer, precision, contributors, elements);
     const auto communicator = world.communicator(rank);
     pass.run();
     for (int r = 0; r < kRuns; ++r) {

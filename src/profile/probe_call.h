@@ -8,8 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/layer.h"
-#include "profile/layer_memory.h"
+#include "model/layer_facts.h"
 #include "profile/layer_sites.h"
 
 namespace trireme {

@@ -10,8 +10,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "model/layer_facts.h"
 #include "profile/fingerprint.h"
-#include "profile/layer_memory.h"
 #include "runtime/precision.h"
 #include "tensor/redistribute.h"
 

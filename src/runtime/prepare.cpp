@@ -19,7 +19,7 @@ namespace {
 bool is_read_by_rows(const Program& program, const Model& model, int parameter) {
   return std::all_of(program.ops.begin(), program.ops.end(), [&](const Op& op) {
     const bool uses = std::find(op.parameters.begin(), op.parameters.end(), parameter) != op.parameters.end();
-    return !uses || model.node(op.node).layer->kind() == "embedding";
+    return !uses || model.node(op.node).layer->reads_rows();
   });
 }
 

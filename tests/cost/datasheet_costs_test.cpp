@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/expect_error.h"
-#include "cost/operators.h"
+#include "cost/call_shapes.h"
 #include "model/layers/add.h"
 #include "model/layers/attention.h"
 #include "model/layers/conv2d.h"
@@ -183,9 +183,9 @@ std::vector<OperatorWork> works_of(const Layer& layer, std::vector<Shape> inputs
   const auto option = std::find_if(options.begin(), options.end(), [&](const ShardingOption& o) { return o.name == name; });
   const double flops = layer.forward_flops(inputs) * double(samples) / (option->divides_work ? degree : 1);
   std::vector<int64_t> elements;
-  for (size_t i = 0; i < count; ++i) elements.push_back(takes_integers(layer, inputs, i) ? 8 : 4);
+  for (size_t i = 0; i < count; ++i) elements.push_back(layer.integers_below(inputs, i) ? 8 : 4);
   const CallInputs all{std::move(inputs), elements, std::vector<bool>(count, true)};
-  return operator_work(call_shapes(layer, all, *option, degree, samples, Precision::fp32), flops, pass);
+  return layer.work(call_shapes(layer, all, *option, degree, samples, Precision::fp32), flops, pass);
 }
 
 OperatorWork work_of(const Layer& layer, std::vector<Shape> inputs, int64_t samples) {

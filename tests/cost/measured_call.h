@@ -11,7 +11,6 @@
 #include "base/random.h"
 #include "cost/call_shapes.h"
 #include "model/test_call.h"
-#include "profile/layer_memory.h"
 
 namespace trireme::testing {
 
@@ -53,7 +52,7 @@ inline MeasuredCall measure_call(const CallShapes& shapes, const CallInputs& inp
   std::vector<at::Tensor> values;
   for (size_t i = 0; i < shapes.inputs.size(); ++i) {
     const CallTensor& input = shapes.inputs[i];
-    if (takes_integers(layer, inputs.shapes, i)) values.push_back(at::ones(input.shape, at::kLong));
+    if (layer.integers_below(inputs.shapes, i)) values.push_back(at::ones(input.shape, at::kLong));
     else if (input.element == 1) values.push_back(channels_last(at::ones(input.shape, at::kByte)));
     else values.push_back(drawn(input, 1 + i, -1, 1));
   }

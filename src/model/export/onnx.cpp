@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,14 +32,15 @@ onnx::ValueInfoProto value_info(const char* name, onnx::TensorProto::DataType ty
   return info;
 }
 
-/// Whether the data are token ids: the first layer that reads them says so.
+/// Whether the data are token ids: a layer that reads them, or a part of them, says so.
 bool reads_tokens(const std::vector<Vertex>& vertices) {
-  std::vector<NodeId> tokens{0};
-  for (const Vertex& v : vertices) {
-    const bool reads = v.inputs()[0] == tokens.back();
-    if (reads && v.kind() == "embedding") return true;
-    if (reads && v.kind() == "slice") tokens.push_back(v.id());
-  }
+  std::set<NodeId> tokens{0};
+  for (const Vertex& v : vertices)
+    for (size_t i = 0; i < v.inputs().size(); ++i) {
+      if (!tokens.contains(v.inputs()[i])) continue;
+      if (v.layer().integers_below(v.input_shapes(), i)) return true;
+      if (v.parameters().empty()) tokens.insert(v.id());
+    }
   return false;
 }
 
@@ -60,14 +62,14 @@ onnx::ModelProto onnx_model(const Model& model, const TensorMap& in_file) {
   for (const Vertex& vertex : vertices) {
     std::vector<std::string> inputs;
     for (NodeId input : vertex.inputs()) inputs.push_back(names[size_t(input)]);
-    names[size_t(vertex.id())] = add_onnx_layer(graph, vertex, inputs);
+    names[size_t(vertex.id())] = graph.add_layer(vertex, std::move(inputs));
   }
   Shape sample = model.node(model.output()).sample_shape;
   std::string output = names[size_t(model.output())];
   graph.begin_layer(kOutput);
   if (const auto linear = linear_in_loss(model); !linear.empty()) {
     sample.back() = in_file.at(linear.at(0)).size(0);
-    const std::string weight = graph.add("Transpose", {graph.weight(linear.at(0))}, {{"perm", std::vector<int64_t>{1, 0}}});
+    const std::string weight = graph.transposed(graph.weight(linear.at(0)));
     output = graph.add("Add", {graph.add("MatMul", {output, weight}), graph.weight(linear.at(1))});
   }
   onnx::NodeProto* last = graph.proto().add_node();  // gives the output its name

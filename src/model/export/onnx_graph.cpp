@@ -9,6 +9,7 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kOperatorSet = 17;
+static_assert(OnnxWriter::kFloat == onnx::TensorProto::FLOAT);
 constexpr int64_t kFormatVersion = 8;  // the newest that goes with that set
 
 void fill(onnx::TensorProto* proto, const std::string& name, const at::Tensor& tensor) {
@@ -70,16 +71,19 @@ std::string OnnxGraph::constant(const at::Tensor& value) {
   return name;
 }
 
-std::string OnnxGraph::constant(const std::vector<int64_t>& values) { return constant(at::tensor(values, at::kLong)); }
-std::string OnnxGraph::constant(int64_t value) { return constant(at::scalar_tensor(value, at::kLong)); }
-std::string OnnxGraph::constant(double value) { return constant(at::scalar_tensor(value, at::kFloat)); }
-
 std::string OnnxGraph::weight(const std::string& name) {
   if (weights_.insert(name).second) fill(graph_.add_initializer(), name, value(name));
   return name;
 }
 
 const at::Tensor& OnnxGraph::value(const std::string& weight) const { return in_file_.at(weight); }
+
+std::string OnnxGraph::add_layer(const Vertex& vertex, std::vector<std::string> inputs) {
+  begin_layer(vertex.layer().name());
+  vertex_ = &vertex;
+  inputs_ = std::move(inputs);
+  return vertex.layer().to_onnx(*this);
+}
 
 void OnnxGraph::begin_layer(const std::string& name) { layer_ = name; }
 

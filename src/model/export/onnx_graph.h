@@ -9,32 +9,23 @@
 
 #include <set>
 #include <string>
-#include <utility>
-#include <variant>
 #include <vector>
 
-#include "model/export/vertex.h"
+#include "model/export/writers.h"
 
 namespace trireme {
 
-using OnnxAttribute = std::variant<int64_t, double, std::string, std::vector<int64_t>>;
-using OnnxAttributes = std::vector<std::pair<std::string, OnnxAttribute>>;
-
-class OnnxGraph {
+class OnnxGraph final : public OnnxWriter {
  public:
   explicit OnnxGraph(const TensorMap& in_file);
 
-  /// A node with one output, whose name is made from the operator's. An empty input is one left out.
-  std::string add(const char* operation, std::vector<std::string> inputs, const OnnxAttributes& attributes = {});
-  /// A tensor of the graph's own.
-  std::string constant(const at::Tensor& value);
-  std::string constant(const std::vector<int64_t>& values);
-  std::string constant(int64_t value);  ///< of no dims
-  std::string constant(double value);   ///< float, of no dims
-  /// The parameter or buffer of that name.
-  std::string weight(const std::string& name);
-  const at::Tensor& value(const std::string& weight) const;
+  std::string add(const char* operation, std::vector<std::string> inputs, const OnnxAttributes& attributes = {}) override;
+  using OnnxWriter::constant;
+  std::string constant(const at::Tensor& value) override;
+  std::string weight(const std::string& name) override;
 
+  /// Adds the nodes of one layer and gives the name of its output. Errors: fail_export.
+  std::string add_layer(const Vertex& vertex, std::vector<std::string> inputs);
   /// Operators' names are made unique by the layer that they belong to.
   void begin_layer(const std::string& name);
   /// The whole, with one input and one output.
@@ -42,6 +33,7 @@ class OnnxGraph {
   onnx::GraphProto& proto() { return graph_; }
 
  private:
+  const at::Tensor& value(const std::string& weight) const override;
   std::string unique(const std::string& name);
 
   const TensorMap& in_file_;
@@ -49,17 +41,5 @@ class OnnxGraph {
   std::set<std::string> names_, weights_;
   std::string layer_;
 };
-
-/// Adds the nodes of one layer and gives the name of its output. Errors: fail_export.
-std::string add_onnx_layer(OnnxGraph& graph, const Vertex& vertex, const std::vector<std::string>& inputs);
-
-// of sequences, in onnx_sequences.cpp
-std::string add_onnx_attention(OnnxGraph& graph, const Vertex& vertex, const std::vector<std::string>& inputs);
-std::string add_onnx_additive_attention(OnnxGraph& graph, const Vertex& vertex, const std::vector<std::string>& inputs);
-std::string add_onnx_lstm(OnnxGraph& graph, const Vertex& vertex, const std::vector<std::string>& inputs);
-
-// of images, in onnx_images.cpp
-std::string add_onnx_image_layer(OnnxGraph& graph, const Vertex& vertex, const std::vector<std::string>& inputs);
-bool is_onnx_image_layer(const std::string& kind);
 
 }  // namespace trireme

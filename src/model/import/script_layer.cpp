@@ -29,6 +29,17 @@ double ScriptLayer::flops_of(const Operator& op) const {
   return flops;
 }
 
+std::optional<int64_t> ScriptLayer::integers_below(std::span<const Shape>, size_t index) const {
+  const ValueId id = script_.inputs.at(index).value;
+  if (script_.values.at(id).is_floating()) return std::nullopt;
+  for (const Operator& op : script_.operators) {
+    const Argument *weight = op.find("weight"), *indices = op.find("indices");
+    if (weight == nullptr || indices == nullptr || !weight->is_value() || indices->value != id) continue;
+    return script_.values.at(weight->value).sizes.at(0);
+  }
+  return 0;
+}
+
 double ScriptLayer::forward_flops(std::span<const Shape>) const {
   double flops = 0;
   for (const Operator& op : script_.operators) flops += flops_of(op);

@@ -44,6 +44,9 @@ class ScriptLayer : public AutogradLayer {
   std::vector<ParameterSpec> parameters() const override { return script_.parameters; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
+  /// Of an embedding's indices: its rows.
+  std::optional<int64_t> integers_below(std::span<const Shape> inputs, size_t index) const override;
+  bool ends_block() const override { return kind_.find("pool") != std::string::npos; }
   double forward_flops(std::span<const Shape> inputs) const override;
 
   const std::vector<Port>& inputs() const { return script_.inputs; }

@@ -2,7 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "base/error.h"
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -49,6 +53,19 @@ at::Tensor derivative(Function function, const at::Tensor& gradient, const at::T
   return {};
 }
 
+/// x / 2 (1 + erf(x / sqrt 2)).
+std::string onnx_gelu(OnnxWriter& w) {
+  const std::string erf = w.add("Erf", {w.add("Mul", {w.in(), w.constant(std::sqrt(0.5))})});
+  return w.add("Mul", {w.add("Mul", {w.in(), w.constant(0.5)}), w.add("Add", {erf, w.constant(1.0)})});
+}
+
+/// x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+std::string onnx_gelu_tanh(OnnxWriter& w) {
+  const std::string cube = w.add("Mul", {w.add("Mul", {w.add("Mul", {w.in(), w.in()}), w.in()}), w.constant(0.044715)});
+  const std::string tanh = w.add("Tanh", {w.add("Mul", {w.add("Add", {w.in(), cube}), w.constant(std::sqrt(2 / M_PI))})});
+  return w.add("Mul", {w.add("Mul", {w.in(), w.constant(0.5)}), w.add("Add", {tanh, w.constant(1.0)})});
+}
+
 }  // namespace
 
 std::string_view Activation::kind() const {
@@ -86,6 +103,38 @@ at::Tensor Activation::forward(LayerCall& call, std::span<const at::Tensor> inpu
 std::vector<at::Tensor> Activation::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   if (!call.wants_input_gradient(0)) return {at::Tensor()};
   return {derivative(function_, output_gradient, call.saved.at(0))};
+}
+
+/// Between two bounds: three masks and their product with the slope.
+LayerMemory Activation::memory(const CallShapes& call) const {
+  if (keeps_output(function_)) return keeping_output(call);
+  LayerMemory memory = keeping_input(call);
+  if (function_ != Function::hardsigmoid && function_ != Function::relu6) return memory;
+  const CallTensor& x = call.inputs[0];
+  set_backward_peak(memory, {3 * x.count() + 2 * x.bytes()});
+  return memory;
+}
+
+std::string Activation::to_onnx(OnnxWriter& w) const {
+  switch (function_) {
+    case Function::gelu: return onnx_gelu(w);
+    case Function::gelu_tanh: return onnx_gelu_tanh(w);
+    case Function::tanh: return w.add("Tanh", w.inputs());
+    case Function::sigmoid: return w.add("Sigmoid", w.inputs());
+    case Function::silu: return w.add("Mul", {w.in(), w.add("Sigmoid", w.inputs())});
+    case Function::hardsigmoid: return w.add("HardSigmoid", w.inputs(), {{"alpha", kHardSlope}, {"beta", 0.5}});
+    case Function::hardswish: return w.add("HardSwish", w.inputs());
+    case Function::relu6: return w.add("Clip", {w.in(), w.constant(0.0), w.constant(kRelu6Top)});
+  }
+  return Layer::to_onnx(w);
+}
+
+void Activation::to_script(ScriptWriter& w) const {
+  switch (function_) {
+    case Function::gelu_tanh: return w.result(script_call("gelu", {w.in(), "approximate=\"tanh\""}));
+    case Function::relu6: return w.result(script_call("clamp", {w.in(), "0", "6"}));
+    default: return w.result(script_call(std::string(kind()).c_str(), {w.in()}));
+  }
 }
 
 }  // namespace trireme

@@ -3,9 +3,24 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
+namespace {
+
+/// [to, from]: row i is the mean of rows floor(i from / to) to ceil((i + 1) from / to).
+at::Tensor means(int64_t from, int64_t to) {
+  at::Tensor matrix = at::zeros({to, from});
+  for (int64_t i = 0; i < to; ++i) {
+    const int64_t begin = i * from / to, end = ((i + 1) * from + to - 1) / to;
+    matrix.select(0, i).narrow(0, begin, end - begin).fill_(1 / double(end - begin));
+  }
+  return matrix;
+}
+
+}  // namespace
 
 AdaptiveAvgPool2d::AdaptiveAvgPool2d(std::string name, Size2d size) : Layer(std::move(name)), size_(size) {
   if (!size.at_least(1)) fail_shape(*this, fmt::format("size {}", to_string(size)), "it must be positive", "correct the option");
@@ -38,6 +53,28 @@ std::vector<at::Tensor> AdaptiveAvgPool2d::backward(LayerCall& call, const at::T
   const at::Tensor like_input = empty_in_layout(shape, output_gradient.options());  // ATen asks for its shape and order only
   if (shape[0] == 0) return {like_input};
   return {in_layout(at::_adaptive_avg_pool2d_backward(in_layout(output_gradient), like_input))};
+}
+
+LayerMemory AdaptiveAvgPool2d::memory(const CallShapes& call) const {
+  const int64_t shape = shape_bytes(call.inputs[0]);
+  if (call.inputs[0].shape == call.output.shape) return renamed_memory(call, shape);
+  LayerMemory memory = plain_memory(call);
+  memory.saved = shape;
+  memory.backward_workspace = call.inputs[0].bytes();  // ATen asks for a tensor like the input
+  return memory;
+}
+
+/// The windows differ in size, so as products: of rows, then of columns.
+std::string AdaptiveAvgPool2d::to_onnx(OnnxWriter& w) const {
+  const Shape &from = w.input_shape(), &to = w.shape();
+  if (from == to) return w.in();
+  if (to[1] == 1 && to[2] == 1) return w.add("GlobalAveragePool", w.inputs());
+  const std::string rows = w.add("MatMul", {w.constant(means(from[1], to[1])), w.in()});
+  return w.add("MatMul", {rows, w.constant(means(from[2], to[2]).t())});
+}
+
+void AdaptiveAvgPool2d::to_script(ScriptWriter& w) const {
+  w.result(script_call("adaptive_avg_pool2d", {w.in(), script_literal(size_.list())}));
 }
 
 }  // namespace trireme

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -33,6 +35,25 @@ at::Tensor Add::forward(LayerCall& call, std::span<const at::Tensor> inputs) con
 std::vector<at::Tensor> Add::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   at::Tensor gradient = relu_ ? at::threshold_backward(output_gradient, call.saved.at(0), 0) : output_gradient;
   return {call.wants_input_gradient(0) ? gradient : at::Tensor(), call.wants_input_gradient(1) ? gradient : at::Tensor()};
+}
+
+/// Both inputs get the output's gradient; after a ReLU both get one tensor.
+LayerMemory Add::memory(const CallShapes& call) const {
+  LayerMemory memory = plain_memory(call);
+  memory.keeps_output = relu_;
+  if (!relu_) memory.input_gradients = {0, 0};
+  else if (call.wanted[0] && call.wanted[1]) memory.input_gradients[1] = 0;
+  return memory;
+}
+
+std::string Add::to_onnx(OnnxWriter& w) const {
+  const std::string sum = w.add("Add", w.inputs());
+  return relu_ ? w.add("Relu", {sum}) : sum;
+}
+
+void Add::to_script(ScriptWriter& w) const {
+  const std::string sum = script_call("add", {w.in(0), w.in(1)});
+  w.result(relu_ ? script_call("relu", {sum}) : sum);
 }
 
 }  // namespace trireme

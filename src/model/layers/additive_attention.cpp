@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/task.h"
 
@@ -12,6 +14,7 @@ namespace trireme {
 namespace {
 
 enum Parameter { kQueryWeight, kMemoryWeight, kEnergy, kScale, kBias, kParameters };
+constexpr double kHidden = -1e30;  ///< score of padding; finite, so that a source of padding only gives numbers
 
 }  // namespace
 
@@ -64,7 +67,6 @@ double AdditiveAttention::forward_flops(std::span<const Shape> inputs) const {
 }
 
 at::Tensor AdditiveAttention::compute(LayerCall&, std::span<const at::Tensor> inputs, std::span<const at::Tensor> p) const {
-  constexpr double kHidden = -1e30;  // of padding; finite, so that a source of padding only gives numbers
   const at::Tensor &queries = inputs[0], &memory = inputs[1];
   const at::Tensor q = at::matmul(queries, p[kQueryWeight].t()).unsqueeze(2);                   // [n, t, 1, units]
   const at::Tensor k = (at::matmul(memory, p[kMemoryWeight].t()) + p[kBias]).unsqueeze(1);      // [n, 1, s, units]
@@ -72,6 +74,50 @@ at::Tensor AdditiveAttention::compute(LayerCall&, std::span<const at::Tensor> in
   const at::Tensor scores = at::matmul(at::tanh(q + k), direction);                             // [n, t, s]
   const at::Tensor padding = inputs[2].eq(kPadding).unsqueeze(1);
   return at::matmul(at::softmax(scores.masked_fill(padding, kHidden), -1), memory);
+}
+
+/// By autograd: tanh of all pairs [n, t, s, units], the weights [n, t, s], the projected memory's and queries' inputs.
+LayerMemory AdditiveAttention::memory(const CallShapes& call) const {
+  LayerMemory memory = plain_memory(call);
+  memory.keeps_input.assign(call.inputs.size(), true);
+  const int64_t n = call.samples, queries = call.inputs[0].shape[1], keys = call.inputs[1].shape[1], units = call.parameters[0].shape[0];
+  const int64_t pairs = n * queries * keys * call.compute, mask = n * keys, small = (n * queries + n * keys) * units * call.compute;
+  memory.saved = pairs * units + pairs + mask + 2 * units * call.compute;
+  set_forward_peak(memory, {2 * pairs * units + small + pairs, memory.saved + pairs + call.output.bytes()});
+  memory.input_gradients[2] = 0;
+  // gradients of the tanh and of what it was taken of; the weights have been let go by then, the memory's first summand is there
+  set_backward_peak(memory, {2 * pairs * units - pairs + memory.input_gradients[1]});
+  return memory;
+}
+
+std::vector<OperatorWork> AdditiveAttention::work(const CallShapes& call, double flops, Pass) const {
+  constexpr double kOperators = 7;  // two projections, sum, tanh, energies, softmax, average
+  return one_pass(call, flops, kOperators, true);
+}
+
+std::string AdditiveAttention::to_onnx(OnnxWriter& w) const {
+  using List = OnnxWriter::List;
+  const std::string q = w.add("MatMul", {w.in(0), w.transposed(w.parameter(kQueryWeight))});
+  const std::string k = w.add("Add", {w.add("MatMul", {w.in(1), w.transposed(w.parameter(kMemoryWeight))}), w.parameter(kBias)});
+  const std::string energy = w.parameter(kEnergy);
+  const std::string length = w.add("Sqrt", {w.add("ReduceSum", {w.add("Mul", {energy, energy})})});
+  const std::string direction = w.add("Mul", {energy, w.add("Div", {w.parameter(kScale), length})});
+  const std::string sums = w.add("Add", {w.add("Unsqueeze", {q, w.constant(List{2})}), w.add("Unsqueeze", {k, w.constant(List{1})})});
+  std::string scores = w.add("MatMul", {w.add("Tanh", {sums}), direction});
+  const std::string padding = w.add("Equal", {w.in(2), w.constant(int64_t{kPadding})});
+  scores = w.add("Where", {w.add("Unsqueeze", {padding, w.constant(List{1})}), w.constant(kHidden), scores});
+  return w.add("MatMul", {w.add("Softmax", {scores}, {{"axis", int64_t{-1}}}), w.in(1)});
+}
+
+void AdditiveAttention::to_script(ScriptWriter& w) const {
+  const std::string direction = w.own("direction"), scores = w.own("scores");
+  const std::string energy = w.parameter(kEnergy);
+  w.set(direction, fmt::format("torch.mul({0}, torch.div({1}, torch.sqrt(torch.sum(torch.mul({0}, {0})))))", energy, w.parameter(kScale)));
+  w.set(scores, fmt::format("torch.tanh(torch.add(torch.unsqueeze(torch.linear({}, {}), 2), torch.unsqueeze(torch.linear({}, {}, {}), 1)))",
+                            w.in(), w.parameter(kQueryWeight), w.in(1), w.parameter(kMemoryWeight), w.parameter(kBias)));
+  w.set(scores, fmt::format("torch.masked_fill(torch.matmul({}, {}), torch.unsqueeze(torch.eq({}, {}), 1), {})", scores, direction, w.in(2),
+                            kPadding, script_literal(kHidden)));
+  w.result(fmt::format("torch.matmul(torch.softmax({}, -1), {})", scores, w.in(1)));
 }
 
 }  // namespace trireme

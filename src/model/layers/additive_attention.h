@@ -32,7 +32,14 @@ class AdditiveAttention : public AutogradLayer {
   std::vector<ParameterSpec> parameters() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
+  std::optional<int64_t> integers_below(std::span<const Shape>, size_t index) const override {
+    return index == 2 ? std::optional<int64_t>(0) : std::nullopt;
+  }
   double forward_flops(std::span<const Shape> inputs) const override;
+  LayerMemory memory(const CallShapes& call) const override;
+  std::vector<OperatorWork> work(const CallShapes& call, double flops, Pass pass) const override;
+  std::string to_onnx(OnnxWriter& writer) const override;
+  void to_script(ScriptWriter& writer) const override;
 
  protected:
   at::Tensor compute(LayerCall& call, std::span<const at::Tensor> inputs, std::span<const at::Tensor> parameters) const override;

@@ -3,9 +3,12 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/layers/keep_mask.h"
 #include "model/task.h"
@@ -36,6 +39,19 @@ double scale_of(const at::Tensor& queries) { return 1 / std::sqrt(double(queries
 void hide_later_keys(at::Tensor& scores, int64_t first) {
   at::Tensor later = at::ones({scores.size(2), scores.size(3)}, scores.options().dtype(at::kBool)).triu_(first + 1);
   scores.masked_fill_(later, -std::numeric_limits<double>::infinity());
+}
+
+/// Of a call: bytes of queries, keys (values are as many) and weights, and the number of weights.
+struct CallSizes {
+  int64_t queries, keys, weights, elements, heads, positions;
+};
+
+CallSizes sizes_of(const AttentionOptions& o, const CallShapes& call) {
+  const bool split_heads = call.option->output == Placement::shard(2);
+  const int64_t heads = o.heads / (split_heads ? call.tensor : 1), positions = call.output.shape[1];
+  const int64_t keys = o.fused ? positions : call.inputs[1].shape[1], elements = call.samples * heads * positions * keys;
+  return {.queries = call.output.bytes(), .keys = o.fused ? call.output.bytes() : call.inputs[1].bytes(),
+          .weights = elements * call.compute, .elements = elements, .heads = heads, .positions = positions};
 }
 
 }  // namespace
@@ -165,6 +181,107 @@ std::vector<at::Tensor> Attention::backward(LayerCall& call, const at::Tensor& o
   if (options_.fused) result = {wanted(kQueries) ? at::stack(of_parts, 2) : at::Tensor()};
   if (options_.padding) result.emplace_back();  // tokens have no gradient
   return result;
+}
+
+/// The last input's tokens.
+std::optional<int64_t> Attention::integers_below(std::span<const Shape> inputs, size_t index) const {
+  return options_.padding && index + 1 == inputs.size() ? std::optional<int64_t>(0) : std::nullopt;
+}
+
+LayerMemory Attention::memory(const CallShapes& call) const {
+  LayerMemory memory = plain_memory(call);
+  const CallSizes s = sizes_of(options_, call);
+  const bool drops = options_.dropout > 0, copies = options_.fused || (s.heads > 1 && s.positions > 1);  // heads are brought apart by a copy
+  const int64_t parts = s.queries + 2 * s.keys, causal = options_.causal ? s.elements / std::max<int64_t>(call.samples, 1) : 0;
+  const int64_t joined = copies ? s.queries : 0;
+  memory.saved = s.weights + (copies ? parts : 0) + (drops ? s.elements : 0);
+  if (!copies)
+    for (size_t i = 0; i < 3; ++i) memory.keeps_input[i] = true;
+  // scores beside the weights; the dropped weights (and the mask in their type) beside all that is saved; the average by heads
+  const int64_t dropped = drops ? s.weights : 0;
+  set_forward_peak(memory, {(copies ? parts : 0) + 2 * s.weights + causal / std::max<int64_t>(options_.heads, 1),
+                            memory.saved + 2 * dropped, memory.saved + dropped + joined + s.queries});
+  if (options_.padding) memory.input_gradients.back() = 0;
+  // values, then scores' and weights' gradients with queries, then with keys; fused: all three stacked
+  const int64_t g = joined, after = g + s.keys, both = 2 * s.weights;
+  const int64_t stacked = options_.fused ? parts + s.queries * 3 : 0;
+  set_backward_peak(memory, {g + dropped * 2, g + dropped + s.keys + (copies ? s.keys : 0), after + both,
+                             after + both + s.queries + joined, after + both + s.queries + s.keys + (copies ? s.keys : 0),
+                             g + stacked});
+  return memory;
+}
+
+/// Not fused, as in the implementations of 2020 (Narayanan et al., SC 2021): the scores are written to memory and read again by every
+/// operator, and the products have two gradients each. Reads and writes by operator in Ivanov et al., "Data Movement Is All You Need",
+/// MLSys 2021. Scores, softmax (with scale and causal mask), dropout, average; backward the gradients of both factors of both products.
+std::vector<OperatorWork> Attention::work(const CallShapes& call, double flops, Pass pass) const {
+  const CallSizes b = sizes_of(options_, call);
+  const double mask = options_.dropout > 0 ? double(b.elements) : 0;  // a byte for each weight
+  const auto scores = double(b.weights);                              // also of the weights that the softmax makes of them
+  const auto through = [](double bytes) { return OperatorWork{.bytes = bytes}; };
+  const OperatorWork with_keys{.flops = flops / 2, .bytes = double(b.queries) + double(b.keys) + scores, .multiplies = true};  // or with values
+  std::vector<OperatorWork> work;
+  if (pass == Pass::forward) {
+    work = {with_keys, through(2 * scores), with_keys};
+    if (mask > 0) work.insert(work.begin() + 2, through(2 * scores + mask));
+  } else if (pass == Pass::input_gradients) {
+    // of the weights and the values; of the scores from those of the weights and the weights; of queries and keys
+    work = {with_keys, with_keys, through(3 * scores), with_keys, with_keys};
+    if (mask > 0) work.insert(work.begin() + 2, through(2 * scores + mask));
+  }
+  return work;
+}
+
+std::string Attention::to_onnx(OnnxWriter& w) const {
+  using List = OnnxWriter::List;
+  const int64_t heads = options_.heads, width = w.shape().back(), queries = w.shape()[0];
+  const auto input = [&](int64_t i) {
+    return options_.fused ? w.add("Gather", {w.in(), w.constant(i)}, {{"axis", int64_t{2}}}) : w.in(size_t(i));
+  };
+  // [n, t, e] as [n, heads, t, e / heads], or with the last two dims exchanged
+  const auto by_head = [&](const std::string& tensor, bool exchanged) {
+    const std::string split = w.add("Reshape", {tensor, w.constant(List{0, 0, heads, width / heads})});
+    return w.add("Transpose", {split}, {{"perm", exchanged ? List{0, 2, 3, 1} : List{0, 2, 1, 3}}});
+  };
+  const std::string q = by_head(input(kQueries), false), k = by_head(input(kKeys), true);
+  const std::string values = by_head(input(kValues), false);
+  std::string scores = w.add("Mul", {w.add("MatMul", {q, k}), w.constant(1 / std::sqrt(double(width) / double(heads)))});
+  if (options_.padding) {
+    const std::string padding = w.add("Equal", {w.inputs().back(), w.constant(int64_t{kPadding})});
+    const std::string hidden = w.add("Unsqueeze", {padding, w.constant(List{1, 2})});
+    scores = w.add("Where", {hidden, w.constant(kUnseen), scores});
+  }
+  if (options_.causal) {
+    const std::string later = w.constant(at::ones({queries, queries}, at::kBool).triu(1));
+    scores = w.add("Where", {later, w.constant(-std::numeric_limits<double>::infinity()), scores});
+  }
+  const std::string read = w.add("MatMul", {w.add("Softmax", {scores}, {{"axis", int64_t{-1}}}), values});
+  return w.add("Reshape", {w.add("Transpose", {read}, {{"perm", List{0, 2, 1, 3}}}), w.constant(List{0, 0, width})});
+}
+
+void Attention::to_script(ScriptWriter& w) const {
+  const int64_t heads = options_.heads, width = w.shape().back();
+  std::vector<std::string> parts{w.own("q"), w.own("k"), w.own("v")};
+  for (size_t i = 0; i < parts.size(); ++i) {
+    w.set(parts[i], options_.fused ? fmt::format("torch.select({}, 2, {})", w.in(), i) : w.in(i));
+    w.set(parts[i],
+          fmt::format("torch.transpose(torch.reshape({0}, [{0}.size(0), {0}.size(1), {1}, {2}]), 1, 2)", parts[i], heads, width / heads));
+  }
+  const std::string weights = w.own("weights"), &q = parts[0], &k = parts[1], &v = parts[2];
+  w.set(weights, fmt::format("torch.mul(torch.matmul({}, torch.transpose({}, 2, 3)), {})", q, k,
+                             script_literal(1 / std::sqrt(double(width) / double(heads)))));
+  if (options_.padding)
+    w.set(weights, fmt::format("torch.masked_fill({}, torch.unsqueeze(torch.unsqueeze(torch.eq({}, {}), 1), 1), {})", weights,
+                               w.inputs().back(), kPadding, script_literal(kUnseen)));
+  if (options_.causal) {
+    const std::string order = w.own("order");
+    w.set(order, fmt::format("torch.arange({0}.size(2), device={0}.device)", q));
+    w.set(weights, fmt::format("torch.masked_fill({0}, torch.gt(torch.unsqueeze({1}, 0), torch.unsqueeze({1}, 1)), float(\"-inf\"))",
+                               weights, order));
+  }
+  w.set(weights, script_call("softmax", {weights, "-1"}));
+  if (options_.dropout > 0) w.set(weights, script_call("dropout", {weights, script_literal(options_.dropout), "self.training"}));
+  w.result(fmt::format("torch.flatten(torch.transpose(torch.matmul({}, {}), 1, 2), 2)", weights, v));
 }
 
 }  // namespace trireme

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -82,6 +84,26 @@ std::vector<at::Tensor> AvgPool2d::backward(LayerCall& call, const at::Tensor& o
                                                  o.count_include_pad, c10::nullopt));
   send_halo_gradient(call, gradient, halo(call));
   return {receive_halo_gradient(call, gradient, halo(call))};
+}
+
+LayerMemory AvgPool2d::memory(const CallShapes& call) const { return window_memory(call, rows()); }
+
+LayerExchanges AvgPool2d::exchanges(const CallShapes& call) const { return halo_exchanges(call, rows()); }
+
+/// Windows that reach past the padding would count it too.
+std::string AvgPool2d::to_onnx(OnnxWriter& w) const {
+  const OnnxWriter::List pads = onnx_pads(rows(), columns(), w.input_shape(), w.shape());
+  const bool counts = options_.count_include_pad;
+  if (counts && (pads[2] > options_.padding.height || pads[3] > options_.padding.width))
+    fail_export(*this, "ONNX (its windows reach past the padding)");
+  return w.add("AveragePool", w.inputs(), {{"kernel_shape", options_.kernel.list()}, {"strides", options_.stride.list()}, {"pads", pads},
+                                           {"count_include_pad", int64_t{counts}}});
+}
+
+void AvgPool2d::to_script(ScriptWriter& w) const {
+  w.result(script_call("avg_pool2d", {w.in(), script_literal(options_.kernel.list()), script_literal(options_.stride.list()),
+                                      script_literal(options_.padding.list()), script_literal(options_.ceil_mode),
+                                      script_literal(options_.count_include_pad)}));
 }
 
 }  // namespace trireme

@@ -7,7 +7,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "model/export/writers.h"
 #include "model/kernels/norm.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/layers/halo.h"
 
@@ -289,6 +291,59 @@ std::vector<at::Tensor> BatchNorm::backward(LayerCall& call, const at::Tensor& o
   input_gradient = in_layers_layout(input_gradient, output_gradient.dim());
   if (!options_.residual) return {input_gradient};
   return {input_gradient, in_layers_layout(residual_gradient, output_gradient.dim())};
+}
+
+/// Of [n, channels, length] the kernels take and give copies whose channels lie together.
+LayerMemory BatchNorm::memory(const CallShapes& call) const {
+  constexpr int64_t kStateRows = kShift + 1;
+  LayerMemory memory = plain_memory(call);
+  const bool relu = options_.relu, residual = options_.residual;
+  const Shape& in = call.inputs[0].shape;
+  const int64_t row = in[1] * 8;
+  memory.keeps_input[0] = true;
+  memory.keeps_output = relu && residual;
+  memory.saved = kStateRows * row;
+  if (residual && !relu) memory.input_gradients[1] = 0;  // the output's
+  // copies of the state in the kernels' arithmetic, statistics and sums
+  memory.forward_workspace = 4 * row;
+  memory.backward_workspace = 6 * row;
+  if (in.size() != 3 || in[1] <= 1 || in[2] <= 1) return memory;
+  const int64_t x = call.inputs[0].bytes(), copies = residual ? 2 : 1;
+  memory.saved += memory.keeps_output ? 2 * x : x;
+  memory.forward_workspace += memory.keeps_output ? x : copies * x;  // an output that is kept is one of the copies
+  memory.keeps_input[0] = memory.keeps_output = false;
+  if (residual && call.wanted[1]) memory.input_gradients[1] = x;
+  memory.backward_workspace += residual && !relu ? x : 2 * x;
+  return memory;
+}
+
+/// Mean, squared deviations and count, gathered from every worker; in backward two sums.
+LayerExchanges BatchNorm::exchanges(const CallShapes& call) const {
+  constexpr double kDouble = 8;
+  const auto channels = double(call.inputs[0].shape[1]);
+  LayerExchanges exchanges;
+  const auto among = [&](int members, bool over_data) {
+    exchanges.forward.push_back({RedistributionKind::all_gather, members * kDouble * (2 * channels + 1), 1, over_data});
+    exchanges.backward.push_back({RedistributionKind::all_reduce, kDouble * 2 * channels, 1, over_data});
+  };
+  if (call.option->talks_over_tensor_axis && call.tensor > 1) among(call.tensor, false);
+  if (call.data > 1) among(call.data, true);
+  return exchanges;
+}
+
+std::string BatchNorm::to_onnx(OnnxWriter& w) const {
+  std::vector<std::string> inputs = w.with_parameters({w.in()});
+  for (size_t i = 0; i < buffers().size(); ++i) inputs.push_back(w.buffer(i));
+  std::string y = w.add("BatchNormalization", inputs, {{"epsilon", options_.epsilon}});
+  if (options_.residual) y = w.add("Add", {y, w.in(1)});
+  return options_.relu ? w.add("Relu", {y}) : y;
+}
+
+void BatchNorm::to_script(ScriptWriter& w) const {
+  w.result(script_call("batch_norm", {w.in(), w.parameter(0), w.parameter(1), w.buffer(0), w.buffer(1), "self.training",
+                                      script_literal(options_.momentum), script_literal(options_.epsilon), "False"}));
+  if (options_.residual) w.result(script_call("add", {w.out(), w.in(1)}));
+  if (options_.relu) w.result(script_call("relu", {w.out()}));
 }
 
 }  // namespace trireme

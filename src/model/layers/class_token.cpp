@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -34,6 +36,18 @@ std::vector<at::Tensor> ClassToken::backward(LayerCall& call, const at::Tensor& 
   if (call.wants_gradient(0)) call.add_gradient(0, output_gradient.narrow(1, 0, 1).sum(0, /*keepdim=*/true));
   if (!call.wants_input_gradient(0)) return {at::Tensor()};
   return {output_gradient.narrow(1, 1, output_gradient.size(1) - 1).contiguous()};
+}
+
+LayerMemory ClassToken::memory(const CallShapes& call) const { return plain_memory(call); }
+
+std::string ClassToken::to_onnx(OnnxWriter& w) const {
+  const std::string samples = w.add("Shape", {w.in()}, {{"start", int64_t{0}}, {"end", int64_t{1}}});
+  const std::string sizes = w.add("Concat", {samples, w.constant(OnnxWriter::List{1, width_})}, {{"axis", int64_t{0}}});
+  return w.add("Concat", {w.add("Expand", {w.parameter(0), sizes}), w.in()}, {{"axis", int64_t{1}}});
+}
+
+void ClassToken::to_script(ScriptWriter& w) const {
+  w.result(fmt::format("torch.cat([{}.expand([{}.size(0), -1, -1]), {}], 1)", w.parameter(0), w.in(), w.in()));
 }
 
 }  // namespace trireme

@@ -2,7 +2,10 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -58,5 +61,16 @@ std::vector<at::Tensor> Concat::backward(LayerCall& call, const at::Tensor& outp
   }
   return gradients;
 }
+
+LayerMemory Concat::memory(const CallShapes& call) const {
+  LayerMemory memory = plain_memory(call);
+  memory.saved = 8 * int64_t(call.inputs.size());
+  memory.input_gradients.assign(call.inputs.size(), 0);  // views
+  return memory;
+}
+
+std::string Concat::to_onnx(OnnxWriter& w) const { return w.add("Concat", w.inputs(), {{"axis", int64_t{dim_}}}); }
+
+void Concat::to_script(ScriptWriter& w) const { w.result(fmt::format("torch.cat([{}], {})", fmt::join(w.inputs(), ", "), dim_)); }
 
 }  // namespace trireme

@@ -3,10 +3,13 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <tuple>
 
 #include "base/error.h"
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -174,6 +177,49 @@ void Conv2d::add_parameter_gradients(LayerCall& call, const at::Tensor& input, c
                                                local_groups(call), {false, want_weight, want_bias});
   if (want_weight) call.add_gradient(0, gw);
   if (want_bias) call.add_gradient(1, gb);
+}
+
+/// As a product where as_product() takes it for one: with the unfolded images.
+LayerMemory Conv2d::memory(const CallShapes& call) const {
+  LayerMemory memory = window_memory(call, rows());
+  const int64_t extended = halo_input_bytes(call, rows()), x = call.wanted[0] ? call.inputs[0].bytes() : 0;
+  int64_t weight_gradients = 0;  // before they are added to the parameters'
+  for (const CallTensor& parameter : call.parameters) weight_gradients += parameter.bytes();
+  set_backward_peak(memory, {extended + x, extended + x + weight_gradients});
+  const bool is_plain = options_.groups == 1 && (options_.kernel == Size2d(1) || options_.dilation == Size2d(1));
+  if (!is_plain || call.samples == 0) return memory;
+  const auto type = call.compute == 2 ? at::kBFloat16 : call.compute == 8 ? at::kDouble : at::kFloat;
+  const auto like = at::TensorOptions().device(at::kMeta).dtype(type).memory_format(at::MemoryFormat::ChannelsLast);
+  Shape read = call.inputs[0].shape;
+  const bool by_height = call.tensor > 1 && call.option->inputs[0] == Placement::shard(2);
+  if (extended > 0) read[2] = read[2] * extended / call.inputs[0].bytes();
+  const ConvolutionProduct product(at::empty(read, like), at::empty(call.parameters[0].shape, like), options_.stride,
+                                   by_height ? 0 : options_.padding.height, options_.padding.width);
+  if (!product.pays()) return memory;
+  const int64_t unfolded = product.unfolded_elements() * call.compute;
+  memory.forward_workspace = unfolded;
+  const int64_t bias = call.parameters.size() > 1 ? call.parameters[1].bytes() : 0;
+  set_backward_peak(memory, {extended + x + std::max(unfolded, bias)});
+  return memory;
+}
+
+std::vector<OperatorWork> Conv2d::work(const CallShapes& call, double flops, Pass) const { return one_pass(call, flops, 1, true); }
+
+LayerExchanges Conv2d::exchanges(const CallShapes& call) const { return halo_exchanges(call, rows()); }
+
+std::string Conv2d::to_onnx(OnnxWriter& w) const {
+  const Size2d& p = options_.padding;
+  return w.add("Conv", w.with_parameters(w.inputs()),
+               {{"strides", options_.stride.list()},
+                {"pads", OnnxWriter::List{p.height, p.width, p.height, p.width}},
+                {"dilations", options_.dilation.list()},
+                {"group", options_.groups}});
+}
+
+void Conv2d::to_script(ScriptWriter& w) const {
+  w.result(script_call("conv2d", {w.in(), w.parameter(0), w.parameter(1), script_literal(options_.stride.list()),
+                                  script_literal(options_.padding.list()), script_literal(options_.dilation.list()),
+                                  script_literal(options_.groups)}));
 }
 
 }  // namespace trireme

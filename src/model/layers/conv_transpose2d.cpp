@@ -6,6 +6,8 @@
 #include <cmath>
 #include <tuple>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/layers/halo.h"
 
@@ -155,6 +157,31 @@ void ConvTranspose2d::add_parameter_gradients(LayerCall& call, const at::Tensor&
   if (call.wants_gradient(0))
     call.add_gradient(0, plain_backward(input, gradient, in_layout(call.parameter(0)), local_groups(call), /*of_weight=*/true));
   if (options_.bias && call.wants_gradient(1)) call.add_gradient(1, gradient.sum(at::IntArrayRef{0, 2, 3}));
+}
+
+/// The convolution whose adjoint it is asks for a tensor like its input.
+LayerMemory ConvTranspose2d::memory(const CallShapes& call) const {
+  LayerMemory memory = keeping_input(call);
+  memory.forward_workspace = call.output.bytes();
+  memory.backward_workspace = call.parameters[0].bytes();
+  return memory;
+}
+
+std::vector<OperatorWork> ConvTranspose2d::work(const CallShapes& call, double flops, Pass) const {
+  return one_pass(call, flops, 1, true);
+}
+
+std::string ConvTranspose2d::to_onnx(OnnxWriter& w) const {
+  const Size2d& p = options_.padding;
+  return w.add("ConvTranspose", w.with_parameters(w.inputs()),
+               {{"strides", options_.stride.list()}, {"pads", OnnxWriter::List{p.height, p.width, p.height, p.width}},
+                {"output_padding", options_.output_padding.list()}, {"group", options_.groups}});
+}
+
+void ConvTranspose2d::to_script(ScriptWriter& w) const {
+  w.result(script_call("conv_transpose2d", {w.in(), w.parameter(0), w.parameter(1), script_literal(options_.stride.list()),
+                                            script_literal(options_.padding.list()), script_literal(options_.output_padding.list()),
+                                            script_literal(options_.groups)}));
 }
 
 }  // namespace trireme

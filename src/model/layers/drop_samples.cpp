@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/layers/keep_mask.h"
 
@@ -53,6 +54,16 @@ std::vector<at::Tensor> DropSamples::backward(LayerCall& call, const at::Tensor&
   if (!call.wants_input_gradient(0)) return {at::Tensor()};
   if (!is_on(call)) return {output_gradient};
   return {at::mul(in_layout(output_gradient), call.saved.at(0))};
+}
+
+/// One factor per sample, or per channel of it; drawn as bytes.
+LayerMemory DropSamples::memory(const CallShapes& call) const {
+  if (probability_ == 0) return renamed_memory(call, 0);
+  LayerMemory memory = plain_memory(call);
+  int64_t factors = call.samples;
+  for (int64_t dim = 1; dim <= dims_; ++dim) factors *= call.inputs[0].shape[size_t(dim)];
+  memory.saved = factors * call.compute;
+  return memory;
 }
 
 }  // namespace trireme

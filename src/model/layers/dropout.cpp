@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/layers/keep_mask.h"
 
@@ -50,6 +52,21 @@ std::vector<at::Tensor> Dropout::backward(LayerCall& call, const at::Tensor& out
   if (!call.wants_input_gradient(0)) return {at::Tensor()};
   if (!call.training || probability_ == 0) return {output_gradient};
   return {at::mul(in_layout(output_gradient), call.saved.at(0)).mul_(1 / (1 - probability_))};
+}
+
+/// A mask of bytes, made in the order of samples and then brought into that of images.
+LayerMemory Dropout::memory(const CallShapes& call) const {
+  if (probability_ == 0) return renamed_memory(call, 0);
+  LayerMemory memory = plain_memory(call);
+  memory.saved = call.inputs[0].count();
+  memory.forward_workspace = memory.backward_workspace = call.inputs[0].bytes();  // the mask in the input's type
+  return memory;
+}
+
+std::string Dropout::to_onnx(OnnxWriter& w) const { return w.in(); }
+
+void Dropout::to_script(ScriptWriter& w) const {
+  w.result(script_call("dropout", {w.in(), script_literal(probability_), "self.training"}));
 }
 
 }  // namespace trireme

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -121,5 +123,24 @@ void Embedding::add_weight_gradient(LayerCall& call, const at::Tensor& output_gr
   else
     add_rows<at::BFloat16, float>(target.tensor, gradient, indices, first_row(call), options_.padding);
 }
+
+LayerMemory Embedding::memory(const CallShapes& call) const {
+  LayerMemory memory = keeping_input(call);
+  memory.input_gradients = {0};
+  if (call.option->output.is_partial()) memory.forward_workspace = 2 * call.inputs[0].bytes() + call.inputs[0].count();
+  if (call.compute == 2) memory.backward_workspace = 4 * call.output.count();  // its gradient in float
+  return memory;
+}
+
+/// Reads the rows that it needs only.
+std::vector<OperatorWork> Embedding::work(const CallShapes& call, double flops, Pass pass) const {
+  std::vector<OperatorWork> work = Layer::work(call, flops, pass);
+  work[0].bytes = bytes_of(call.inputs) + double(call.output.bytes()) + double(call.output.bytes());
+  return work;
+}
+
+std::string Embedding::to_onnx(OnnxWriter& w) const { return w.add("Gather", {w.parameter(0), w.in()}); }
+
+void Embedding::to_script(ScriptWriter& w) const { w.result(script_call("embedding", {w.parameter(0), w.in()})); }
 
 }  // namespace trireme

@@ -26,7 +26,13 @@ class Embedding : public Layer {
   std::vector<ParameterSpec> parameters() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
+  bool reads_rows() const override { return true; }
+  std::optional<int64_t> integers_below(std::span<const Shape>, size_t) const override { return rows_; }
   double forward_flops(std::span<const Shape> inputs) const override;
+  LayerMemory memory(const CallShapes& call) const override;
+  std::vector<OperatorWork> work(const CallShapes& call, double flops, Pass pass) const override;
+  std::string to_onnx(OnnxWriter& writer) const override;
+  void to_script(ScriptWriter& writer) const override;
   at::Tensor forward(LayerCall& call, std::span<const at::Tensor> inputs) const override;
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
   bool splits_backward() const override { return true; }

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -29,6 +31,23 @@ std::vector<ShardingOption> FirstRow::sharding_options(std::span<const Shape> in
 
 at::Tensor FirstRow::compute(LayerCall&, std::span<const at::Tensor> inputs, std::span<const at::Tensor> parameters) const {
   return inputs[0] + parameters[0].select(0, 0);
+}
+
+/// By autograd, which reads its inputs again through what the call keeps; the row's gradient is one of the whole table.
+LayerMemory FirstRow::memory(const CallShapes& call) const {
+  LayerMemory memory = keeping_input(call);
+  memory.input_gradients = {0};
+  const int64_t row = call.output.shape.back() * call.compute;
+  memory.backward_workspace = call.parameters[0].bytes() + 2 * row;
+  return memory;
+}
+
+std::string FirstRow::to_onnx(OnnxWriter& w) const {
+  return w.add("Add", {w.in(), w.add("Gather", {w.parameter(0), w.constant(int64_t{0})})});
+}
+
+void FirstRow::to_script(ScriptWriter& w) const {
+  w.result(fmt::format("torch.add({}, torch.select({}, 0, 0))", w.in(), w.parameter(0)));
 }
 
 }  // namespace trireme

@@ -20,6 +20,9 @@ class FirstRow : public AutogradLayer {
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
   double forward_flops(std::span<const Shape>) const override { return 0; }
+  LayerMemory memory(const CallShapes& call) const override;
+  std::string to_onnx(OnnxWriter& writer) const override;
+  void to_script(ScriptWriter& writer) const override;
 
  protected:
   at::Tensor compute(LayerCall& call, std::span<const at::Tensor> inputs, std::span<const at::Tensor> parameters) const override;

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -30,5 +32,21 @@ std::vector<at::Tensor> Flatten::backward(LayerCall& call, const at::Tensor& out
   if (!call.wants_input_gradient(0)) return {at::Tensor()};
   return {in_layout(output_gradient.contiguous().view(restore_shape(call.saved.at(0))))};
 }
+
+LayerMemory Flatten::memory(const CallShapes& call) const {
+  const Shape& in = call.inputs[0].shape;
+  const bool same_order = in.size() != 4 || in[1] == 1 || in[2] * in[3] == 1;
+  if (same_order) return renamed_memory(call, shape_bytes(call.inputs[0]));
+  LayerMemory memory = plain_memory(call);
+  memory.saved = shape_bytes(call.inputs[0]);
+  return memory;
+}
+
+/// Another name for the same bytes.
+std::vector<OperatorWork> Flatten::work(const CallShapes& call, double flops, Pass) const { return one_pass(call, flops, 0, false); }
+
+std::string Flatten::to_onnx(OnnxWriter& w) const { return w.add("Flatten", w.inputs(), {{"axis", int64_t{1}}}); }
+
+void Flatten::to_script(ScriptWriter& w) const { w.result(script_call("flatten", {w.in(), "1"})); }
 
 }  // namespace trireme

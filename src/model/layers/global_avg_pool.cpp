@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/layers/halo.h"
 
@@ -44,5 +46,18 @@ std::vector<at::Tensor> GlobalAvgPool::backward(LayerCall& call, const at::Tenso
   gradient.copy_(share.unsqueeze(2).unsqueeze(3).expand(shape));
   return {gradient};
 }
+
+LayerMemory GlobalAvgPool::memory(const CallShapes& call) const {
+  LayerMemory memory = plain_memory(call);
+  memory.saved = shape_bytes(call.inputs[0]);
+  memory.backward_workspace = call.output.bytes();
+  return memory;
+}
+
+std::string GlobalAvgPool::to_onnx(OnnxWriter& w) const {
+  return w.add("ReduceMean", w.inputs(), {{"axes", OnnxWriter::List{2, 3}}, {"keepdims", int64_t{0}}});
+}
+
+void GlobalAvgPool::to_script(ScriptWriter& w) const { w.result(script_call("mean", {w.in(), "[2, 3]"})); }
 
 }  // namespace trireme

@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -88,6 +90,46 @@ std::vector<at::Tensor> GroupNorm::backward(LayerCall& call, const at::Tensor& o
   if (wanted[1]) call.add_gradient(0, gw);
   if (wanted[2]) call.add_gradient(1, gb);
   return {wanted[0] ? in_layout(gx.to(input.scalar_type())) : at::Tensor()};
+}
+
+/// libtorch's kernels read whole channels: images are copied there and back.
+LayerMemory GroupNorm::memory(const CallShapes& call) const {
+  LayerMemory memory = plain_memory(call);
+  const CallTensor& x = call.inputs[0];
+  const bool images = x.shape.size() == 4;
+  const int64_t local_groups = options_.groups / (call.option->inputs[0].is_shard() ? call.tensor : 1);
+  const int64_t statistics = 2 * call.samples * local_groups * call.master, floats = x.count() * call.master;
+  memory.saved = statistics;
+  if (images) memory.saved += x.bytes();
+  else memory.keeps_input[0] = true;
+  const bool mixed = call.compute != call.master;
+  const int64_t y = call.output.bytes();
+  if (mixed) set_forward_peak(memory, {memory.saved + 2 * floats, memory.saved + floats + y + (images ? y : 0)});
+  else if (images) memory.forward_workspace = y;
+  // gradients in the kernels' order and type, sums per sample and channel and over samples; then the input's gradient in its own
+  const int64_t channels = x.shape[1], sums = 2 * (call.samples + 1) * channels * call.master;
+  const int64_t copies = mixed ? (images ? 3 : 2) : (images ? 1 : 0);
+  set_backward_peak(memory, {copies * floats + floats + sums, floats + x.bytes() * (images || mixed ? 1 : 0)});
+  return memory;
+}
+
+/// Each group as one channel of an instance norm, then weight and bias of each channel.
+std::string GroupNorm::to_onnx(OnnxWriter& w) const {
+  using List = OnnxWriter::List;
+  const int64_t groups = options_.groups, channels = w.shape()[0];
+  const std::string grouped = w.add("Reshape", {w.in(), w.constant(List{0, groups, -1})});
+  const std::string normal = w.add("InstanceNormalization", {grouped, w.constant(at::ones({groups})), w.constant(at::zeros({groups}))},
+                                   {{"epsilon", options_.epsilon}});
+  List sizes{-1}, of_weights{channels};
+  sizes.insert(sizes.end(), w.shape().begin(), w.shape().end());
+  of_weights.resize(w.shape().size(), 1);
+  const auto weight = [&](size_t i) { return w.add("Reshape", {w.parameter(i), w.constant(of_weights)}); };
+  return w.add("Add", {w.add("Mul", {w.add("Reshape", {normal, w.constant(sizes)}), weight(0)}), weight(1)});
+}
+
+void GroupNorm::to_script(ScriptWriter& w) const {
+  w.result(script_call("group_norm", {w.in(), script_literal(options_.groups), w.parameter(0), w.parameter(1),
+                                      script_literal(options_.epsilon)}));
 }
 
 }  // namespace trireme

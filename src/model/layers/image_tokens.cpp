@@ -1,7 +1,10 @@
 #include "model/layers/image_tokens.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -36,5 +39,17 @@ std::vector<at::Tensor> ImageTokens::backward(LayerCall& call, const at::Tensor&
   const Shape shape = restore_shape(call.saved.at(0));
   return {in_layout(output_gradient.reshape({shape[0], shape[2], shape[3], shape[1]}).permute({0, 3, 1, 2}))};
 }
+
+LayerMemory ImageTokens::memory(const CallShapes& call) const { return renamed_memory(call, shape_bytes(call.inputs[0])); }
+
+/// Another name for the same bytes.
+std::vector<OperatorWork> ImageTokens::work(const CallShapes& call, double flops, Pass) const { return one_pass(call, flops, 0, false); }
+
+std::string ImageTokens::to_onnx(OnnxWriter& w) const {
+  using List = OnnxWriter::List;
+  return w.add("Transpose", {w.add("Reshape", {w.in(), w.constant(List{0, 0, -1})})}, {{"perm", List{0, 2, 1}}});
+}
+
+void ImageTokens::to_script(ScriptWriter& w) const { w.result(fmt::format("torch.transpose(torch.flatten({}, 2), 1, 2)", w.in())); }
 
 }  // namespace trireme

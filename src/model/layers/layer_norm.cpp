@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -62,6 +64,28 @@ std::vector<at::Tensor> LayerNorm::backward(LayerCall& call, const at::Tensor& o
   if (wanted[1]) call.add_gradient(0, gw);
   if (wanted[2]) call.add_gradient(1, gb);
   return {wanted[0] ? gx.to(input.scalar_type()) : at::Tensor()};
+}
+
+LayerMemory LayerNorm::memory(const CallShapes& call) const {
+  LayerMemory memory = keeping_input(call);
+  const CallTensor& x = call.inputs[0];
+  const int64_t rows = x.count() / x.shape.back(), floats = x.count() * call.master;
+  memory.saved = 2 * rows * call.master;
+  const int64_t sums = 4 * x.shape.back() * call.master;
+  memory.backward_workspace = sums;
+  if (call.compute == call.master) return memory;
+  set_forward_peak(memory, {memory.saved + 2 * floats, memory.saved + floats + memory.output});
+  set_backward_peak(memory, {3 * floats + sums, floats + x.bytes() + sums});
+  return memory;
+}
+
+std::string LayerNorm::to_onnx(OnnxWriter& w) const {
+  return w.add("LayerNormalization", {w.in(), w.parameter(0), w.parameter(1)}, {{"axis", int64_t{-1}}, {"epsilon", options_.epsilon}});
+}
+
+void LayerNorm::to_script(ScriptWriter& w) const {
+  w.result(script_call("layer_norm", {w.in(), script_literal(OnnxWriter::List{width_}), w.parameter(0), w.parameter(1),
+                                      script_literal(options_.epsilon)}));
 }
 
 }  // namespace trireme

@@ -2,9 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -135,6 +138,38 @@ void Linear::add_parameter_gradients(LayerCall& call, const at::Tensor& input, c
   if (!options_.bias || !call.wants_gradient(1)) return;
   const at::IntArrayRef sizes = call.parameter(1).sizes();
   call.add_gradient(1, options_.idle_bias ? at::zeros(sizes, gy.options()) : gy.sum(0).view(sizes));
+}
+
+LayerMemory Linear::memory(const CallShapes& call) const {
+  LayerMemory memory = keeping_input(call);
+  if (call.parameters.size() > 1) memory.backward_workspace = call.parameters[1].bytes();
+  return memory;
+}
+
+std::vector<OperatorWork> Linear::work(const CallShapes& call, double flops, Pass) const { return one_pass(call, flops, 1, true); }
+
+std::string Linear::to_onnx(OnnxWriter& w) const {
+  std::string weight = w.parameter(0);
+  if (!options_.transposed) weight = w.transposed(weight);
+  std::string y = w.add("MatMul", {w.in(), weight});
+  if (options_.bias) y = w.add("Add", {y, w.parameter(1)});
+  if (options_.parts == 0) return y;
+  OnnxWriter::List sizes(w.input_shape().size(), 0);  // 0: as it is
+  sizes.insert(sizes.end(), {options_.parts, w.shape().back()});
+  return w.add("Reshape", {y, w.constant(sizes)});
+}
+
+void Linear::to_script(ScriptWriter& w) const {
+  if (options_.transposed) {
+    w.result(script_call("matmul", {w.in(), w.parameter(0)}));
+    if (options_.bias) w.result(script_call("add", {w.out(), w.parameter(1)}));
+  } else {
+    w.result(script_call("linear", {w.in(), w.parameter(0), w.parameter(1)}));
+  }
+  if (options_.parts == 0) return;
+  std::vector<std::string> sizes;
+  for (size_t d = 0; d < w.input_shape().size(); ++d) sizes.push_back(fmt::format("{}.size({})", w.in(), d));
+  w.result(fmt::format("torch.reshape({}, [{}, {}, {}])", w.out(), fmt::join(sizes, ", "), options_.parts, w.shape().back()));
 }
 
 }  // namespace trireme

@@ -2,9 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/task.h"
 
@@ -83,6 +86,75 @@ void step_cell_backward(const at::Tensor& activated, const at::Tensor& cell, con
   put(kOutputGate, at::sigmoid_backward(dh * squashed, gate(kOutputGate)));
   dc.mul_(gate(kForgetGate));
 }
+
+// -- export
+
+/// A tensor of four gates in ONNX's order (input, output, forget, cell), with a dim for its directions.
+at::Tensor in_onnx_order(const at::Tensor& gates) {
+  const std::vector<at::Tensor> parts = gates.chunk(kGates, 0);
+  std::vector<at::Tensor> order;
+  for (int64_t gate : {kInputGate, kOutputGate, kForgetGate, kCellGate}) order.push_back(parts[size_t(gate)]);
+  return at::cat(order).unsqueeze(0);
+}
+
+/// One node after the other, as many steps as the samples have.
+class OnnxSteps {
+ public:
+  OnnxSteps(OnnxWriter& w, const LstmOptions& options, int64_t hidden)
+      : w_(w), reverse_(options.reverse), units_(hidden), steps_(w.shape()[0]) {
+    const std::string rows = w.add("MatMul", {w.in(), w.transposed(w.parameter(kInputWeight))});
+    const std::string bias = w.add("Add", {w.parameter(kInputBias), w.parameter(kHiddenBias)});
+    inputs_ = w.add("Add", {rows, bias});
+    hidden_weight_ = w.transposed(w.parameter(kHiddenWeight));
+    if (options.projection > 0) projection_ = w.transposed(w.parameter(kProjection));
+    if (!options.padding) return;
+    const std::string padding = w.add("Equal", {w.in(1), w.constant(int64_t{kPadding})});
+    const std::string real = w.add("Cast", {w.add("Not", {padding})}, {{"to", OnnxWriter::kFloat}});
+    real_ = w.add("Unsqueeze", {real, w.constant(List{2})});
+  }
+
+  std::string run() {
+    std::vector<std::string> outputs(static_cast<size_t>(steps_));
+    for (int64_t k = 0; k < steps_; ++k) {
+      const int64_t at = reverse_ ? steps_ - 1 - k : k;
+      step(at);
+      outputs[size_t(at)] = w_.add("Unsqueeze", {hidden_, w_.constant(List{1})});
+    }
+    return w_.add("Concat", outputs, {{"axis", int64_t{1}}});
+  }
+
+ private:
+  using List = OnnxWriter::List;
+
+  std::string at_step(const std::string& sequence, int64_t at) {
+    return w_.add("Gather", {sequence, w_.constant(at)}, {{"axis", int64_t{1}}});
+  }
+
+  std::string gate(const std::string& gates, int64_t i, const char* function) {
+    const List begin{i * units_}, end{(i + 1) * units_}, dim{1};
+    return w_.add(function, {w_.add("Slice", {gates, w_.constant(begin), w_.constant(end), w_.constant(dim)})});
+  }
+
+  void step(int64_t at) {
+    std::string gates = at_step(inputs_, at);
+    if (!hidden_.empty()) gates = w_.add("Add", {gates, w_.add("MatMul", {hidden_, hidden_weight_})});
+    const std::string fresh = w_.add("Mul", {gate(gates, kInputGate, "Sigmoid"), gate(gates, kCellGate, "Tanh")});
+    cell_ = cell_.empty() ? fresh : w_.add("Add", {w_.add("Mul", {gate(gates, kForgetGate, "Sigmoid"), cell_}), fresh});
+    hidden_ = w_.add("Mul", {gate(gates, kOutputGate, "Sigmoid"), w_.add("Tanh", {cell_})});
+    if (!real_.empty()) {
+      const std::string real = at_step(real_, at);
+      hidden_ = w_.add("Mul", {hidden_, real});
+      cell_ = w_.add("Mul", {cell_, real});
+    }
+    if (!projection_.empty()) hidden_ = w_.add("MatMul", {hidden_, projection_});
+  }
+
+  OnnxWriter& w_;
+  const bool reverse_;
+  const int64_t units_, steps_;
+  std::string inputs_, hidden_weight_, projection_, real_;  // of the whole sequence; "" where there is none
+  std::string hidden_, cell_;                               // "": zeros
+};
 
 }  // namespace
 
@@ -297,5 +369,93 @@ std::vector<at::Tensor> Lstm::backward(LayerCall& call, const at::Tensor& output
 }
 
 void Lstm::backward_parameters(LayerCall& call) const { add_parameter_gradients(call); }
+
+LayerMemory Lstm::memory(const CallShapes& call) const {
+  LayerMemory memory = keeping_input(call);
+  const int64_t n = call.samples, steps = call.inputs[0].shape[1], units = call.parameters[0].shape[1];
+  const int64_t width = call.parameters[1].shape[2];  // of h, whole
+  const bool projects = options_.projection > 0;
+  const int64_t gates = n * steps * kGates * units * call.compute, step = n * units * call.master;
+  memory.saved = gates + n * steps * width * call.compute + (steps + 1) * step;
+  if (projects) memory.saved += n * steps * units * call.compute;
+  if (options_.padding) {
+    memory.saved += n * steps;
+    memory.input_gradients[1] = 0;
+  }
+  const int64_t biases = kGates * units * call.compute;
+  memory.forward_workspace = biases + 2 * step;
+  const int64_t projected = projects ? call.output.bytes() : 0;
+  const int64_t x = call.wanted[0] ? call.inputs[0].bytes() : 0;
+  set_backward_peak(memory, {gates + projected + 5 * step + n * width * call.compute, gates + projected + x + biases});
+  return memory;
+}
+
+/// All steps' products with the inputs are one; then a product, which reads the hidden weights again, and the cell in each step.
+std::vector<OperatorWork> Lstm::work(const CallShapes& call, double flops, Pass) const {
+  const auto steps = double(call.inputs[0].shape[1]);
+  std::vector<OperatorWork> work = one_pass(call, flops, 1 + 2 * steps, true);
+  work[0].bytes += (steps - 1) * double(call.parameters[1].bytes());
+  return work;
+}
+
+/// h before every step but the first, which is zero unless it lives on; with a projection h after every step. Backward brings the
+/// gradients back, but for that of what came in.
+LayerExchanges Lstm::exchanges(const CallShapes& call) const {
+  const auto steps = double(call.inputs[0].shape[1]), samples = double(call.samples);
+  if (options_.projection > 0) {
+    const double h = samples * double(call.parameters[kProjection].shape[0] * call.compute);
+    return {{{RedistributionKind::all_reduce, h, steps}}, {{RedistributionKind::all_reduce, h, steps - 1}}};
+  }
+  const double h = samples * double(call.parameters[1].shape[1] * call.tensor * call.compute);
+  const double before = options_.stateful ? steps : steps - 1;
+  return {{{RedistributionKind::all_gather, h, before}}, {{RedistributionKind::reduce_scatter, h, steps - 1}}};
+}
+
+/// ONNX's LSTM where it has one; it has none with projections and padding.
+std::string Lstm::to_onnx(OnnxWriter& w) const {
+  if (options_.projection > 0 || options_.padding) return OnnxSteps(w, options_, hidden_).run();
+  using List = OnnxWriter::List;
+  const std::string input_weight = w.constant(in_onnx_order(w.value(kInputWeight))), hidden_weight = w.constant(in_onnx_order(w.value(kHiddenWeight)));
+  const std::string bias = w.constant(at::cat({in_onnx_order(w.value(kInputBias)), in_onnx_order(w.value(kHiddenBias))}, 1));
+  const std::string steps_first = w.add("Transpose", {w.in()}, {{"perm", List{1, 0, 2}}});
+  const std::string y = w.add("LSTM", {steps_first, input_weight, hidden_weight, bias},
+                              {{"hidden_size", w.shape().back()}, {"direction", std::string(options_.reverse ? "reverse" : "forward")}});
+  return w.add("Transpose", {w.add("Squeeze", {y, w.constant(List{1})})}, {{"perm", List{1, 0, 2}}});  // [steps, 1, n, hidden]
+}
+
+void Lstm::to_script(ScriptWriter& w) const {
+  if (options_.padding) return script_steps(w);
+  const std::string x = options_.reverse ? fmt::format("torch.flip({}, [1])", w.in()) : w.in();
+  std::vector<std::string> weights;
+  for (int i = 0; i < parameter_count(); ++i) weights.push_back(w.parameter(size_t(i)));
+  const auto zeros = [&](int64_t width) { return fmt::format("{0}.new_zeros([1, {0}.size(0), {1}])", w.in(), width); };
+  w.line(fmt::format("{}, {}, {} = torch.lstm({}, [{}, {}], [{}], True, 1, 0.0, False, False, True)", w.out(), w.own("hidden"),
+                     w.own("cell"), x, zeros(output_width()), zeros(hidden_), fmt::join(weights, ", ")));
+  if (options_.reverse) w.result(fmt::format("torch.flip({}, [1])", w.out()));
+}
+
+/// At padding h and c are zero.
+void Lstm::script_steps(ScriptWriter& w) const {
+  const std::string h = w.own("h"), c = w.own("c"), g = w.own("gates"), real = w.own("real"), at = w.own("at"), k = w.own("k"),
+                    steps = w.own("steps");
+  const auto gate = [&](int64_t i) { return fmt::format("torch.narrow({}, 1, {}, {})", g, i * hidden_, hidden_); };
+  w.set(h, fmt::format("{0}.new_zeros([{0}.size(0), {1}])", w.in(), output_width()));
+  w.set(c, fmt::format("{0}.new_zeros([{0}.size(0), {1}])", w.in(), hidden_));
+  w.set(steps, "[]");
+  w.line(fmt::format("for {} in range({}.size(1)):", k, w.in()));
+  w.line("  " + fmt::format("{} = {}", at, options_.reverse ? fmt::format("{}.size(1) - 1 - {}", w.in(), k) : k));
+  w.line("  " +
+         fmt::format("{} = torch.unsqueeze(torch.ne(torch.select({}, 1, {}), {}), 1).type_as({})", real, w.in(1), at, kPadding, w.in()));
+  w.line("  " + fmt::format("{} = torch.add(torch.linear(torch.select({}, 1, {}), {}, {}), torch.linear({}, {}, {}))", g, w.in(), at,
+                            w.parameter(kInputWeight), w.parameter(kInputBias), h, w.parameter(kHiddenWeight), w.parameter(kHiddenBias)));
+  w.line("  " + fmt::format("{0} = torch.add(torch.mul(torch.sigmoid({1}), {0}), torch.mul(torch.sigmoid({2}), torch.tanh({3})))", c,
+                            gate(kForgetGate), gate(kInputGate), gate(kCellGate)));
+  w.line("  " + fmt::format("{} = torch.mul(torch.mul(torch.sigmoid({}), torch.tanh({})), {})", h, gate(kOutputGate), c, real));
+  w.line("  " + fmt::format("{0} = torch.mul({0}, {1})", c, real));
+  if (options_.projection > 0) w.line("  " + fmt::format("{0} = torch.linear({0}, {1})", h, w.parameter(kProjection)));
+  w.line("  " + fmt::format("{}.append({})", steps, h));
+  w.result(fmt::format("torch.stack({}, 1)", steps));
+  if (options_.reverse) w.result(fmt::format("torch.flip({}, [1])", w.out()));
+}
 
 }  // namespace trireme

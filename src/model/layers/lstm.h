@@ -47,7 +47,15 @@ class Lstm : public Layer {
   std::vector<StateSpec> states() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
+  std::optional<int64_t> integers_below(std::span<const Shape>, size_t index) const override {
+    return index == 1 ? std::optional<int64_t>(0) : std::nullopt;
+  }
   double forward_flops(std::span<const Shape> inputs) const override;
+  LayerMemory memory(const CallShapes& call) const override;
+  std::vector<OperatorWork> work(const CallShapes& call, double flops, Pass pass) const override;
+  LayerExchanges exchanges(const CallShapes& call) const override;
+  std::string to_onnx(OnnxWriter& writer) const override;
+  void to_script(ScriptWriter& writer) const override;
   at::Tensor forward(LayerCall& call, std::span<const at::Tensor> inputs) const override;
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
   bool splits_backward() const override { return true; }
@@ -68,6 +76,8 @@ class Lstm : public Layer {
   };
   Gradients through_time(LayerCall& call, const at::Tensor& output_gradient) const;
   void add_parameter_gradients(LayerCall& call) const;
+  /// The layer written down step by step, for sequences with padding.
+  void script_steps(ScriptWriter& writer) const;
 
   int64_t in_, hidden_;
   LstmOptions options_;

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/task.h"
 
@@ -47,6 +49,34 @@ at::Tensor MaskedMeanSequence::forward(LayerCall& call, std::span<const at::Tens
 std::vector<at::Tensor> MaskedMeanSequence::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   if (!call.wants_input_gradient(0)) return {at::Tensor(), at::Tensor()};
   return {at::mul(call.saved.at(0).unsqueeze(2), output_gradient.unsqueeze(1)), at::Tensor()};
+}
+
+/// The weights of a sample's positions are kept.
+LayerMemory MaskedMeanSequence::memory(const CallShapes& call) const {
+  LayerMemory memory = plain_memory(call);
+  const int64_t positions = call.inputs[1].count(), own = call.samples * call.inputs[0].shape[1];
+  const bool is_view = call.compute == call.master;  // of the weights of all positions
+  memory.saved = is_view ? positions * call.master : own * call.compute;
+  set_forward_peak(memory, {positions * (1 + call.master), positions * call.master + call.samples * call.master,
+                            memory.saved + memory.output});
+  return memory;
+}
+
+/// Weights of the average: 1 / number of real tokens, 0 for the others.
+std::string MaskedMeanSequence::to_onnx(OnnxWriter& w) const {
+  using List = OnnxWriter::List;
+  const std::string real = w.add("Cast", {w.add("Not", {w.add("Equal", {w.in(1), w.constant(int64_t{kPadding})})})},
+                                 {{"to", OnnxWriter::kFloat}});
+  const std::string count = w.add("Max", {w.add("ReduceSum", {real, w.constant(List{1})}), w.constant(1.0)});
+  const std::string weights = w.add("Unsqueeze", {w.add("Div", {real, count}), w.constant(List{1})});
+  return w.add("Squeeze", {w.add("MatMul", {weights, w.in()}), w.constant(List{1})});
+}
+
+void MaskedMeanSequence::to_script(ScriptWriter& w) const {
+  const std::string weights = w.own("weights");
+  w.set(weights, fmt::format("torch.ne({}, {}).type_as({})", w.in(1), kPadding, w.in()));
+  w.set(weights, fmt::format("torch.div({0}, torch.clamp_min(torch.sum({0}, [1], True), 1))", weights));
+  w.result(fmt::format("torch.squeeze(torch.matmul(torch.unsqueeze({}, 1), {}), 1)", weights, w.in()));
 }
 
 }  // namespace trireme

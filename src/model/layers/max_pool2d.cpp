@@ -6,6 +6,8 @@
 #include <limits>
 #include <tuple>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -92,6 +94,24 @@ std::vector<at::Tensor> MaxPool2d::backward(LayerCall& call, const at::Tensor& o
                                                               o.ceil_mode, call.saved.at(1)));
   send_halo_gradient(call, gradient, halo(call));
   return {receive_halo_gradient(call, gradient, halo(call))};
+}
+
+LayerMemory MaxPool2d::memory(const CallShapes& call) const {
+  LayerMemory memory = window_memory(call, rows());
+  memory.saved += 8 * call.output.count();  // indices
+  return memory;
+}
+
+LayerExchanges MaxPool2d::exchanges(const CallShapes& call) const { return halo_exchanges(call, rows()); }
+
+std::string MaxPool2d::to_onnx(OnnxWriter& w) const {
+  return w.add("MaxPool", w.inputs(), {{"kernel_shape", options_.kernel.list()}, {"strides", options_.stride.list()},
+                                       {"pads", onnx_pads(rows(), columns(), w.input_shape(), w.shape())}});
+}
+
+void MaxPool2d::to_script(ScriptWriter& w) const {
+  w.result(script_call("max_pool2d", {w.in(), script_literal(options_.kernel.list()), script_literal(options_.stride.list()),
+                                      script_literal(options_.padding.list()), "[1, 1]", script_literal(options_.ceil_mode)}));
 }
 
 }  // namespace trireme

@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/layers/halo.h"
 
@@ -70,6 +72,35 @@ at::Tensor MaxPoolIndices::forward(LayerCall&, std::span<const at::Tensor> input
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, images.scalar_type(), "max_pool_indices",
                                  [&] { find_largest<scalar_t>(images, window_, position); });
   return positions;
+}
+
+LayerMemory MaxPoolIndices::memory(const CallShapes& call) const {
+  LayerMemory memory = plain_memory(call);
+  memory.input_gradients = {0};
+  return memory;
+}
+
+/// The position of each window's largest value, the first one's among equals.
+std::string MaxPoolIndices::to_onnx(OnnxWriter& w) const {
+  using List = OnnxWriter::List;
+  const int64_t channels = w.shape()[0], rows = w.shape()[1], columns = w.shape()[2];
+  const int64_t high = window_.height, wide = window_.width;
+  const std::string whole =
+      w.add("Slice", {w.in(), w.constant(List{0, 0}), w.constant(List{rows * high, columns * wide}), w.constant(List{2, 3})});
+  const std::string split = w.add("Reshape", {whole, w.constant(List{-1, channels * rows, high, columns, wide})});
+  const std::string windows = w.add("Transpose", {split}, {{"perm", List{0, 1, 3, 2, 4}}});
+  const std::string flat = w.add("Reshape", {windows, w.constant(List{-1, channels, rows, columns, high * wide})});
+  return w.add("ArgMax", {flat}, {{"axis", int64_t{-1}}, {"keepdims", int64_t{0}}});
+}
+
+/// PyTorch gives positions in the whole image, this layer those within the window.
+void MaxPoolIndices::to_script(ScriptWriter& w) const {
+  const std::string window = script_literal(window_.list()), at = w.own("at"), width = w.own("width");
+  w.line(fmt::format("{}, {} = torch.max_pool2d_with_indices({}, {}, {})", w.own("largest"), at, w.in(), window, window));
+  w.set(width, w.in() + ".size(3)");
+  const std::string row = fmt::format("torch.remainder(torch.floor_divide({}, {}), {})", at, width, window_.height);
+  const std::string column = fmt::format("torch.remainder(torch.remainder({}, {}), {})", at, width, window_.width);
+  w.result(fmt::format("torch.add(torch.mul({}, {}), {})", row, window_.width, column));
 }
 
 }  // namespace trireme

@@ -24,7 +24,12 @@ class MaxPoolIndices : public Layer {
   bool passes_gradients() const override { return false; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
+  OutputType output_type() const override { return OutputType::byte; }
+  bool ends_block() const override { return true; }
   double forward_flops(std::span<const Shape> inputs) const override;
+  LayerMemory memory(const CallShapes& call) const override;
+  std::string to_onnx(OnnxWriter& writer) const override;
+  void to_script(ScriptWriter& writer) const override;
   at::Tensor forward(LayerCall& call, std::span<const at::Tensor> inputs) const override;
   std::vector<at::Tensor> backward(LayerCall&, const at::Tensor&) const override { return {at::Tensor()}; }
 

@@ -4,6 +4,8 @@
 #include <ATen/Dispatch.h>
 #include <fmt/format.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/layers/halo.h"
 
@@ -98,6 +100,41 @@ std::vector<at::Tensor> MaxUnpool2d::backward(LayerCall& call, const at::Tensor&
     for_each_maximum(indices, gradient, options_.window, [&](int64_t small, int64_t large) { to[small] = from[large]; });
   });
   return {result, at::Tensor()};
+}
+
+LayerMemory MaxUnpool2d::memory(const CallShapes& call) const {
+  LayerMemory memory = plain_memory(call);
+  memory.keeps_input[1] = true;
+  return memory;
+}
+
+/// Every window holds the value where the index says, zeros elsewhere; the rest of a larger image is zeros.
+std::string MaxUnpool2d::to_onnx(OnnxWriter& w) const {
+  using List = OnnxWriter::List;
+  const int64_t high = options_.window.height, wide = options_.window.width;
+  const int64_t channels = w.shape()[0], rows = w.input_shape()[1], columns = w.input_shape()[2];
+  const std::string positions = w.constant(at::arange(high * wide, at::kLong));
+  const auto at_end = [&](const std::string& tensor) { return w.add("Unsqueeze", {tensor, w.constant(List{-1})}); };
+  const std::string flat = w.add("Where", {w.add("Equal", {at_end(w.in(1)), positions}), at_end(w.in(0)), w.constant(0.0)});
+  const std::string windows = w.add("Reshape", {flat, w.constant(List{-1, channels * rows, columns, high, wide})});
+  const std::string split = w.add("Transpose", {windows}, {{"perm", List{0, 1, 3, 2, 4}}});
+  const std::string whole = w.add("Reshape", {split, w.constant(List{-1, channels, rows * high, columns * wide})});
+  const int64_t below = w.shape()[1] - rows * high, right = w.shape()[2] - columns * wide;
+  if (below == 0 && right == 0) return whole;
+  return w.add("Pad", {whole, w.constant(List{0, 0, 0, 0, 0, 0, below, right})});
+}
+
+void MaxUnpool2d::to_script(ScriptWriter& w) const {
+  const Size2d &window = options_.window, &size = options_.size;
+  const std::string at = w.in(1), row = w.own("row"), column = w.own("column"), width = w.own("width");
+  const std::string height = size.height > 0 ? fmt::to_string(size.height) : fmt::format("{}.size(2) * {}", w.in(), window.height);
+  w.set(width, size.height > 0 ? fmt::to_string(size.width) : fmt::format("{}.size(3) * {}", w.in(), window.width));
+  const auto first = [&](int dim, int64_t step) {
+    return fmt::format("torch.mul(torch.arange({}.size({}), device={}.device), {})", at, dim, at, step);
+  };
+  w.set(row, fmt::format("torch.add(torch.floor_divide({}, {}), torch.unsqueeze({}, 1))", at, window.width, first(2, window.height)));
+  w.set(column, fmt::format("torch.add(torch.remainder({}, {}), {})", at, window.width, first(3, window.width)));
+  w.result(fmt::format("torch.max_unpool2d({}, torch.add(torch.mul({}, {}), {}), [{}, {}])", w.in(), row, width, column, height, width));
 }
 
 }  // namespace trireme

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -46,5 +48,18 @@ std::vector<at::Tensor> MeanSequence::backward(LayerCall& call, const at::Tensor
   const Shape shape = restore_shape(call.saved.at(0));
   return {at::mul(output_gradient, weight_of(call, shape[1])).unsqueeze(1).expand(shape).contiguous()};
 }
+
+LayerMemory MeanSequence::memory(const CallShapes& call) const {
+  LayerMemory memory = plain_memory(call);
+  memory.saved = shape_bytes(call.inputs[0]);
+  memory.backward_workspace = call.output.bytes();
+  return memory;
+}
+
+std::string MeanSequence::to_onnx(OnnxWriter& w) const {
+  return w.add("ReduceMean", w.inputs(), {{"axes", OnnxWriter::List{1}}, {"keepdims", int64_t{0}}});
+}
+
+void MeanSequence::to_script(ScriptWriter& w) const { w.result(script_call("mean", {w.in(), "[1]"})); }
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -73,6 +74,22 @@ std::vector<at::Tensor> MeanSquaredError::backward(LayerCall& call, const at::Te
   if (call.wants_input_gradient(0)) result[0] = gradient.to(call.saved.at(kOutputType).scalar_type());
   if (call.wants_input_gradient(1)) result[1] = gradient.neg().to(call.saved.at(kTargetType).scalar_type());
   return result;
+}
+
+/// Its metrics are sums of doubles: errors and their squares.
+LayerMemory MeanSquaredError::memory(const CallShapes& call) const {
+  constexpr int64_t kDouble = 8;
+  LayerMemory memory = plain_memory(call);
+  const int64_t count = call.inputs[0].count(), floats = count * call.master;
+  const int64_t converted = call.compute == call.master ? 0 : floats, doubles = call.master == kDouble ? 0 : count * kDouble;
+  memory.saved = floats;
+  set_forward_peak(memory, {floats + converted, floats + doubles + count * kDouble});
+  set_backward_peak(memory, {floats + (converted > 0 ? call.inputs[0].bytes() : 0)});
+  return memory;
+}
+
+std::vector<OperatorWork> MeanSquaredError::work(const CallShapes& call, double flops, Pass) const {
+  return one_pass(call, flops, 3, false);  // difference, square, sum
 }
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/layers/halo.h"
 
@@ -134,6 +135,32 @@ std::vector<at::Tensor> PixelCrossEntropy::backward(LayerCall& call, const at::T
   gradient = gradient.view({shape[0], shape[2], shape[3], shape[1]});
   gradient.mul_(at::mul(output_gradient.to(gradient.scalar_type()), call.saved.at(kShares)).view({shape[0], 1, 1, 1}));
   return {in_layout(gradient.permute({0, 3, 1, 2}).to(call.saved.at(kLogitType).scalar_type())), at::Tensor()};
+}
+
+LayerMemory PixelCrossEntropy::memory(const CallShapes& call) const {
+  constexpr int64_t kDouble = 8;
+  LayerMemory memory = plain_memory(call);
+  const CallTensor& logits = call.inputs[0];
+  const bool mixed = call.compute != call.master;
+  const int64_t floats = logits.count() * call.master;
+  memory.keeps_input[1] = true;
+  memory.saved = floats + call.samples * call.master + shape_bytes(logits);
+  memory.input_gradients[1] = 0;
+  const int64_t classes = logits.shape[1], sums = (kClassSums * classes + 5 * call.samples) * kDouble;
+  set_forward_peak(memory, {floats + (mixed ? floats : 0) + sums});
+  set_backward_peak(memory, {floats + (mixed ? logits.bytes() : 0)});
+  return memory;
+}
+
+std::vector<OperatorWork> PixelCrossEntropy::work(const CallShapes& call, double flops, Pass) const {
+  return one_pass(call, flops, 3, false);  // maximum, exponentials and sum, look-up
+}
+
+/// Sums of each image, and of each class.
+LayerExchanges PixelCrossEntropy::exchanges(const CallShapes& call) const {
+  constexpr double kDouble = 8;
+  const auto classes = double(call.inputs[0].shape[1]);
+  return {{{RedistributionKind::all_reduce, (double(call.samples) + classes) * double(kClassSums) * kDouble}}, {}};
 }
 
 }  // namespace trireme

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -65,6 +67,24 @@ void PositionEmbedding::add_table_gradient(LayerCall& call, const at::Tensor& gr
 std::vector<at::Tensor> PositionEmbedding::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   if (call.wants_gradient(0)) add_table_gradient(call, output_gradient.sum(0), first_position(call, output_gradient.size(1)));
   return {call.wants_input_gradient(0) ? output_gradient : at::Tensor()};
+}
+
+/// Sums into a table of positions; the input's gradient is the output's.
+LayerMemory PositionEmbedding::memory(const CallShapes& call) const {
+  LayerMemory memory = plain_memory(call);
+  memory.input_gradients = {0};
+  memory.backward_workspace = call.samples == 0 ? 0 : call.output.bytes() / call.samples;
+  return memory;
+}
+
+std::string PositionEmbedding::to_onnx(OnnxWriter& w) const {
+  const OnnxWriter::List first{0}, end{w.shape()[0]}, dim{options_.batch_dim ? 1 : 0};
+  const std::string rows = w.add("Slice", {w.parameter(0), w.constant(first), w.constant(end), w.constant(dim)});
+  return w.add("Add", {w.in(), rows});
+}
+
+void PositionEmbedding::to_script(ScriptWriter& w) const {
+  w.result(fmt::format("torch.add({0}, torch.narrow({1}, {2}, 0, {0}.size(1)))", w.in(), w.parameter(0), int(options_.batch_dim)));
 }
 
 }  // namespace trireme

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -27,5 +29,11 @@ std::vector<at::Tensor> Relu::backward(LayerCall& call, const at::Tensor& output
   if (!call.wants_input_gradient(0)) return {at::Tensor()};
   return {at::threshold_backward(output_gradient, call.saved.at(0), 0)};
 }
+
+LayerMemory Relu::memory(const CallShapes& call) const { return keeping_output(call); }
+
+std::string Relu::to_onnx(OnnxWriter& w) const { return w.add("Relu", w.inputs()); }
+
+void Relu::to_script(ScriptWriter& w) const { w.result(script_call("relu", {w.in()})); }
 
 }  // namespace trireme

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -245,6 +246,40 @@ void SampledSoftmax::add_parameter_gradients(LayerCall& call, const at::Tensor& 
   if (call.wants_gradient(kWeight))
     add(kWeight, at::mm(candidate_gradient.t(), states), at::mul(states.index_select(0, owned), of_owned.unsqueeze(1)));
   if (call.wants_gradient(kBias)) add(kBias, candidate_gradient.sum(0), of_owned);
+}
+
+/// Split by vocabulary a worker may have drawn all of its classes.
+LayerMemory SampledSoftmax::memory(const CallShapes& call) const {
+  LayerMemory memory = plain_memory(call);
+  const CallTensor &states = call.inputs[0], &weight = call.parameters[0];
+  const int64_t width = weight.shape[1], rows = states.count() / width, classes = std::min(options_.samples, weight.shape[0]);
+  const int64_t table = classes * width * call.compute, picked = rows * width * call.compute, pairs = rows * classes * call.master;
+  const bool mixed = call.compute != call.master;
+  memory.keeps_input = {true, true};
+  memory.saved = pairs + classes * 8 + rows * call.master + shape_bytes(states);
+  memory.input_gradients[1] = 0;
+  const int64_t few = classes * 24 + rows * 32;
+  set_forward_peak(memory, {pairs + table + (mixed ? rows * classes * call.compute : 0) + few, pairs + 2 * picked + few});
+  const int64_t gradient = rows * classes * call.compute;  // of the logits
+  const int64_t x = call.wanted[0] ? states.bytes() : 0;
+  set_backward_peak(memory, {gradient + (mixed ? pairs : 0) + few, gradient + x + std::max(table, 2 * picked) + few,
+                             gradient + x + table + picked + few});
+  return memory;
+}
+
+/// Reads the rows that it needs only. Two look-ups, two products, corrections, maximum, exponentials, sum.
+std::vector<OperatorWork> SampledSoftmax::work(const CallShapes& call, double flops, Pass) const {
+  std::vector<OperatorWork> work = one_pass(call, flops, 8, true);
+  // per element of the states two FLOPs for each class that it meets
+  const double width = double(call.parameters[0].shape[1]), rows = double(call.inputs[0].count()) / width;
+  const double classes = rows == 0 ? 0 : flops / (2 * rows * width);
+  work[0].bytes = bytes_of(call.inputs) + double(call.output.bytes()) + (classes + rows) * width * double(call.compute);
+  return work;
+}
+
+LayerExchanges SampledSoftmax::exchanges(const CallShapes& call) const {
+  const double rows = double(call.inputs[0].count()) / double(call.parameters[0].shape[1]), number = double(call.master);
+  return {{{RedistributionKind::all_reduce, 2 * rows * number}, {RedistributionKind::all_reduce, rows * number}}, {}};
 }
 
 }  // namespace trireme

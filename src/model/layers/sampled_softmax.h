@@ -39,7 +39,14 @@ class SampledSoftmax : public Layer {
   std::vector<ParameterSpec> parameters() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
+  OutputType output_type() const override { return OutputType::master; }
+  std::optional<int64_t> integers_below(std::span<const Shape>, size_t index) const override {
+    return index == 1 ? std::optional<int64_t>(options_.classes) : std::nullopt;
+  }
   double forward_flops(std::span<const Shape> inputs) const override;
+  LayerMemory memory(const CallShapes& call) const override;
+  std::vector<OperatorWork> work(const CallShapes& call, double flops, Pass pass) const override;
+  LayerExchanges exchanges(const CallShapes& call) const override;
   at::Tensor forward(LayerCall& call, std::span<const at::Tensor> inputs) const override;
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
 

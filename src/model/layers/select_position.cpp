@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -50,5 +52,17 @@ std::vector<at::Tensor> SelectPosition::backward(LayerCall& call, const at::Tens
   if (own >= 0 && own < gradient.size(1)) gradient.select(1, own).copy_(output_gradient);
   return {gradient};
 }
+
+LayerMemory SelectPosition::memory(const CallShapes& call) const {
+  LayerMemory memory = plain_memory(call);
+  memory.saved = shape_bytes(call.inputs[0]);
+  return memory;
+}
+
+std::string SelectPosition::to_onnx(OnnxWriter& w) const {
+  return w.add("Gather", {w.in(), w.constant(index_)}, {{"axis", int64_t{1}}});
+}
+
+void SelectPosition::to_script(ScriptWriter& w) const { w.result(script_call("select", {w.in(), "1", script_literal(index_)})); }
 
 }  // namespace trireme

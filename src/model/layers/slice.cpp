@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -39,6 +41,21 @@ std::vector<at::Tensor> Slice::backward(LayerCall& call, const at::Tensor& outpu
   at::Tensor gradient = empty_in_layout(shape, output_gradient.options()).zero_();
   gradient.narrow(options_.dim, options_.begin, options_.end - options_.begin).copy_(output_gradient);
   return {gradient};
+}
+
+LayerMemory Slice::memory(const CallShapes& call) const {
+  LayerMemory memory = plain_memory(call);
+  memory.saved = shape_bytes(call.inputs[0]);
+  return memory;
+}
+
+std::string Slice::to_onnx(OnnxWriter& w) const {
+  const OnnxWriter::List begin{options_.begin}, end{options_.end}, dim{options_.dim};
+  return w.add("Slice", {w.in(), w.constant(begin), w.constant(end), w.constant(dim)});
+}
+
+void Slice::to_script(ScriptWriter& w) const {
+  w.result(fmt::format("torch.slice({}, {}, {}, {}, 1)", w.in(), options_.dim, options_.begin, options_.end));
 }
 
 }  // namespace trireme

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -38,5 +40,16 @@ std::vector<at::Tensor> Softmax::backward(LayerCall& call, const at::Tensor& out
   const at::Tensor sum = weighted.sum(dim_of(size_t(output.dim()) - 1), /*keepdim=*/true);
   return {in_layout(at::sub(weighted, at::mul(output, sum)))};
 }
+
+LayerMemory Softmax::memory(const CallShapes& call) const {
+  LayerMemory memory = keeping_output(call);
+  if (call.output.shape.size() == 4) memory.forward_workspace = call.output.bytes();  // ATen gives images in another order
+  memory.backward_workspace = 2 * call.output.bytes();
+  return memory;
+}
+
+std::string Softmax::to_onnx(OnnxWriter& w) const { return w.add("Softmax", w.inputs(), {{"axis", int64_t{dim_}}}); }
+
+void Softmax::to_script(ScriptWriter& w) const { w.result(script_call("softmax", {w.in(), script_literal(int64_t{dim_})})); }
 
 }  // namespace trireme

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -262,6 +263,50 @@ std::vector<at::Tensor> SoftmaxCrossEntropy::backward(LayerCall& call, const at:
   const Shape by_position{samples, samples == 0 ? 0 : rows / samples, width};
   gradient.view(by_position).mul_(factor.view({samples, 1, 1}));
   return {gradient.view(restore_shape(call.saved.at(kLogitShape))).to(call.saved.at(kLogitType).scalar_type()), at::Tensor()};
+}
+
+/// Labels, or where they are no shares of classes nothing.
+std::optional<int64_t> SoftmaxCrossEntropy::integers_below(std::span<const Shape> inputs, size_t index) const {
+  return index == 1 && inputs[1] != inputs[0] ? std::optional<int64_t>(inputs[0].back()) : std::nullopt;
+}
+
+/// Probabilities in the loss's type; labels are kept as they came.
+LayerMemory SoftmaxCrossEntropy::memory(const CallShapes& call) const {
+  constexpr int64_t kDouble = 8;
+  LayerMemory memory = plain_memory(call);
+  const CallTensor& logits = call.inputs[0];
+  const int64_t rows = logits.count() / logits.shape.back(), floats = logits.count() * call.master;
+  const bool has_shares = call.inputs[1].shape == logits.shape;
+  memory.keeps_input[1] = true;
+  memory.saved = floats + call.samples * call.master + shape_bytes(logits);
+  if (has_shares) memory.saved += rows * (8 + call.master);
+  memory.input_gradients[1] = 0;
+  const int64_t sums = rows * (2 + kRowSums) * call.master;
+  set_forward_peak(memory, {floats + sums + rows * kRowSums * kDouble + call.samples * (kSampleSums + 3) * kDouble,
+                            floats + sums + (has_shares ? floats : 0)});
+  const int64_t converted = call.compute == call.master ? 0 : logits.bytes();
+  set_backward_peak(memory, {floats + converted + call.samples * call.master});
+  return memory;
+}
+
+std::vector<OperatorWork> SoftmaxCrossEntropy::work(const CallShapes& call, double flops, Pass) const {
+  return one_pass(call, flops, 3, false);  // maximum, exponentials and sum, look-up
+}
+
+/// Rows' maxima and sums where classes are divided, samples' sums where positions are.
+LayerExchanges SoftmaxCrossEntropy::exchanges(const CallShapes& call) const {
+  constexpr double kMaxima = 2, kDouble = 8;
+  const RedistributionKind sum = RedistributionKind::all_reduce;
+  if (call.option->name == "sequence") return {{{sum, double(call.samples) * double(kSampleSums) * kDouble}}, {}};
+  const double rows = double(call.inputs[0].count()) / double(call.inputs[0].shape.back()), number = double(call.master);
+  LayerExchanges exchanges;
+  if (call.inputs[1].shape.size() == call.inputs[0].shape.size()) {  // shares of classes: which is the largest, and where
+    exchanges.forward.push_back({sum, rows * number});
+    exchanges.forward.push_back({sum, rows * kDouble});
+  }
+  exchanges.forward.push_back({sum, kMaxima * rows * number});
+  exchanges.forward.push_back({sum, double(kRowSums) * rows * number});
+  return exchanges;
 }
 
 }  // namespace trireme

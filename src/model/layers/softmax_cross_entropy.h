@@ -45,7 +45,12 @@ class SoftmaxCrossEntropy : public Layer {
   std::string_view kind() const override { return "softmax_cross_entropy"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
+  OutputType output_type() const override { return OutputType::master; }
+  std::optional<int64_t> integers_below(std::span<const Shape> inputs, size_t index) const override;
   double forward_flops(std::span<const Shape> inputs) const override;
+  LayerMemory memory(const CallShapes& call) const override;
+  std::vector<OperatorWork> work(const CallShapes& call, double flops, Pass pass) const override;
+  LayerExchanges exchanges(const CallShapes& call) const override;
   at::Tensor forward(LayerCall& call, std::span<const at::Tensor> inputs) const override;
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
 

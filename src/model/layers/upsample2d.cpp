@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "model/export/writers.h"
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/layers/halo.h"
 
@@ -85,6 +87,39 @@ std::vector<at::Tensor> Upsample2d::backward(LayerCall& call, const at::Tensor& 
                                 ? at::upsample_nearest2d_backward(gradient, size, shape)
                                 : at::upsample_bilinear2d_backward(gradient, size, shape, options_.align_corners);
   return {in_layout(result.to(type.dtype()))};
+}
+
+/// In bfloat16 it interpolates copies in float.
+LayerMemory Upsample2d::memory(const CallShapes& call) const {
+  LayerMemory memory = plain_memory(call);
+  memory.saved = shape_bytes(call.inputs[0]);
+  if (call.compute != 2) return memory;
+  const int64_t x = 4 * call.inputs[0].count(), y = 4 * call.output.count();
+  set_forward_peak(memory, {memory.saved + x + y, memory.saved + y + memory.output});
+  memory.backward_workspace = x + y;
+  return memory;
+}
+
+std::string Upsample2d::to_onnx(OnnxWriter& w) const {
+  using List = OnnxWriter::List;
+  const std::string first = w.add("Shape", {w.in()}, {{"start", int64_t{0}}, {"end", int64_t{2}}});
+  const std::string sizes = w.add("Concat", {first, w.constant(List{w.shape()[1], w.shape()[2]})}, {{"axis", int64_t{0}}});
+  const bool nearest = options_.mode == Interpolation::nearest;
+  const std::string places = nearest ? "asymmetric" : options_.align_corners ? "align_corners" : "pytorch_half_pixel";
+  return w.add("Resize", {w.in(), "", "", sizes},
+               {{"mode", std::string(nearest ? "nearest" : "linear")},
+                {"coordinate_transformation_mode", places},
+                {"nearest_mode", std::string("floor")}});
+}
+
+void Upsample2d::to_script(ScriptWriter& w) const {
+  const Size2d& factor = options_.factor;
+  const std::string extent = options_.size.height > 0
+                                 ? script_literal(options_.size.list())
+                                 : fmt::format("[{}.size(2) * {}, {}.size(3) * {}]", w.in(), factor.height, w.in(), factor.width);
+  std::vector<std::string> arguments{w.in(), extent};
+  if (options_.mode == Interpolation::bilinear) arguments.push_back(script_literal(options_.align_corners));
+  w.result(script_call(std::string(kind()).c_str(), arguments));
 }
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 
 namespace trireme {
@@ -48,5 +49,7 @@ std::vector<at::Tensor> WeightedSum::backward(LayerCall& call, const at::Tensor&
     gradients.push_back(call.wants_input_gradient(int(i)) ? at::mul(output_gradient, weights(call)[i]) : at::Tensor());
   return gradients;
 }
+
+LayerMemory WeightedSum::memory(const CallShapes& call) const { return plain_memory(call); }
 
 }  // namespace trireme

@@ -19,7 +19,9 @@ class WeightedSum : public Layer {
   std::string_view kind() const override { return "weighted_sum"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
+  OutputType output_type() const override { return OutputType::as_input; }
   double forward_flops(std::span<const Shape> inputs) const override;
+  LayerMemory memory(const CallShapes& call) const override;
   at::Tensor forward(LayerCall& call, std::span<const at::Tensor> inputs) const override;
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "cost/declared_talk.h"
+#include "cost/call_shapes.h"
 #include "plan/plan.h"
 
 namespace trireme {
@@ -103,12 +103,11 @@ double StageCosts::talk_seconds(NodeId node, const Candidate& candidate) const {
   CallInputs inputs{.shapes = model.input_shapes(node), .elements = {}, .wanted = {}};
   inputs.elements.assign(inputs.shapes.size(), bytes);
   inputs.wanted = facts_.layer(node).gradient_goes;
-  const LayerTalk talk =
-      declared_talk(call_shapes(*model.node(node).layer, inputs, *candidate.option, t, degree(t).samples, precision));
+  const LayerExchanges talk = exchanges_of(call_shapes(*model.node(node).layer, inputs, *candidate.option, t, degree(t).samples, precision));
   const LinkCost& ring = moves_.tensor_ring(t);
-  const auto seconds_of = [&](const std::vector<Talk>& said) {
+  const auto seconds_of = [&](const std::vector<Exchange>& said) {
     double seconds = 0;
-    for (const Talk& one : said)
+    for (const Exchange& one : said)
       switch (one.kind) {
         case RedistributionKind::send_receive: seconds += one.times * (ring.latency + one.bytes * ring.seconds_per_byte); break;
         case RedistributionKind::all_reduce: seconds += one.times * ring_all_reduce_seconds(ring, t, one.bytes); break;

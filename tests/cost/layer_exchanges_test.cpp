@@ -1,6 +1,4 @@
-// What kinds of layers declare to say within their calls against what calls really say, for every option that talks.
-#include "cost/declared_talk.h"
-
+// What layers state to exchange within their calls (Layer::exchanges) against what calls really say, for every option that talks.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -78,7 +76,7 @@ class Recorder final : public Communicator {
 CallInputs inputs_of(const LayerCase& c, Precision precision) {
   CallInputs inputs{.shapes = c.inputs, .elements = {}, .wanted = {}};
   for (size_t i = 0; i < c.inputs.size(); ++i) {
-    const bool is_integer = takes_integers(*c.layer, c.inputs, i);
+    const bool is_integer = c.layer->integers_below(c.inputs, i).has_value();
     inputs.elements.push_back(is_integer ? 8 : compute_size(precision));
     inputs.wanted.push_back(!is_integer && !(c.is_loss() && i == 1));
   }
@@ -86,10 +84,10 @@ CallInputs inputs_of(const LayerCase& c, Precision precision) {
 }
 
 /// One after the other; messages are counted by the sum over all ranks, as those at the ends send less.
-std::vector<Said> spelled_out(const LayerTalk& talk, double& messages, int ranks) {
+std::vector<Said> spelled_out(const LayerExchanges& talk, double& messages, int ranks) {
   std::vector<Said> all;
-  for (const std::vector<Talk>* part : {&talk.forward, &talk.backward})
-    for (const Talk& t : *part) {
+  for (const std::vector<Exchange>* part : {&talk.forward, &talk.backward})
+    for (const Exchange& t : *part) {
       EXPECT_FALSE(t.over_data);
       if (t.kind == RedistributionKind::send_receive) messages += t.times * t.bytes * (ranks - 1);
       else all.insert(all.end(), size_t(t.times), {t.kind, t.bytes});
@@ -99,7 +97,7 @@ std::vector<Said> spelled_out(const LayerTalk& talk, double& messages, int ranks
 
 void compare(const CallShapes& call, const CallInputs& inputs) {
   double declared_messages = 0;
-  const std::vector<Said> declared = spelled_out(declared_talk(call), declared_messages, call.tensor);
+  const std::vector<Said> declared = spelled_out(exchanges_of(call), declared_messages, call.tensor);
   std::mutex mutex;
   double messages = 0;
   run_ranks(call.tensor, [&](Communicator& group) {
@@ -127,7 +125,7 @@ std::vector<LayerCase> all_cases() {
   return cases;
 }
 
-TEST(DeclaredTalk, IsWhatCallsSay) {
+TEST(StatedExchanges, IsWhatCallsSay) {
   std::set<std::string> heard;
   for (const LayerCase& c : all_cases())
     for (const Precision precision : {Precision::fp32, Precision::bf16}) {
@@ -137,10 +135,9 @@ TEST(DeclaredTalk, IsWhatCallsSay) {
           SCOPED_TRACE(fmt::format("{} {} {} x {}", c.name, name_of(precision), option.name, degree));
           const CallShapes call = call_shapes(*c.layer, inputs, option, degree, kSamples, precision);
           if (!option.talks_over_tensor_axis) {
-            EXPECT_TRUE(declared_talk(call).forward.empty() && declared_talk(call).backward.empty());
+            EXPECT_TRUE(exchanges_of(call).forward.empty() && exchanges_of(call).backward.empty());
             continue;
           }
-          ASSERT_TRUE(declares_talk(c.layer->kind())) << c.layer->kind();
           compare(call, inputs);
           heard.emplace(c.layer->kind());
         }
@@ -150,13 +147,14 @@ TEST(DeclaredTalk, IsWhatCallsSay) {
     EXPECT_TRUE(heard.contains(kind)) << kind << " was not heard";
 }
 
-TEST(DeclaredTalk, GlobalBatchNormSpeaksToTheDataGroup) {
+TEST(StatedExchanges, GlobalBatchNormSpeaksToTheDataGroup) {
   const BatchNorm norm("norm", 6);
   const std::vector<Shape> shapes{{6, 5, 5}};
   const ShardingOption option = norm.sharding_options(shapes, 1).front();
-  const CallShapes shard = call_shapes(norm, {shapes, {4}, {true}}, option, 1, kSamples, Precision::fp32);
+  CallShapes shard = call_shapes(norm, {shapes, {4}, {true}}, option, 1, kSamples, Precision::fp32);
   constexpr int kWorkers = 3;
-  const LayerTalk declared = declared_talk(shard, kWorkers);
+  shard.data = kWorkers;
+  const LayerExchanges declared = exchanges_of(shard);
   ASSERT_EQ(declared.forward.size(), 1u);
   ASSERT_EQ(declared.backward.size(), 1u);
   run_ranks(kWorkers, [&](Communicator& group) {
@@ -176,7 +174,8 @@ TEST(DeclaredTalk, GlobalBatchNormSpeaksToTheDataGroup) {
     EXPECT_EQ(recorder.said, expected);
   });
   EXPECT_TRUE(declared.forward[0].over_data && declared.backward[0].over_data);
-  EXPECT_TRUE(declared_talk(shard).forward.empty());
+  shard.data = 1;
+  EXPECT_TRUE(exchanges_of(shard).forward.empty());
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
-// What the table of kinds says against what calls really hold, for every kind of layer and every way to split it.
-#include "cost/declared_memory.h"
-
+// What layers state that a call holds (Layer::memory) against what calls really hold, for every kind of layer and every way to split it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +63,7 @@ void expect_peaks(const LayerMemory& declared, const MeasuredCall& measured, boo
 void compare_talking(const CallShapes& call, const CallInputs& inputs) {
   run_ranks(call.tensor, [&](Communicator& group) {
     const MeasuredCall measured = measure_call(call, inputs, &group, kDevice + group.rank());
-    LayerMemory declared = declared_memory(call);
+    LayerMemory declared = call.layer->memory(call);
     if (call.layer->kind() == "sampled_softmax") {  // how many of the classes drawn are a worker's own is chance
       EXPECT_GE(declared.saved, measured.memory.saved);
       declared.saved = measured.memory.saved;
@@ -78,7 +76,7 @@ CallInputs inputs_of(const LayerCase& c, Precision precision) {
   CallInputs inputs{.shapes = c.inputs, .elements = {}, .wanted = {}};
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     const bool is_position = c.layer->kind() == "max_unpool2d" && i == 1;
-    const bool is_integer = takes_integers(*c.layer, c.inputs, i) || is_position;
+    const bool is_integer = c.layer->integers_below(c.inputs, i) || is_position;
     const bool is_target = c.is_loss() && i == 1;
     inputs.elements.push_back(is_position ? 1 : is_integer ? 8 : is_target ? master_size(precision) : compute_size(precision));
     inputs.wanted.push_back(!is_integer && !is_target);
@@ -99,14 +97,13 @@ std::vector<LayerCase> all_cases() {
   return cases;
 }
 
-class DeclaredMemory : public ::testing::TestWithParam<LayerCase> {
+class StatedMemory : public ::testing::TestWithParam<LayerCase> {
  protected:
   void SetUp() override { install_memory_accounting(); }
 };
 
-TEST_P(DeclaredMemory, IsWhatACallHolds) {
+TEST_P(StatedMemory, IsWhatACallHolds) {
   const LayerCase& c = GetParam();
-  ASSERT_TRUE(declares_memory(c.layer->kind())) << c.layer->kind();
   for (Precision precision : {Precision::fp32, Precision::bf16}) {
     const CallInputs inputs = inputs_of(c, precision);
     for (int degree : {1, 2})
@@ -117,7 +114,7 @@ TEST_P(DeclaredMemory, IsWhatACallHolds) {
           compare_talking(call, inputs);
           continue;
         }
-        const LayerMemory declared = declared_memory(call);
+        const LayerMemory declared = call.layer->memory(call);
         const MeasuredCall measured = measure_call(call, inputs, nullptr, kDevice);
         expect_kept(declared, measured.memory);
         expect_peaks(declared, measured, uses_onednn(*c.layer, precision));
@@ -125,7 +122,7 @@ TEST_P(DeclaredMemory, IsWhatACallHolds) {
   }
 }
 
-TEST(DeclaredKinds, AreAllOfTheZoo) {
+TEST(StatedMemoryCases, AreAllOfTheZoo) {
   const std::vector<ModelSpec> samples{
       {"", {3, 64, 64}, 10, {}}, {"", {1, 28, 28}, 10, {}}, {"", {3, 299, 299}, 10, {}},
       {"", {16}, 2, {}, LearningTask::classification, {}, 100},
@@ -143,7 +140,6 @@ TEST(DeclaredKinds, AreAllOfTheZoo) {
         ++built;
         for (const Node& node : model.nodes()) {
           if (!node.layer) continue;
-          EXPECT_TRUE(declares_memory(node.layer->kind())) << name << " " << node.name;
           EXPECT_TRUE(measured.contains(std::string(node.layer->kind()))) << node.layer->kind() << " has no case here";
         }
       } catch (const Error&) {  // these samples do not fit it
@@ -153,7 +149,7 @@ TEST(DeclaredKinds, AreAllOfTheZoo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layers, DeclaredMemory, ::testing::ValuesIn(all_cases()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Layers, StatedMemory, ::testing::ValuesIn(all_cases()), [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace trireme::testing

@@ -1,0 +1,51 @@
+#include "model/export/writers.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "model/export/script_source.h"
+
+namespace trireme {
+
+std::vector<std::string> OnnxWriter::with_parameters(std::vector<std::string> inputs) {
+  for (size_t i = 0; i < parameter_count(); ++i) inputs.push_back(parameter(i));
+  return inputs;
+}
+
+std::string OnnxWriter::constant(const List& values) { return constant(at::tensor(values, at::kLong)); }
+std::string OnnxWriter::constant(int64_t value) { return constant(at::scalar_tensor(value, at::kLong)); }
+std::string OnnxWriter::constant(double value) { return constant(at::scalar_tensor(value, at::kFloat)); }
+
+std::vector<std::string> ScriptWriter::inputs() const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < vertex_.inputs().size(); ++i) names.push_back(in(i));
+  return names;
+}
+
+std::string ScriptWriter::parameter(size_t i) const { return i < parameter_count() ? script_path(vertex_.parameters()[i].name) : "None"; }
+std::string ScriptWriter::buffer(size_t i) const { return script_path(vertex_.buffers().at(i).name); }
+std::string ScriptWriter::own(const char* name) const { return fmt::format("{}_{}", name, vertex_.id()); }
+std::string ScriptWriter::variable(NodeId id) { return fmt::format("x_{}", id); }
+
+std::string script_call(const char* operation, const std::vector<std::string>& arguments) {
+  return fmt::format("torch.{}({})", operation, join(arguments));
+}
+
+std::string script_literal(bool value) { return value ? "True" : "False"; }
+std::string script_literal(int64_t value) { return fmt::to_string(value); }
+std::string script_literal(const std::vector<int64_t>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); }
+/// TorchScript takes 1 for an int, which is no float.
+std::string script_literal(double value) {
+  const std::string text = fmt::format("{}", value);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
+
+void fail_export(const Layer& layer, const char* form) {
+  fail_user({.where = fmt::format("layer \"{}\"", layer.name()), .what = fmt::format("kind {}", layer.kind()),
+             .why = fmt::format("it has no counterpart in {} here", form), .next = "export the weights as safetensors"});
+}
+
+}  // namespace trireme

@@ -1,0 +1,41 @@
+// What a layer says of itself where it states nothing else.
+#include "model/layer.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "model/export/writers.h"
+#include "model/layer_facts.h"
+#include "model/layers/call_facts.h"
+
+namespace trireme {
+
+LayerMemory Layer::memory(const CallShapes& call) const {
+  LayerMemory memory = plain_memory(call);
+  memory.keeps_input.assign(call.inputs.size(), true);
+  memory.keeps_output = true;
+  return memory;
+}
+
+std::vector<OperatorWork> Layer::work(const CallShapes& call, double flops, Pass) const {
+  constexpr double kFlopsPerElementOfProducts = 16;  // more than elementwise operators and poolings do
+  const bool multiplies = flops > kFlopsPerElementOfProducts * double(std::max<int64_t>(call.output.count(), 1));
+  return one_pass(call, flops, 1, multiplies);
+}
+
+LayerExchanges Layer::exchanges(const CallShapes&) const {
+  check_internal(false, "a layer that talks within its calls states what it exchanges");
+  return {};
+}
+
+std::string Layer::to_onnx(OnnxWriter&) const { fail_export(*this, "ONNX"); }
+
+void Layer::to_script(ScriptWriter&) const { fail_export(*this, "TorchScript"); }
+
+LayerExchanges exchanges_of(const CallShapes& call) {
+  const bool over_tensor = call.option->talks_over_tensor_axis && call.tensor > 1;
+  if (call.samples == 0 || (!over_tensor && call.data <= 1)) return {};
+  return call.layer->exchanges(call);
+}
+
+}  // namespace trireme
