@@ -8,7 +8,7 @@
 
 #include "base/machine.h"
 #include "base/units.h"
-#include "comm/backends.h"
+#include "comm/backend_kind.h"
 
 namespace trireme {
 namespace {

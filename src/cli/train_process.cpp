@@ -21,7 +21,7 @@
 #include "cli/rank_group.h"
 #include "cli/train_checkpoints.h"
 #include "cli/train_command.h"
-#include "comm/backends.h"
+#include "comm/backend_kind.h"
 #include "comm/flight_recorder.h"
 #include "comm/rendezvous/interfaces.h"
 #include "comm/rendezvous/text_messages.h"

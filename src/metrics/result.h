@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "comm/backends.h"
+#include "comm/backend_kind.h"
 #include "metrics/metrics.h"
 #include "plan/blocks.h"
 #include "runtime/timeline.h"
@@ -92,7 +92,7 @@ struct RunResult {
   std::string reason;      ///< why not ok; one line
   std::vector<std::string> warnings;  ///< "4 workers share 2 cores: times mean nothing, curves do"
   int devices = 1;
-  std::string backend = kLocalBackend.name;  ///< of the workers (comm/backends.h)
+  std::string backend = kLocalBackend.name;  ///< of the workers (comm/backend_kind.h)
   bool oversubscribed = false;  ///< more workers than cores: the row's times mean nothing
   std::optional<StepSeconds> step_seconds;
   std::optional<double> epoch_seconds;

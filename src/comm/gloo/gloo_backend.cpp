@@ -1,4 +1,4 @@
-#include "comm/backends.h"
+#include "comm/backend_kind.h"
 #include "comm/gloo/gloo.h"
 
 namespace trireme {

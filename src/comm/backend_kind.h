@@ -1,4 +1,4 @@
-// The registry of backends: through what workers reach each other. A folder with a descriptor, and a line in backends.cpp, add one.
+// The registry of backends: through what workers reach each other. A folder with a descriptor, and a line in backend_kind.cpp, add one.
 #pragma once
 
 #include <memory>
