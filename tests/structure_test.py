@@ -30,12 +30,10 @@ KNOWN_CIRCLES = [
     ["model/export/script_source", "model/export/vertex", "model/export/writers", "model/layer", "model/layer_facts", "model/layers/call_facts",
      "model/layers/common", "model/layers/halo", "model/model"],
     ["model/import/walk", "model/import/walk_state"],
-    ["plan/branches", "plan/named", "plan/strategy"],
     ["profile/layer_sites", "profile/probe_call"],
     ["program/compile", "program/graph", "program/stage_writer"],
     ["runtime/flat_shard", "runtime/parameter_store"],
     ["runtime/gradient_pieces", "runtime/worker", "runtime/worker_state"],
-    ["schedule/one_stage", "schedule/schedule"],
     ["train/checkpointing", "train/run", "train/share_state", "train/trainer"],
     ["zoo/builders", "zoo/zoo"],
 ]

@@ -11,6 +11,8 @@
 
 #include "cli/options.h"
 #include "cli/prediction.h"
+#include "plan/strategies.h"
+#include "update/registry.h"
 
 namespace trireme {
 
@@ -20,10 +22,10 @@ class RunAgreement;
 struct TrainOptions {
   ExperimentOptions experiment;
   CostSourceOptions prediction;  ///< of a planner's plan
-  std::string plan = "data";
+  std::string plan = usual_strategy();
   std::filesystem::path resume;  ///< a run's folder or a checkpoint to go on from; empty: begin anew
   std::string json;       ///< where to write run.json's content too; empty: nowhere
-  std::string backend;    ///< of workers that are processes: "gloo" or "mpi"; empty: gloo; kVirtualBackend: threads in virtual time
+  std::string backend;    ///< one of backend_choices(); empty: threads, or what processes usually have
   bool messages = false;  ///< write JSON lines for a parent process instead of a progress bar
   bool own_data = false;  ///< replicas, which are in other processes, bring their data
   int processes = 0;      ///< workers are so many processes, this one of them; 0: threads
@@ -34,7 +36,7 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
 
 struct ServeOptions {
   ExperimentOptions experiment;
-  std::string plan = "fedavg";
+  std::string plan = usual_federated_policy();
   int clients = 0;                    ///< 0: as many as `spawn`
   int at_least = 0;                   ///< of the clients, to begin with; 0: all
   bool own_data = false;              ///< clients train on data of their own
@@ -75,7 +77,7 @@ int run_simulate(const SimulateOptions& options);
 
 struct VerifyOptions {
   ExperimentOptions experiment;
-  std::string plan = "data";
+  std::string plan = usual_strategy();
   std::string precision = "fp64";  ///< other precisions differ by rounding, which training amplifies
   int64_t steps = 3;
 };
@@ -84,7 +86,7 @@ int run_verify(const VerifyOptions& options);
 struct PlanOptions {
   ExperimentOptions experiment;
   CostSourceOptions prediction;  ///< of a planner's plan
-  std::string plan = "data";
+  std::string plan = usual_strategy();
 };
 /// Prints the plan as JSON, to be edited and given back with --plan FILE.
 int run_plan(const PlanOptions& options);

@@ -8,6 +8,7 @@
 
 #include "base/machine.h"
 #include "base/units.h"
+#include "comm/backend_kind.h"
 
 namespace trireme {
 namespace {
@@ -65,6 +66,9 @@ int run_doctor(std::ostream& out) {
   line(out, "malloc", m.malloc.name);
   line(out, "threads", fmt::format("{} per operation", m.operation_threads));
   line(out, "MPI", m.mpi.value_or("none (not needed on one machine)"));
+  out << "Backends\n";
+  for (const BackendKind* backend : backend_kinds())
+    line(out, backend->name, backend->purpose + std::string(backend->is_available() ? "" : " (not in this build)"));
 
   const auto warnings = slow_warnings(m);
   out << (warnings.empty() ? "Nothing found that would make training slow.\n" : "What will be slow\n");

@@ -49,9 +49,12 @@ std::vector<Job> jobs_of(const std::string& written, const Experiment& experimen
       for (int n : experiment.devices) jobs.push_back({strategy, n, fmt::format("{} x{}", strategy, n), ""});
     }
   }
-  // "hybrid" on too few devices: one row says so for both its forms
-  if (family_of(written) == "hybrid" && expand_strategy(written).size() > 1)
-    std::erase_if(jobs, [](const Job& job) { return job.devices < 4 && job.strategy.starts_with("hybrid:pipeline"); });
+  // on too few devices one row says so for all forms of a family
+  const std::string first = jobs.front().strategy;
+  std::erase_if(jobs, [&](const Job& job) {
+    const NamedStrategy* named = look_up_strategy(job.strategy);
+    return job.strategy != first && named && job.devices < named->least_devices;
+  });
   return jobs;
 }
 

@@ -346,18 +346,19 @@ int run_agent(const LaunchOptions& options) {
 
 int run_launch(const LaunchOptions& options) {
   if (options.first_rank >= 0) return run_agent(options);
-  if (options.train.backend == kVirtualBackend) refuse_processes();
+  const BackendKind* named = look_up_backend(options.train.backend);
+  if (named && named->modelled_time) refuse_processes();
   const std::vector<LaunchHost> hosts = read_hosts(options.hosts, options.processes);
   check_options(options, processes_of(hosts));
-  const bool over_mpi = options.train.backend == kMpiBackend;
-  if (over_mpi && !options.interface.empty())
-    fail_user({"--interface", options.interface, "MPI chooses its networks itself", "with Open MPI: mpirun --mca btl_tcp_if_include " + options.interface});
+  const BackendKind& backend = named ? *named : usual_process_backend();
+  if (backend.finds_ranks && !options.interface.empty())
+    fail_user({"--interface", options.interface, backend.interface_why, backend.interface_next + options.interface});
   if (!options.print.empty()) {
     check_printed(options);
-    std::cout << launch_script(options.print, {hosts, options.interface, options.port, over_mpi, options.words});
+    std::cout << launch_script(options.print, {hosts, options.interface, options.port, &backend, options.words});
     return 0;
   }
-  if (over_mpi) fail_user({"--backend", "mpi", "MPI finds the processes of its own launchers only", "start them with mpirun, or print a script: --print mpi"});
+  if (backend.finds_ranks) fail_user({"--backend", backend.name, "MPI finds the processes of its own launchers only", "start them with mpirun, or print a script: --print mpi"});
   set_token(options);
   const Experiment experiment = read_for_launch(options);
   if (experiment.elastic) return run_elastic(options, experiment, hosts);

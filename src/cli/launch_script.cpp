@@ -17,6 +17,8 @@ constexpr int kUsualPort = 29500;
 
 int port_of(const ScriptRequest& request) { return request.port != 0 ? request.port : kUsualPort; }
 
+constexpr const char* kMpiScript = "mpi";  // for mpirun, whatever the backend
+
 bool is_alone(const ScriptRequest& request) { return request.hosts.size() == 1 && is_this_machine(request.hosts.front().name); }
 
 /// Processes of each host, where a launcher has one number for all.
@@ -59,7 +61,7 @@ std::string interface_line(const ScriptRequest& request) {
 
 /// Where ranks may be on several machines they meet behind a token, made when the job begins.
 std::string token_lines(const ScriptRequest& request) {
-  if (request.over_mpi) return "";
+  if (request.backend->finds_ranks) return "";
   return fmt::format("export {0}=${{{0}:-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')}}\n", kTokenVariable);
 }
 
@@ -72,7 +74,7 @@ std::string slurm(const ScriptRequest& request) {
   }
   text += "# cores of each process\n#SBATCH --cpus-per-task=1\n";
   // without PMIx each process would take itself for the only one of its MPI; a rank that is frozen ends with the others
-  return text + interface_line(request) + token_lines(request) + "srun --kill-on-bad-exit=1 " + (request.over_mpi ? "--mpi=pmix " : "") +
+  return text + interface_line(request) + token_lines(request) + "srun --kill-on-bad-exit=1 " + (request.backend->finds_ranks ? "--mpi=pmix " : "") +
          program_line(request) + "\n";
 }
 
@@ -83,15 +85,16 @@ std::string mpi(const ScriptRequest& request) {
     for (const LaunchHost& host : request.hosts) hosts.push_back(fmt::format("{}:{}", host.name, host.processes));
     line += fmt::format(" --host {} -x MASTER_ADDR={} -x MASTER_PORT={}", shell_quoted(join(hosts, ",")),
                         shell_quoted(request.hosts.front().name), port_of(request));
-    if (!request.over_mpi) line += fmt::format(" -x {}", kTokenVariable);
+    if (!request.backend->finds_ranks) line += fmt::format(" -x {}", kTokenVariable);
   }
   if (!request.interface.empty()) line += fmt::format(" -x {}", kInterfaceVariable);
   return "#!/bin/sh\n" + interface_line(request) + (is_alone(request) ? "" : token_lines(request)) + line + " " + program_line(request) + "\n";
 }
 
 void refuse_mpi(const ScriptRequest& request, const std::string& kind) {
-  if (request.over_mpi)
-    fail_user({"--backend", "mpi", fmt::format("processes that {} starts do not find each other by MPI", kind), "print mpi or slurm, or use gloo"});
+  if (request.backend->finds_ranks)
+    fail_user({"--backend", request.backend->name, fmt::format("processes that {} starts do not find each other by MPI", kind),
+               fmt::format("print {} or slurm, or use {}", kMpiScript, usual_process_backend().name)});
 }
 
 /// Flags with underscores: every version of torchrun takes those.
@@ -169,14 +172,14 @@ spec:
 }  // namespace
 
 const std::vector<std::string>& script_kinds() {
-  static const std::vector<std::string> kinds = {"slurm", "kubernetes", "mpi", "torchrun"};
+  static const std::vector<std::string> kinds = {"slurm", "kubernetes", kMpiScript, "torchrun"};
   return kinds;
 }
 
 std::string launch_script(const std::string& kind, const ScriptRequest& wanted) {
   const ScriptRequest request = with_plain_hosts(wanted);
   if (kind == "slurm") return slurm(request);
-  if (kind == "mpi") return mpi(request);
+  if (kind == kMpiScript) return mpi(request);
   refuse_mpi(request, kind);
   if (kind == "kubernetes") return kubernetes(request);
   check_internal(kind == "torchrun", "the command line takes no other kind of script");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/launch_hosts.h"
+#include "comm/backend_kind.h"
 
 namespace trireme {
 
@@ -12,7 +13,7 @@ struct ScriptRequest {
   std::vector<LaunchHost> hosts;
   std::string interface;            ///< empty: not chosen
   int port = 0;                     ///< where rank 0 listens; 0: not chosen
-  bool over_mpi = false;            ///< the ranks are connected by MPI
+  const BackendKind* backend = nullptr;  ///< what connects the ranks
   std::vector<std::string> words;   ///< after "trireme"
 };
 

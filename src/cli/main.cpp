@@ -18,7 +18,6 @@
 #include "cli/plan_accuracy.h"
 #include "cli/profile_command.h"
 #include "cli/train_process.h"
-#include "metrics/result.h"
 #include "plan/strategy.h"
 #include "update/registry.h"
 
@@ -31,6 +30,13 @@ std::string plan_help() { return "a plan file, or " + trireme::strategy_syntax()
 std::string trained_plan_help() {
   return fmt::format("{}; or an update policy and its keys, \"local-sgd,every=16 steps\" (docs/updates.md): {}", plan_help(),
                      trireme::join(trireme::update_policy_names()));
+}
+
+std::string backend_help() {
+  std::vector<std::string> processes, others;
+  for (const trireme::BackendKind* kind : trireme::backend_kinds())
+    if (kind->can_be_chosen()) (kind->processes ? processes : others).push_back(kind->name + std::string(kind->help));
+  return fmt::format("what workers that are processes talk through: {}; {}", trireme::join(processes, ", or "), trireme::join(others, "; "));
 }
 
 void add_compare(CLI::App& app, trireme::CompareOptions& o) {
@@ -69,10 +75,8 @@ void add_train(CLI::App& app, trireme::TrainOptions& o) {
   verb->add_option("--resume", o.resume,
                    "go on from a checkpoint: a run's folder (its newest whole one) or one of its checkpoints (docs/checkpoints.md); under any plan "
                    "and any number of workers");
-  o.prediction.add(*verb, "with --backend virtual: train on the machines of this file (*.cluster.toml)");
-  verb->add_option("--backend", o.backend, "what workers that are processes talk through: gloo (TCP, the default), or mpi where mpirun or srun "
-                                           "started them; virtual: workers are threads that take turns, in modelled time (docs/virtual.md)")
-      ->check(CLI::IsMember({"gloo", "mpi", trireme::kVirtualBackend}));
+  o.prediction.add(*verb, fmt::format("with --backend {}: train on the machines of this file (*.cluster.toml)", trireme::kVirtualBackend.name));
+  verb->add_option("--backend", o.backend, backend_help())->check(CLI::IsMember(trireme::backend_choices()));
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   verb->add_flag("--messages", o.messages, "write JSON lines instead of a progress bar");
 }
@@ -81,7 +85,7 @@ void add_serve(CLI::App& app, trireme::ServeOptions& o) {
   auto* verb = app.add_subcommand("serve", "train under an update policy with clients that are processes, on this machine or others");
   o.experiment.add_common(*verb);
   o.experiment.add_run(*verb);
-  verb->add_option("--plan", o.plan, "an update policy and its keys, \"fedavg,rounds=20\" (docs/updates.md)")->capture_default_str();
+  verb->add_option("--plan", o.plan, fmt::format("an update policy and its keys, \"{},rounds=20\" (docs/updates.md)", trireme::usual_federated_policy()))->capture_default_str();
   verb->add_option("--clients", o.clients, "how many there are; training begins when all have joined (default: those of --spawn)")
       ->check(trireme::whole_number(1, trireme::kMaxDevices));
   verb->add_option("--clients-at-least", o.at_least, "begin when this many have joined, under policies whose clients may come and go; others join later")

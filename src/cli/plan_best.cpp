@@ -101,7 +101,7 @@ int run_plan_best(const PlanBestOptions& options) {
   const Objective answered = best.by_memory ? Objective::memory : objective;
   const RatedPlan& rated = best.finalists.front().rated;
   Plan plan = rated.plan;
-  plan.name = "exact";
+  plan.name = kExact.name;
   std::cerr << devices_in_words(plan, devices);
   const std::string& currency = predictions.source(best.order).cluster.price.currency;
   if (options.explain) {

@@ -33,7 +33,7 @@ void check_plan_name(const std::string& name, const std::string& where) {
   if (is_plan_file(name) || is_update_policy(name)) return;
   const std::string first = name.substr(0, name.find(','));
   auto known = known_strategies();
-  known.insert(known.end(), planned_strategies().begin(), planned_strategies().end());
+  for (std::string& planned : planned_strategies()) known.push_back(std::move(planned));
   const std::vector<std::string> plans = known, policies = update_policy_names();
   known.insert(known.end(), policies.begin(), policies.end());
   const bool is_known = std::find(known.begin(), known.end(), first) != known.end();
@@ -44,8 +44,8 @@ void check_plan_name(const std::string& name, const std::string& where) {
     fail_user({where, name, "there is no such file", "check the path; trireme plan EXPERIMENT > FILE writes a plan"});
   if (first != name && is_plan_file(first))
     fail_user({where, name, "a file says all about its plan: no keys may follow", "edit the file"});
-  if (first == "hybrid")
-    fail_user({where, "hybrid", "stands for two plans", "choose hybrid:tensor or hybrid:pipeline"});
+  if (const auto forms = expand_strategy(first); forms.size() > 1)
+    fail_user({where, first, "stands for two plans", "choose " + join(forms, " or ")});
   if (first.find('=') != first.npos || is_known) {
     parse_strategy(name, where);
     return;

@@ -50,7 +50,7 @@ int run_serve(const ServeOptions& given) {
     if (run.update().shares_memory())
       fail_user({"--plan", options.plan, "its replicas write to one memory, which processes have not", "use trireme train"});
     if (options.at_least > 0 && options.at_least < options.clients && run.update().when_lost() != UpdatePolicy::WhenLost::may_return)
-      fail_user({"--clients-at-least", options.plan, "needs all clients from the beginning", "take fedavg, or leave it out"});
+      fail_user({"--clients-at-least", options.plan, "needs all clients from the beginning", fmt::format("take {}, or leave it out", usual_federated_policy())});
     const nlohmann::json welcome = {{"seed", experiment.seed}, {"strategy", options.plan}};
     auto world = std::make_unique<RemoteServer>(
         run.replicas(), run.update().server(),

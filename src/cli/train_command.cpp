@@ -214,20 +214,21 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
 
 int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
   interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
-  const bool is_virtual = options.backend == kVirtualBackend;
+  const BackendKind* backend = look_up_backend(options.backend);
+  const bool is_virtual = backend && backend->modelled_time;
   if (!make_world) {
     const std::optional<Generation> generation = own_generation();
-    const PlaceOptions wanted{.needs_address = options.backend != kMpiBackend && !is_virtual, .even_alone = generation.has_value() || !options.backend.empty()};
+    const PlaceOptions wanted{.needs_address = !(backend && (backend->finds_ranks || is_virtual)), .even_alone = generation.has_value() || !options.backend.empty()};
     if (const std::optional<ProcessPlace> place = process_place(environment(), wanted)) {
       if (is_virtual) refuse_processes();
       return run_train_process(options, *place, generation);
     }
   }
   if (!is_virtual && !options.prediction.cluster.empty())
-    fail_user({"--cluster", options.prediction.cluster.string(), "training is on this machine", "add --backend virtual to train in modelled time"});
-  if (!options.backend.empty() && !is_virtual)
+    fail_user({"--cluster", options.prediction.cluster.string(), "training is on this machine", fmt::format("add --backend {} to train in modelled time", kVirtualBackend.name)});
+  if (backend && !is_virtual)
     fail_user({"--backend", options.backend, "the workers of this run are threads: there is one process",
-               fmt::format("start several: {} trireme train ...", options.backend == kMpiBackend ? "mpirun -n 4" : "trireme launch -n 4 train ..., or mpirun -n 4")});
+               fmt::format("start several: {} trireme train ...", backend->start)});
   check_target("--json", options.json);
   TrainSubject subject = read_subject(options.experiment);
   subject.experiment.replicas.own_data = options.own_data;

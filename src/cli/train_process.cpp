@@ -21,9 +21,8 @@
 #include "cli/rank_group.h"
 #include "cli/train_checkpoints.h"
 #include "cli/train_command.h"
+#include "comm/backend_kind.h"
 #include "comm/flight_recorder.h"
-#include "comm/gloo/gloo.h"
-#include "comm/mpi/mpi.h"
 #include "comm/rendezvous/interfaces.h"
 #include "comm/rendezvous/text_messages.h"
 #include "comm/rendezvous/token.h"
@@ -78,13 +77,19 @@ struct Connection {
   std::string through;  ///< for people: "backend gloo through eth0"
 };
 
+const BackendKind& backend_of(const TrainOptions& options) {
+  const BackendKind* named = look_up_backend(options.backend);
+  return named ? *named : usual_process_backend();
+}
+
 /// What all ranks of a machine find alike. Errors (user).
 void check_environment(const TrainOptions& options, const ProcessPlace& place) {
-  if (options.backend == kMpiBackend) {
+  const BackendKind& backend = backend_of(options);
+  if (backend.finds_ranks) {
     const std::string interface = environment()(kInterfaceVariable).value_or("");
     if (interface.empty()) return;
-    fail_user({fmt::format("environment variable {}", kInterfaceVariable), interface, "MPI chooses its networks itself",
-               "unset it; with Open MPI: mpirun --mca btl_tcp_if_include " + interface});
+    fail_user({fmt::format("environment variable {}", kInterfaceVariable), interface, backend.interface_why,
+               fmt::format("unset it; {}{}", backend.interface_next, interface)});
   }
   interface_of(place);
   if (!place.store_is_kept && read_token({}).empty() && !is_loopback(place.address))
@@ -92,24 +97,16 @@ void check_environment(const TrainOptions& options, const ProcessPlace& place) {
                "set it to the same on all machines: openssl rand -hex 16"});
 }
 
-Connection meet_over_mpi(const ProcessPlace& place, const std::shared_ptr<FlightRecorder>& recorder) {
-  return {mpi_communicator({.rank = place.rank, .size = place.size, .device = place.rank, .recorder = recorder}), kMpiBackend, "backend mpi"};
-}
-
 Connection meet(const TrainOptions& options, const ProcessPlace& place, const std::shared_ptr<FlightRecorder>& recorder) {
-  if (options.backend == kMpiBackend) return meet_over_mpi(place, recorder);
-  const std::string interface = interface_of(place);
-  auto world = gloo_communicator({.rank = place.rank,
-                                  .size = place.size,
-                                  .address = place.address,
-                                  .port = place.port,
-                                  .token = read_token({}),
-                                  .store_is_kept = place.store_is_kept,
-                                  .store_prefix = place.store_prefix,
-                                  .interface = interface,
-                                  .device = place.rank,
-                                  .recorder = recorder});
-  return {std::move(world), "gloo", "backend gloo through " + interface};
+  const BackendKind& backend = backend_of(options);
+  JoinOptions join{.place = place, .recorder = recorder};
+  std::string through = fmt::format("backend {}", backend.name);
+  if (!backend.finds_ranks) {
+    join.interface = interface_of(place);
+    join.token = read_token({});
+    through += " through " + join.interface;
+  }
+  return {backend.join(join), backend.name, through};
 }
 
 /// What one rank found when it read its input.

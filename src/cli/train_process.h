@@ -13,9 +13,6 @@ namespace trireme {
 /// Variable with the network interface that ranks talk through; where it is not set, PyTorch's own is asked (GLOO_SOCKET_IFNAME).
 inline constexpr const char* kInterfaceVariable = "TRIREME_INTERFACE";
 
-/// TrainOptions::backend of workers that MPI connects.
-inline constexpr const char* kMpiBackend = "mpi";
-
 /// `generation`: of an elastic run, which wins over flags: its folder, its plan; what is resumed is the run's own checkpoint, where it has one.
 /// One rank of a plan with as many workers as there are processes. Rank 0 plans, shows and writes the run; the others are quiet but for the
 /// run folder's logs/rank-N.log. Returns the exit code, which is not 0 on any rank of a run that failed.

@@ -1,5 +1,7 @@
 #include "cli/virtual_machines.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -15,12 +17,13 @@
 namespace trireme {
 
 void refuse_processes() {
-  fail_user({"--backend", kVirtualBackend, "workers in virtual time are threads of one process", "start it once: trireme train ... --devices 8 --backend virtual"});
+  const std::string name = kVirtualBackend.name;
+  fail_user({"--backend", name, "workers in virtual time are threads of one process", "start it once: trireme train ... --devices 8 --backend " + name});
 }
 
 void check_virtual_time(const Experiment& experiment, const std::string& plan, const CostSourceOptions& costs) {
   const auto refuse = [](const std::string& what, const std::string& why, const std::string& next) {
-    fail_user({"--backend virtual", what, why, next});
+    fail_user({fmt::format("--backend {}", kVirtualBackend.name), what, why, next});
   };
   if (is_update_policy(plan)) refuse("--plan " + plan, "an update policy has a modelled clock of its own", "leave --backend out, and describe the machines in [update.virtual] (docs/updates.md)");
   if (experiment.adapt) refuse("adapt = true", "a run that adapts measures real time", "leave it out: --set adapt=false");

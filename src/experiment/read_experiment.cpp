@@ -14,6 +14,7 @@
 #include "experiment/read_emulation.h"
 #include "experiment/read_optimizer.h"
 #include "metrics/metrics.h"
+#include "plan/strategies.h"
 #include "zoo/imported.h"
 
 namespace trireme {
@@ -81,7 +82,7 @@ void read_training(const ConfigTable& file, Experiment& e) {
     if (name.find('*') < name.size() - 1)
       file.fail("frozen", fmt::format("\"{}\": a * may stand at the end only", name), "write for example \"layer1.*\"");
   }
-  e.strategies = file.get_strings("strategies", {"single", "data", "tensor", "pipeline", "hybrid"});
+  e.strategies = file.get_strings("strategies", compared_strategies());
   if (e.strategies.empty()) file.fail("strategies", "nothing to compare", "name at least one, for example [\"data\"]");
   e.time_limit = file.get_seconds("time_limit", 0);
   e.noise_scale = file.get_bool("noise_scale", false);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "experiment/own_keys.h"
@@ -9,33 +10,14 @@
 namespace trireme {
 namespace {
 
-using Kind = OptimizerConfig::Kind;
-
-const OwnKeys kOwnKeys{{"momentum", {"sgd", "rmsprop", "lars"}},
-                       {"nesterov", {"sgd"}},
-                       {"beta1", {"adam", "adamw", "lamb"}},
-                       {"beta2", {"adam", "adamw", "lamb"}},
-                       {"alpha", {"rmsprop"}},
-                       {"centered", {"rmsprop"}},
-                       {"rate_decay", {"adagrad"}},
-                       {"initial_accumulator", {"adagrad"}},
-                       {"epsilon", {"adam", "adamw", "adagrad", "rmsprop", "lamb"}},
-                       {"trust", {"lars"}}};
-
-/// PyTorch's defaults and those of the papers; of SGD what is usual.
-OptimizerConfig defaults_of(Kind kind) {
-  OptimizerConfig o;
-  o.kind = kind;
-  switch (kind) {
-    case Kind::sgd: o.learning_rate = 0.05, o.momentum = 0.9; break;
-    case Kind::adam:
-    case Kind::adamw: o.learning_rate = 1e-3; break;
-    case Kind::adagrad: o.learning_rate = 0.01, o.epsilon = 1e-10; break;
-    case Kind::rmsprop: o.learning_rate = 0.01; break;
-    case Kind::lars: o.learning_rate = 1, o.momentum = 0.9; break;
-    case Kind::lamb: o.learning_rate = 1e-3, o.epsilon = 1e-6; break;
-  }
-  return o;
+/// Keys that only some kinds take, with those.
+OwnKeys own_keys() {
+  OwnKeys keys{{"momentum", {}}, {"nesterov", {}}, {"beta1", {}}, {"beta2", {}}, {"alpha", {}}, {"centered", {}}, {"rate_decay", {}},
+               {"initial_accumulator", {}}, {"epsilon", {}}, {"trust", {}}};
+  for (auto& [key, takers] : keys)
+    for (const OptimizerKind* kind : optimizer_kinds())
+      if (std::any_of(kind->keys.begin(), kind->keys.end(), [&](const char* own) { return own && key == own; })) takers.emplace_back(kind->name);
+  return keys;
 }
 
 double finite(const ConfigTable& table, const char* key, double usual) {
@@ -51,9 +33,11 @@ double share(const ConfigTable& table, const char* key, double fallback, const c
 }
 
 OptimizerConfig read_kind(const ConfigTable& table) {
-  const std::string name = table.get_choice("kind", "sgd", optimizer_names());
-  OptimizerConfig o = defaults_of(parse_optimizer(name, table.where("kind")));
-  refuse_keys_of_others(table, kOwnKeys, name, name);
+  OptimizerConfig o;
+  const std::string name = table.get_choice("kind", o.kind->name, optimizer_names());
+  o.kind = parse_optimizer(name, table.where("kind"));
+  o.learning_rate = o.kind->learning_rate, o.momentum = o.kind->momentum, o.epsilon = o.kind->epsilon;
+  refuse_keys_of_others(table, own_keys(), name, name);
   o.learning_rate = finite(table, "learning_rate", o.learning_rate);
   o.weight_decay = finite(table, "weight_decay", 0);
   // a kind's own keys are the only ones that are there

@@ -15,7 +15,7 @@ namespace trireme {
 namespace {
 
 bool is_plain_sgd(const OptimizerConfig& optimizer) {
-  return optimizer.kind == OptimizerConfig::Kind::sgd && optimizer.momentum == 0;
+  return optimizer.kind == &kSgd && optimizer.momentum == 0;
 }
 
 constexpr const char* kInner = ",inner=";

@@ -18,15 +18,13 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kNamed[] = {"single", "data", "tensor", "pipeline", "1f1b", "interleaved", "zero-bubble", "hybrid:tensor", "hybrid:pipeline",
-                                  "zero1", "zero2", "zero3", "zero3,recompute=all"};
 constexpr size_t kMostSimulated = 12;
 constexpr size_t kMostVaried = 3;
 
 /// What the answer must beat: the plans that suit these devices.
 std::vector<Plan> usual_plans(const Experiment& experiment, const Model& model, const CostSource& source, const PlanRequest& request) {
   std::vector<Plan> plans;
-  for (const char* name : kNamed) {
+  for (const std::string& name : strategies_to_beat()) {
     try {
       plans.push_back(make_plan(name, experiment, model, source));
     } catch (const Error&) {
@@ -65,16 +63,20 @@ bool has_replicas(const Plan& plan) {
   return std::any_of(plan.layers.begin(), plan.layers.end(), [](const LayerPlan& layer) { return layer.data > 1; });
 }
 
-/// What the search leaves out, beside a plan that it found: the zero-bubble schedule, optimizer sharding.
+bool is_plain(const Plan& plan) { return find_schedule(plan.schedule, plan.name).is_plain(); }
+
+/// What the search leaves out, beside a plan that it found: schedules that split backward, optimizer sharding.
 std::vector<Plan> variants_of(const Plan& plan) {
   std::vector<Plan> variants;
-  const bool pipelined = plan.stages.size() > 1 && (plan.schedule == "1f1b" || plan.schedule == "gpipe");
-  for (const bool bubbles : {true, false})
+  std::vector<std::string> schedules{plan.schedule};
+  if (plan.stages.size() > 1 && is_plain(plan))
+    for (std::string& name : schedule_names([](const Schedule& s) { return s.step_rule && s.splits_backward; })) schedules.push_back(std::move(name));
+  for (const std::string& schedule : schedules)
     for (const OptimizerSharding sharding : {plan.optimizer_sharding, OptimizerSharding::zero1}) {
       Plan variant = plan;
       variant.optimizer_sharding = sharding;
-      if (!bubbles) variant.schedule = "zero-bubble";
-      if (is_same(variant, plan) || (!bubbles && !pipelined) || (sharding != plan.optimizer_sharding && !has_replicas(plan))) continue;
+      variant.schedule = schedule;
+      if (is_same(variant, plan) || (sharding != plan.optimizer_sharding && !has_replicas(plan))) continue;
       variants.push_back(std::move(variant));
     }
   return variants;
@@ -142,7 +144,7 @@ PlanAnswer search(PlanRequest& request) {
     if (none_fits) answer.shortfall = explain_shortfall(request);
     return answer;
   }
-  request.space.shardings = {OptimizerSharding::none, OptimizerSharding::zero1, OptimizerSharding::zero2, OptimizerSharding::zero3};
+  request.space.shardings.assign(kOptimizerShardings.begin(), kOptimizerShardings.end());
   PlanAnswer divided = search_plan(within(request, deadline));
   if (divided.best) return divided;
   answer.shortfall = explain_shortfall(request);
@@ -225,7 +227,6 @@ BestPlan best_of(std::vector<BestPlan> found, size_t orders, Objective objective
 }  // namespace
 
 bool is_same(const Plan& a, Plan b) {
-  const auto is_plain = [](const Plan& plan) { return plan.schedule == "gpipe" || plan.schedule == "1f1b"; };
   if (a.micro_batches == 1 && is_plain(a) && is_plain(b)) b.schedule = a.schedule;  // one micro-batch fills and drains alike under both
   b.name = a.name;
   return a == b;
@@ -300,7 +301,7 @@ Plan planned_plan(const std::string& name, const Experiment& experiment, const M
   const std::string where = fmt::format("strategy {}", name);
   check_internal(is_planned(name), fmt::format("{} is no planner's plan", name));
   Plan plan;
-  if (name == "exact") {
+  if (name == kExact.name) {
     const BestPlan best = find_best_plan(experiment, model, devices);
     if (!best.answer.best && best.answer.shortfall) fail_nothing_fits(where, *best.answer.shortfall, model);
     if (!best.answer.best) fail_user({where, "no plan", best.answer.proof, "use fewer devices"});
@@ -310,11 +311,11 @@ Plan planned_plan(const std::string& name, const Experiment& experiment, const M
     if (!chosen || !chosen->fits_simulated)
       fail_user({where, fmt::format("no plan of all {} processes was found that fits", all),
                  fmt::format("the quickest, {}, has {}", best.finalists.front().rated.plan.in_short(model), best.finalists.front().rated.plan.devices),
-                 "start so many, with threads where it is one, or name a plan: --plan data"});
+                 "start so many, with threads where it is one, or name a plan: --plan " + usual_strategy()});
     plan = chosen->rated.plan;
   } else {
     const PlanRequest request = plan_request(experiment, model, devices.source_of(devices.orders.front()));
-    const std::optional<RatedPlan> rated = name == "asa" ? plan_asa(request) : plan_hybrid_static(request);
+    const std::optional<RatedPlan> rated = name == kAsa.name ? plan_asa(request) : plan_hybrid_static(request);
     if (!rated)
       fail_user({where, fmt::format("{} devices", devices.orders.front().size()),
                  fmt::format("with a batch of {} no mesh of all of them has a sample for everyone and fits into their memory", experiment.batch),

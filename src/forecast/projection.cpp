@@ -4,11 +4,13 @@
 
 #include <algorithm>
 
+#include "plan/strategies.h"
+
 namespace trireme {
 namespace {
 
-constexpr const char* kSplits[] = {"data={},tensor={}", "data={},pipeline={},schedule=1f1b"};
-constexpr const char* kWorkerStrategies[] = {"branches"};  // over all devices of a worker; not to be combined with a data axis
+std::string tensor_split(int data, int degree) { return fmt::format("data={},tensor={}", data, degree); }
+std::string pipeline_split(int data, int degree) { return fmt::format("data={},pipeline={},schedule={}", data, degree, lean_schedule().name); }
 
 class Projector {
  public:
@@ -19,9 +21,8 @@ class Projector {
     ProjectedRow row{devices, data_parallel(devices), std::nullopt};
     for (int degree : request_.model_degrees) {
       if (degree < 2 || devices % degree != 0) continue;
-      for (const char* split : kSplits)
-        keep_better(plan(fmt::format(fmt::runtime(split), devices / degree, degree), devices, degree), row.hybrid);
-      for (const char* strategy : kWorkerStrategies) keep_better(by_product(strategy, devices, degree), row.hybrid);
+      for (const auto split : {tensor_split, pipeline_split}) keep_better(plan(split(devices / degree, degree), devices, degree), row.hybrid);
+      for (const std::string& strategy : strategies_of_own_rule()) keep_better(by_product(strategy, devices, degree), row.hybrid);
     }
     return row;
   }

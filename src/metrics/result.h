@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "comm/backend_kind.h"
 #include "metrics/metrics.h"
 #include "plan/blocks.h"
 #include "runtime/timeline.h"
@@ -81,9 +82,6 @@ struct SimulatedStep {
   std::string basis;                   ///< "measured", "extrapolated 4.0 x", "datasheet": the weakest of what it is made of
 };
 
-/// RunResult::backend of workers in virtual time: the row's times are a model's.
-constexpr const char* kVirtualBackend = "virtual";
-
 /// One row. Quantities that were not measured (failed before, never reached) are nullopt, never zero.
 struct RunResult {
   std::string strategy;    ///< "single", "data", "tensor", "pipeline", "hybrid"
@@ -94,7 +92,7 @@ struct RunResult {
   std::string reason;      ///< why not ok; one line
   std::vector<std::string> warnings;  ///< "4 workers share 2 cores: times mean nothing, curves do"
   int devices = 1;
-  std::string backend = "local";  ///< of the workers: "local", threads of one process, or of processes, "gloo" or "mpi"; kVirtualBackend
+  std::string backend = kLocalBackend.name;  ///< of the workers (comm/backend_kind.h)
   bool oversubscribed = false;  ///< more workers than cores: the row's times mean nothing
   std::optional<StepSeconds> step_seconds;
   std::optional<double> epoch_seconds;

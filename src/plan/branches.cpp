@@ -1,7 +1,11 @@
 #include "plan/branches.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
+
+#include "base/error.h"
 
 namespace trireme {
 namespace {
@@ -111,6 +115,21 @@ std::vector<int> place_branches(const std::vector<BranchRegion>& regions, const 
     }
   }
   return worker_of;
+}
+
+Plan branch_plan(Plan plan, const Model& model, const LayerSeconds& seconds, const std::string& where) {
+  const auto regions = find_branches(model);
+  if (regions.empty())
+    fail_user({where, fmt::format("model {}", model.name()), "no layers of it can run side by side", "use another strategy"});
+  size_t widest = 0;
+  for (const BranchRegion& region : regions) widest = std::max(widest, region.branches.size());
+  if (size_t(plan.devices) > widest)
+    fail_user({where, fmt::format("{} devices", plan.devices),
+               fmt::format("the widest block of model {} has {} branches", model.name(), widest),
+               fmt::format("use at most {} devices", widest)});
+  for (int worker = 0; worker < plan.devices; ++worker) plan.stages.push_back({worker});
+  for (int worker : place_branches(regions, model, plan.devices, seconds)) plan.layers.push_back({.stage = worker});
+  return plan;
 }
 
 }  // namespace trireme

@@ -4,7 +4,8 @@
 
 #include <vector>
 
-#include "plan/named.h"
+#include "plan/layer_seconds.h"
+#include "plan/plan.h"
 
 namespace trireme {
 
@@ -22,5 +23,9 @@ std::vector<BranchRegion> find_branches(const Model& model);
 /// The worker of each node: 0 for what lies outside the regions; of each region the branches in descending order of their
 /// seconds, each to the worker with the least so far, the first to worker 0.
 std::vector<int> place_branches(const std::vector<BranchRegion>& regions, const Model& model, int workers, const LayerSeconds& seconds);
+
+/// NamedStrategy::make. Of each block with parallel branches, the branches over the workers, longest first; all else on worker 0. Errors (user):
+/// no branches, more devices than branches.
+Plan branch_plan(Plan plan, const Model& model, const LayerSeconds& seconds, const std::string& where);
 
 }  // namespace trireme

@@ -9,7 +9,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "plan/branches.h"
 #include "plan/strategy.h"
 
 namespace trireme {
@@ -96,38 +95,35 @@ std::vector<double> stage_speeds(const Plan& plan) {
   return all_equal(speeds) ? std::vector<double>{} : speeds;
 }
 
-Degrees hybrid_degrees(const std::string& name, int devices) {
-  if (devices < 4 || devices % 2)
-    fail_user({fmt::format("strategy {}", name), fmt::format("{} devices", devices),
-               "a hybrid needs an even number of at least 4 devices", "raise --devices"});
-  Degrees degrees{.data = devices / 2};
-  (name == "hybrid:tensor" ? degrees.tensor : degrees.pipeline) = 2;
+Degrees degrees_of(const Strategy& strategy, const NamedStrategy* named, int devices, const std::string& where) {
+  if (!named)
+    return {.data = strategy.data.value_or(1), .tensor = strategy.tensor.value_or(1), .pipeline = strategy.pipeline.value_or(1),
+            .split = strategy.split};
+  Degrees degrees{.split = strategy.split};
+  if (named->second) {
+    if (devices < named->least_devices || devices % 2)
+      fail_user({where, fmt::format("{} devices", devices),
+                 fmt::format("a {} needs an even number of at least {} devices", family_of(named->name), named->least_devices), "raise --devices"});
+    degrees.*named->second = 2;
+  }
+  if (named->axis) degrees.*named->axis = named->second ? devices / 2 : devices;
   return degrees;
 }
 
-Degrees degrees_of(const Strategy& strategy, const NamedStrategy* named, int devices) {
-  if (strategy.name.starts_with("hybrid:")) return hybrid_degrees(strategy.name, devices);
-  const auto degree = [&](const std::string& axis, std::optional<int> spelled) {
-    return named && axis == named->axis ? devices : spelled.value_or(1);
-  };
-  return {.data = degree("data", strategy.data), .tensor = degree("tensor", strategy.tensor),
-          .pipeline = degree("pipeline", strategy.pipeline), .split = strategy.split};
-}
-
 /// The schedule by its name, or what the other keys ask for.
-std::string schedule_of(const Strategy& strategy, const NamedStrategy* named, const Degrees& degrees) {
-  if (named && *named->schedule) return named->schedule;
-  if (strategy.schedule) return *strategy.schedule;
-  if (strategy.chunks.value_or(1) > 1) return "interleaved";
-  return degrees.pipeline == 1 && strategy.micro_batches.value_or(1) > 1 ? "1f1b" : "gpipe";
+const Schedule& schedule_of(const Strategy& strategy, const NamedStrategy* named, const Degrees& degrees) {
+  if (named && named->schedule) return *named->schedule;
+  if (strategy.schedule) return find_schedule(*strategy.schedule, "strategy");
+  if (strategy.chunks.value_or(1) > 1) return chunked_schedule();
+  return degrees.pipeline == 1 && strategy.micro_batches.value_or(1) > 1 ? lean_schedule() : usual_schedule();
 }
 
-int chunks_of(const Strategy& strategy, const std::string& schedule, const Degrees& degrees, const std::string& where) {
-  const int chunks = strategy.chunks.value_or(schedule == "interleaved" ? kChunks : 1);
+int chunks_of(const Strategy& strategy, const Schedule& schedule, const Degrees& degrees, const std::string& where) {
+  const int chunks = strategy.chunks.value_or(schedule.chunked ? kChunks : 1);
   if (chunks == 1) return 1;
-  if (schedule != "interleaved")
-    fail_user({where, fmt::format("chunks={}", chunks), fmt::format("under schedule {} a worker has one stage", schedule),
-               "use schedule=interleaved"});
+  if (!schedule.chunked)
+    fail_user({where, fmt::format("chunks={}", chunks), fmt::format("under schedule {} a worker has one stage", schedule.name),
+               fmt::format("use schedule={}", chunked_schedule().name)});
   if (degrees.pipeline == 1)
     fail_user({where, fmt::format("{} chunks per worker", chunks), "a pipeline of at least 2 workers is needed",
                "use more devices or another schedule"});
@@ -146,30 +142,10 @@ void add_extras(const Strategy& strategy, const NamedStrategy* named, const Mode
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) plan.layers[size_t(id)].recompute = labels[size_t(id)];
 }
 
-Plan branch_plan(const Strategy& strategy, const Model& model, const Cluster& cluster, const LayerSeconds& seconds,
-                 const std::string& where) {
-  const auto regions = find_branches(model);
-  if (regions.empty())
-    fail_user({where, fmt::format("model {}", model.name()), "no layers of it can run side by side", "use another strategy"});
-  size_t widest = 0;
-  for (const BranchRegion& region : regions) widest = std::max(widest, region.branches.size());
-  if (size_t(cluster.size()) > widest)
-    fail_user({where, fmt::format("{} devices", cluster.size()),
-               fmt::format("the widest block of model {} has {} branches", model.name(), widest),
-               fmt::format("use at most {} devices", widest)});
-  Plan plan = empty_plan(model, cluster);
-  plan.schedule = strategy.schedule.value_or("gpipe");
-  plan.micro_batches = strategy.micro_batches.value_or(1);
-  for (int worker = 0; worker < cluster.size(); ++worker) plan.stages.push_back({worker});
-  for (int worker : place_branches(regions, model, cluster.size(), seconds_or_flops(model, seconds)))
-    plan.layers.push_back({.stage = worker});
-  return plan;
-}
-
 /// The devices that the strategy uses, at the speeds that it says.
-Cluster cluster_for(const Strategy& strategy, const Cluster& cluster, const std::string& where) {
+Cluster cluster_for(const Strategy& strategy, const NamedStrategy* named, const Cluster& cluster, const std::string& where) {
   Cluster used = cluster;
-  if (strategy.name == "single") used.devices.resize(1);
+  if (named && named->one_device) used.devices.resize(1);
   if (strategy.speeds.empty()) return used;
   if (strategy.speeds.size() != used.devices.size())
     fail_user({where, fmt::format("{} speeds", strategy.speeds.size()), fmt::format("the plan is for {} devices", used.size()),
@@ -232,22 +208,23 @@ Plan named_plan(std::string_view name, const Model& model, const Cluster& cluste
   if (is_planned(strategy.name))
     fail_user({where, std::string(name), "is found by a planner from what layers cost, not made by a rule",
                fmt::format("let it be written to a file first: trireme plan EXPERIMENT --plan {} > FILE", name)});
-  const auto& names = named_strategies();
-  const auto found = std::find_if(names.begin(), names.end(), [&](const NamedStrategy& n) { return n.name == strategy.name; });
-  const NamedStrategy* named = found == names.end() ? nullptr : &*found;
-  const Cluster used = cluster_for(strategy, cluster, where);
+  const NamedStrategy* named = look_up_strategy(strategy.name);
+  const Cluster used = cluster_for(strategy, named, cluster, where);
 
-  Degrees degrees = degrees_of(strategy, named, used.size());
-  const std::string schedule = schedule_of(strategy, named, degrees);
+  Degrees degrees = degrees_of(strategy, named, used.size(), fmt::format("strategy {}", strategy.name));
+  const Schedule& schedule = schedule_of(strategy, named, degrees);
   degrees.chunks = chunks_of(strategy, schedule, degrees, where);
   degrees.micro_batches = strategy.micro_batches.value_or(
-      schedule == "pipedream" ? 1 : degrees.pipeline > 1 ? micro_batches : 0);
+      schedule.whole_batches ? 1 : degrees.pipeline > 1 ? micro_batches : 0);
   Plan plan;
-  if (strategy.name == "branches") {
-    plan = branch_plan(strategy, model, used, seconds, where);
+  if (named && named->make) {
+    plan = empty_plan(model, used);
+    plan.schedule = strategy.schedule.value_or(plan.schedule);
+    plan.micro_batches = strategy.micro_batches.value_or(plan.micro_batches);
+    plan = named->make(std::move(plan), model, seconds_or_flops(model, seconds), where);
   } else {
     plan = uniform_plan(model, used, degrees, batch, seconds);
-    plan.schedule = schedule;
+    plan.schedule = schedule.name;
   }
   add_extras(strategy, named, model, plan);
   plan.name = name;
@@ -255,19 +232,10 @@ Plan named_plan(std::string_view name, const Model& model, const Cluster& cluste
   return plan;
 }
 
-std::vector<std::string> expand_strategy(std::string_view name) {
-  const std::string_view first = name.substr(0, name.find(','));
-  if (first != "hybrid") return {std::string(name)};
-  const std::string keys(name.substr(first.size()));
-  return {"hybrid:tensor" + keys, "hybrid:pipeline" + keys};
+Plan single_plan(const Model& model, int64_t batch) {
+  const auto& all = named_strategies();
+  const auto single = std::find_if(all.begin(), all.end(), [](const NamedStrategy& named) { return named.one_device; });
+  return named_plan(single->name, model, Cluster::uniform(1), batch, {});
 }
-
-std::vector<std::string> known_strategies() {
-  std::vector<std::string> names;
-  for (const NamedStrategy& named : named_strategies()) names.emplace_back(named.name);
-  return names;
-}
-
-bool is_single(std::string_view name) { return name.substr(0, name.find(',')) == "single"; }
 
 }  // namespace trireme

@@ -55,7 +55,7 @@ std::string describe_stages(const Plan& plan, const Model& model) {
 std::string describe_schedule(const Plan& plan) {
   std::string text;
   if (plan.micro_batches > 1) text += fmt::format(", {} micro-batches", plan.micro_batches);
-  if (plan.schedule != "gpipe") text += ", " + plan.schedule;
+  if (plan.schedule != usual_schedule().name) text += ", " + plan.schedule;
   if (plan.vertical_sync) text += " with vertical sync";
   return text;
 }

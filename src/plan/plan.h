@@ -2,6 +2,7 @@
 // of strategies.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "model/model.h"
+#include "schedule/schedule.h"
 #include "tensor/placement.h"
 
 namespace trireme {
@@ -28,6 +30,8 @@ struct LayerPlan {
 /// What is divided over the workers that hold the same parameters (Rajbhandari et al., "ZeRO", SC 2020). Each level includes the
 /// ones before: optimizer state, gradients, weights.
 enum class OptimizerSharding { none, zero1, zero2, zero3 };
+inline constexpr std::array kOptimizerShardings = {OptimizerSharding::none, OptimizerSharding::zero1, OptimizerSharding::zero2,
+                                                   OptimizerSharding::zero3};
 const char* name_of(OptimizerSharding sharding);
 
 /// How gradients travel between replicas. bf16: rounded to bfloat16, added in float32. powersgd: low rank with error feedback
@@ -47,8 +51,8 @@ struct Plan {
   std::string model;              ///< the model's name and fingerprint: a plan fits one model only
   std::string model_fingerprint;
   int devices = 1;
-  std::string schedule = "gpipe";        ///< one of src/schedule
-  bool vertical_sync = false;            ///< of "pipedream": all stages use the version of the weights that the first one used
+  std::string schedule{usual_schedule().name};
+  bool vertical_sync = false;            ///< of schedules that have it: all stages use the version of the weights that the first one used
   int micro_batches = 1;
   bool recompute_last = true;            ///< false: "except_last", the last micro-batch keeps its activations
   OptimizerSharding optimizer_sharding = OptimizerSharding::none;

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "plan/named.h"
 
 namespace trireme {
 namespace {
@@ -106,8 +105,13 @@ std::vector<double> read_speeds(const Item& item) {
   return speeds;
 }
 
+std::vector<std::string> sharding_names() {
+  std::vector<std::string> names;
+  for (const OptimizerSharding sharding : kOptimizerShardings) names.emplace_back(name_of(sharding));
+  return names;
+}
+
 void set(const Item& item, Strategy& s) {
-  using enum OptimizerSharding;
   if (item.key == "data") s.data = item.count();
   else if (item.key == "tensor") s.tensor = item.count();
   else if (item.key == "pipeline") s.pipeline = item.count();
@@ -115,7 +119,7 @@ void set(const Item& item, Strategy& s) {
   else if (item.key == "chunks") s.chunks = item.count();
   else if (item.key == "schedule") s.schedule = schedule_names()[item.choice(schedule_names())];
   else if (item.key == "sharding")
-    s.sharding = std::vector{none, zero1, zero2, zero3}[item.choice({"none", "zero1", "zero2", "zero3"})];
+    s.sharding = kOptimizerShardings[item.choice(sharding_names())];
   else if (item.key == "recompute") {
     using enum Strategy::Recompute;
     s.recompute = std::vector{none, all, except_last}[item.choice({"none", "all", "except_last"})];
@@ -127,7 +131,7 @@ void set(const Item& item, Strategy& s) {
 
 [[noreturn]] void fail_name(std::string_view name, const std::string& where) {
   auto known = known_strategies();
-  known.insert(known.end(), planned_strategies().begin(), planned_strategies().end());
+  for (std::string& planned : planned_strategies()) known.push_back(std::move(planned));
   const std::string near = closest_match(name, known);
   fail_user({where, fmt::format("\"{}\"", name), "is neither a known plan nor a degree",
              near.empty() ? fmt::format("known: {}", strategy_syntax()) : fmt::format("did you mean \"{}\"?", near)});
@@ -138,49 +142,12 @@ void require_free(const Item& item, const NamedStrategy& named) {
   if (contains(kDegrees, item.key))
     item.fail(fmt::format("{} already says how many devices each axis has", named.name),
               "spell out all degrees, for example data=2,tensor=2");
-  const bool decided = (item.key == "schedule" && *named.schedule) ||
+  const bool decided = (item.key == "schedule" && named.schedule) ||
                        (item.key == "sharding" && named.sharding != OptimizerSharding::none);
   if (decided) item.fail(fmt::format("{} already says the {}", named.name, item.key), "leave it out or choose another name");
 }
 
 }  // namespace
-
-const std::vector<NamedStrategy>& named_strategies() {
-  using enum OptimizerSharding;
-  static const std::vector<NamedStrategy> names{{"single", "", ""},
-                                                {"data", "data", ""},
-                                                {"tensor", "tensor", ""},
-                                                {"pipeline", "pipeline", ""},
-                                                {"hybrid:tensor", "", ""},
-                                                {"hybrid:pipeline", "", ""},
-                                                {"gpipe", "pipeline", "gpipe"},
-                                                {"1f1b", "pipeline", "1f1b"},
-                                                {"interleaved", "pipeline", "interleaved"},
-                                                {"zero-bubble", "pipeline", "zero-bubble"},
-                                                {"pipedream", "pipeline", "pipedream"},
-                                                {"2bw", "pipeline", "2bw"},
-                                                {"zero1", "data", "", zero1},
-                                                {"zero2", "data", "", zero2},
-                                                {"zero3", "data", "", zero3},
-                                                {"branches", "", ""}};
-  return names;
-}
-
-const std::vector<std::string>& planned_strategies() {
-  static const std::vector<std::string> names{"hybrid-static", "asa", "exact"};
-  return names;
-}
-
-bool is_planned(std::string_view name) { return contains(planned_strategies(), name); }
-
-std::string strategy_note(std::string_view name) {
-  return name == "asa" ? "asa: a reconstruction of a published strategy, not its authors' program; see docs/planner.md" : "";
-}
-
-const std::vector<std::string>& schedule_names() {
-  static const std::vector<std::string> names{"gpipe", "1f1b", "interleaved", "zero-bubble", "pipedream", "2bw"};
-  return names;
-}
 
 std::optional<int> Strategy::devices() const {
   if (!name.empty()) return std::nullopt;
@@ -200,10 +167,8 @@ Strategy parse_strategy(std::string_view text, const std::string& where) {
       continue;
     }
     if (part.find('=') == part.npos && part.data() == text.data()) {
-      const auto& names = named_strategies();
-      const auto found = std::find_if(names.begin(), names.end(), [&](const NamedStrategy& n) { return n.name == part; });
-      if (found == names.end()) fail_name(part, where);
-      named = &*found;
+      named = look_up_strategy(part);
+      if (!named) fail_name(part, where);
       strategy.name = part;
       continue;
     }
@@ -217,12 +182,6 @@ Strategy parse_strategy(std::string_view text, const std::string& where) {
     set(item, strategy);
   }
   return strategy;
-}
-
-std::string family_of(std::string_view strategy) {
-  const std::string_view first = strategy.substr(0, strategy.find(','));
-  if (first.find('=') != first.npos) return std::string(strategy);
-  return std::string(first.substr(0, first.find(':')));
 }
 
 std::vector<std::string> join_strategies(const std::vector<std::string>& items, const std::function<bool(const std::string&)>& takes_any_key) {
@@ -252,7 +211,7 @@ std::string strategy_syntax() {
     if (!strategy_note(name).empty()) name += " (a reconstruction)";
   return fmt::format("{}, or degrees, \"data=2,tensor=2,pipeline=1\"; both with {}; or planned: {}",
                      join(known_strategies()),
-                     "\",schedule=1f1b,chunks=2,micro_batches=4,sharding=zero1,recompute=all|except_last,"
+                     "\",schedule=" + std::string(lean_schedule().name) + ",chunks=2,micro_batches=4,sharding=zero1,recompute=all|except_last,"
                      "compression=bf16|powersgd:2,vertical_sync=1,speeds=2:1,split=height|sequence\"",
                      join(planned));
 }

@@ -131,9 +131,12 @@ void validate_cluster_devices(const Plan& plan, const std::string& where) {
 }
 
 void validate_extras(const Plan& plan, const std::string& where) {
-  if (plan.vertical_sync && plan.schedule != "pipedream")
-    fail_user({where, fmt::format("vertical_sync = true with schedule {}", plan.schedule), "only pipedream knows it",
-               "use schedule pipedream or leave it out"});
+  const Schedule* schedule = look_up_schedule(plan.schedule);
+  if (plan.vertical_sync && !(schedule && schedule->has_vertical_sync)) {
+    const std::string known = join(schedule_names([](const Schedule& s) { return s.has_vertical_sync; }));
+    fail_user({where, fmt::format("vertical_sync = true with schedule {}", plan.schedule), fmt::format("only {} knows it", known),
+               fmt::format("use schedule {} or leave it out", known)});
+  }
   if (plan.compression.kind == Compression::Kind::powersgd && plan.compression.rank < 1)
     fail_user({where, fmt::format("compression: rank = {}", plan.compression.rank), "must be at least 1", "4 is usual"});
   validate_cluster_devices(plan, where);

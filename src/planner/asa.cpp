@@ -44,7 +44,7 @@ class Asa {
       changed = false;
       for (NodeId begin = facts_.first_layer(); begin < facts_.end(); begin = end_of_block(begin)) changed |= adapt_block(begin, plan);
     }
-    plan.plan.name = "asa";
+    plan.plan.name = kAsa.name;
     return plan;
   }
 
@@ -80,7 +80,7 @@ class Asa {
 
   Plan empty_plan() const {
     Plan plan;
-    plan.name = "hybrid-static";
+    plan.name = kHybridStatic.name;
     plan.model = request_.model.name();
     plan.model_fingerprint = request_.model.fingerprint();
     plan.devices = request_.cluster.size();

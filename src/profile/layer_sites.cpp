@@ -84,7 +84,7 @@ LayerSites::LayerSites(const Model& model, SiteOptions options) : model_(&model)
   sites_.resize(nodes);
   values_.resize(nodes);
   names_.resize(nodes);
-  const Plan plan = named_plan("single", model, Cluster::uniform(1), 1, {});
+  const Plan plan = single_plan(model, 1);
   const Program program = compile(model, plan, {.batch_norm = options_.batch_norm, .frozen = options_.frozen});
   for (const Op& op : program.ops) {
     LayerSite& site = sites_[size_t(op.node)];

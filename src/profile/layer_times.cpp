@@ -38,7 +38,7 @@ Batch random_batch(const Model& model, int64_t samples, bool tokens) {
 }  // namespace
 
 std::vector<double> profile_layers(const Model& model, Precision precision, int64_t samples, uint64_t seed, bool tokens) {
-  Plan plan = named_plan("single", model, Cluster::uniform(1), samples, {});
+  Plan plan = single_plan(model, samples);
   Program program = compile(model, plan, {.segment_per_layer = true, .mixed_precision = precision == Precision::bf16});
   std::vector<double> least(model.nodes().size(), std::numeric_limits<double>::infinity());
   LocalWorld world(1);

@@ -79,7 +79,7 @@ double seconds_of(const OptimizerConfig& optimizer, Precision precision, int con
 }  // namespace
 
 std::string update_name(const OptimizerConfig& optimizer, Precision precision) {
-  std::string name = name_of(optimizer.kind);
+  std::string name = optimizer.kind->name;
   if (optimizer.momentum > 0) name += " momentum";
   if (optimizer.centered) name += " centered";
   if (optimizer.ema > 0) name += " ema";

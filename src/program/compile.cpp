@@ -24,9 +24,6 @@ void check_options(const Plan& plan, const CompileOptions& options, const Progra
   if (plan.compression.kind == Compression::Kind::powersgd && plan.optimizer_sharding != OptimizerSharding::none)
     refuse(fmt::format("{} with {}", compression, sharding), "low-rank factors are summed whole on every worker",
            "use compression \"bf16\" or no optimizer sharding");
-  if (plan.vertical_sync && plan.schedule != "pipedream")
-    refuse(fmt::format("vertical_sync with schedule \"{}\"", plan.schedule), "only \"pipedream\" keeps a version per mini-batch in flight",
-           "drop vertical_sync or use schedule \"pipedream\"");
   for (const std::string& pattern : options.frozen) {
     const bool known = std::any_of(program.parameters.begin(), program.parameters.end(),
                                    [&](const ProgramParameter& p) { return freezes(pattern, p.spec.name); });

@@ -347,7 +347,7 @@ RunResult read_row(const json& j) {
   row.name = j.value("name", "");
   row.oversubscribed = j.value("oversubscribed", false);
   row.devices = j.at("devices").get<int>();
-  row.backend = j.value("backend", "local");
+  row.backend = j.value("backend", row.backend);
   read_measured(j, row);
   for (const json& p : j.at("curve"))
     row.curve.push_back({.step = p.at("step").get<int64_t>(),

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "plan/strategies.h"
 #include "report/columns.h"
 #include "report/quantities.h"
 #include "train/compare.h"
@@ -72,7 +73,7 @@ void add_fastest(const std::vector<const RunResult*>& rows, const std::string& c
   if (const RunResult* row = best(rows, pace)) {
     std::string text = fmt::format("Fastest{}: {}, {} per {}", by_clock, row_name(*row), in_unit(*pace(*row), scale_for(kTimes, *pace(*row))),
                                    by_epochs ? "epoch" : "step");
-    auto single = std::find_if(rows.begin(), rows.end(), [](const RunResult* r) { return r->strategy == "single" && r->status == RunStatus::ok; });
+    auto single = std::find_if(rows.begin(), rows.end(), [](const RunResult* r) { return is_single(r->strategy) && r->status == RunStatus::ok; });
     if (single != rows.end() && *single != row && pace(**single) && *pace(*row) > 0)
       text += fmt::format(", {:.2f} times as fast as one device", *pace(**single) / *pace(*row));
     sentences.push_back(text + ".");

@@ -1,7 +1,6 @@
 #include "runtime/optimizer.h"
 
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -9,25 +8,11 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "base/vector_code.h"
 #include "runtime/kernels/update.h"
 
 namespace trireme {
 namespace {
-
-using Kind = OptimizerConfig::Kind;
-
-// Small enough that the gradient sum stays in the first-level cache between summing and updating.
-constexpr int64_t kBlock = 2048;
-
-constexpr std::array<std::pair<const char*, Kind>, 7> kNames{{{"sgd", Kind::sgd},
-                                                               {"adam", Kind::adam},
-                                                               {"adamw", Kind::adamw},
-                                                               {"adagrad", Kind::adagrad},
-                                                               {"rmsprop", Kind::rmsprop},
-                                                               {"lars", Kind::lars},
-                                                               {"lamb", Kind::lamb}}};
 
 template <class T>
 TRIREME_INLINE void add_into(T* __restrict sum, const T* __restrict x, int64_t n, bool first) {
@@ -61,59 +46,17 @@ void add_gradient(double* sum, const at::Tensor& gradient, int64_t offset, int64
 void write_compute(uint16_t* out, const float* in, int64_t n) { narrow_all(out, in, n); }
 void write_compute(uint16_t*, const double*, int64_t) { check_internal(false, "a bfloat16 copy belongs to float32 weights"); }
 
-/// State tensors that the kind itself needs.
-int own_state_count(const OptimizerConfig& config) {
-  switch (config.kind) {
-    case Kind::sgd:
-    case Kind::lars: return config.momentum != 0 ? 1 : 0;
-    case Kind::adam:
-    case Kind::adamw:
-    case Kind::lamb: return 2;
-    case Kind::adagrad: return 1;
-    case Kind::rmsprop: return 1 + (config.centered ? 1 : 0) + (config.momentum != 0 ? 1 : 0);
-  }
-  return 0;
-}
-
 kernels::StepRates rates_of(const OptimizerConfig& c, const SliceUpdate& u) {
-  const double steps_before = double(u.step - 1);
-  const bool corrects = c.kind == Kind::adam || c.kind == Kind::adamw || c.kind == Kind::lamb;
-  return {.learning_rate = c.kind == Kind::adagrad ? u.learning_rate / (1 + steps_before * c.rate_decay) : u.learning_rate,
-          .momentum = c.momentum,
-          .decay = u.decays ? c.weight_decay : 0,
-          .epsilon = c.epsilon,
-          .beta1 = c.beta1,
-          .beta2 = c.beta2,
-          .correction1 = corrects ? 1 - std::pow(c.beta1, double(u.step)) : 1,
-          .correction2 = corrects ? 1 - std::pow(c.beta2, double(u.step)) : 1,
-          .alpha = c.alpha,
-          .trust = u.trust};
-}
-
-template <class T>
-void step_block(const OptimizerConfig& config, const kernels::Block<T>& block, const kernels::StepRates& rates) {
-  switch (config.kind) {
-    case Kind::sgd: return kernels::step_sgd(block, rates, config.nesterov);
-    case Kind::adam: return kernels::step_adam(block, rates, false);
-    case Kind::adamw: return kernels::step_adam(block, rates, true);
-    case Kind::adagrad: return kernels::step_adagrad(block, rates);
-    case Kind::rmsprop: return kernels::step_rmsprop(block, rates, config.centered);
-    case Kind::lars: return kernels::step_lars(block, rates);
-    case Kind::lamb: {
-      alignas(64) T direction[kBlock];
-      kernels::lamb_direction(block, rates, direction);
-      return kernels::step_along(block, rates, direction);
-    }
-  }
-}
-
-template <class T>
-double step_squares(const OptimizerConfig& config, const kernels::Block<T>& block, const kernels::StepRates& rates) {
-  if (config.kind == Kind::lars) return double(block.scale) * double(block.scale) * kernels::square_sum(block.gradient, block.size);
-  kernels::move_moments(block, rates);
-  alignas(64) T direction[kBlock];
-  kernels::lamb_direction(block, rates, direction);
-  return kernels::square_sum(direction, block.size);
+  kernels::StepRates rates{.learning_rate = u.learning_rate,
+                           .momentum = c.momentum,
+                           .decay = u.decays ? c.weight_decay : 0,
+                           .epsilon = c.epsilon,
+                           .beta1 = c.beta1,
+                           .beta2 = c.beta2,
+                           .alpha = c.alpha,
+                           .trust = u.trust};
+  if (c.kind->set_rates) c.kind->set_rates(c, u.step, rates);
+  return rates;
 }
 
 /// The slice block by block: `visit(block, first element's index in the slice)`.
@@ -121,10 +64,10 @@ template <class T, class Visit>
 void each_block(const OptimizerConfig& config, const SliceUpdate& u, bool needs_gradient, Visit&& visit) {
   T* master = u.master->data_ptr<T>() + u.slice.begin;
   std::array<T*, kernels::kMostStates> state = {};
-  for (int k = 0; k < own_state_count(config); ++k) state[size_t(k)] = u.state[size_t(k)].data_ptr<T>() + u.state_offset;
-  alignas(64) T sum[kBlock];
-  for (int64_t done = 0; done < u.slice.size(); done += kBlock) {
-    const int64_t n = std::min(kBlock, u.slice.size() - done);
+  for (int k = 0; k < config.kind->state_tensors(config); ++k) state[size_t(k)] = u.state[size_t(k)].data_ptr<T>() + u.state_offset;
+  alignas(64) T sum[kOptimizerBlock];
+  for (int64_t done = 0; done < u.slice.size(); done += kOptimizerBlock) {
+    const int64_t n = std::min(kOptimizerBlock, u.slice.size() - done);
     for (size_t c = 0; needs_gradient && c < u.gradients.size(); ++c)
       add_gradient(sum, u.gradients[c], u.gradient_offset + done, n, c == 0);
     kernels::Block<T> block{master + done, sum, state, n, T(u.gradient_scale)};
@@ -140,9 +83,9 @@ void update_typed(const OptimizerConfig& config, const SliceUpdate& u) {
   auto* compute = u.compute ? static_cast<uint16_t*>(u.compute->data_ptr()) + u.slice.begin : nullptr;
   T* average = config.ema > 0 ? u.state.back().data_ptr<T>() + u.state_offset : nullptr;
   const double share = average ? (1 - config.ema) / (1 - std::pow(config.ema, double(u.step))) : 0;
-  // lamb has its gradient in the moments already
-  each_block<T>(config, u, config.kind != Kind::lamb, [&](const kernels::Block<T>& block, int64_t done) {
-    step_block(config, block, rates);
+  const auto step = config.kind->loops<T>().step;
+  each_block<T>(config, u, !config.kind->measure_takes_gradient, [&](const kernels::Block<T>& block, int64_t done) {
+    step(config, block, rates);
     if (compute) write_compute(compute + done, block.weights, block.size);
     if (average) kernels::move_average(average + done, block.weights, block.size, share);
   });
@@ -151,53 +94,36 @@ void update_typed(const OptimizerConfig& config, const SliceUpdate& u) {
 template <class T>
 SquareSums measure_typed(const OptimizerConfig& config, const SliceUpdate& u) {
   const kernels::StepRates rates = rates_of(config, u);
+  const auto measure = config.kind->loops<T>().measure;
   SquareSums sums;
   each_block<T>(config, u, true, [&](const kernels::Block<T>& block, int64_t) {
     sums.weights += kernels::square_sum(block.weights, block.size);
-    sums.step += step_squares(config, block, rates);
+    sums.step += measure(block, rates);
   });
   return sums;
 }
 
 template <class T>
 void sum_typed(std::span<const at::Tensor> gradients, Range slice, T* sum) {
-  for (int64_t done = 0; done < slice.size(); done += kBlock) {
-    const int64_t n = std::min(kBlock, slice.size() - done);
+  for (int64_t done = 0; done < slice.size(); done += kOptimizerBlock) {
+    const int64_t n = std::min(kOptimizerBlock, slice.size() - done);
     for (size_t c = 0; c < gradients.size(); ++c) add_gradient(sum + done, gradients[c], slice.begin + done, n, c == 0);
   }
 }
 
 }  // namespace
 
-std::vector<std::string> optimizer_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : kNames) names.emplace_back(entry.first);
-  return names;
-}
-
-Kind parse_optimizer(std::string_view text, std::string_view key) {
-  for (const auto& [name, kind] : kNames)
-    if (text == name) return kind;
-  fail_user({std::string(key), fmt::format("\"{}\"", text), "is not an optimizer", fmt::format("use {}", join(optimizer_names()))});
-}
-
-std::string name_of(Kind kind) {
-  for (const auto& [name, known] : kNames)
-    if (kind == known) return name;
-  return "?";
-}
-
-int optimizer_state_count(const OptimizerConfig& config) { return own_state_count(config) + (config.ema > 0 ? 1 : 0); }
+int optimizer_state_count(const OptimizerConfig& config) { return config.kind->state_tensors(config) + (config.ema > 0 ? 1 : 0); }
 
 bool skips_zero_gradients(const OptimizerConfig& config) {
-  return config.kind == Kind::sgd && config.momentum == 0 && config.weight_decay == 0 && config.ema == 0;
+  return config.kind->skips_zero_gradients && config.momentum == 0 && config.weight_decay == 0 && config.ema == 0;
 }
 
 std::vector<at::Tensor> make_optimizer_state(const OptimizerConfig& config, int64_t elements, const at::TensorOptions& options) {
   std::vector<at::Tensor> state;
   for (int i = 0; i < optimizer_state_count(config); ++i) {
-    const bool sums_squares = config.kind == Kind::adagrad && i == 0;
-    state.push_back(at::full({elements}, sums_squares ? config.initial_accumulator : 0.0, options));
+    const bool has_first = config.kind->first_state && i == 0;
+    state.push_back(at::full({elements}, has_first ? config.kind->first_state(config) : 0.0, options));
   }
   return state;
 }
@@ -234,8 +160,7 @@ SquareSums measure_slice(const OptimizerConfig& config, const SliceUpdate& updat
 double trust_ratio(const OptimizerConfig& config, const SquareSums& sums) {
   const double weights = std::sqrt(sums.weights), step = std::sqrt(sums.step);
   if (weights == 0 || step == 0) return 1;
-  if (config.kind == Kind::lars) return config.trust * weights / (step + config.weight_decay * weights);
-  return weights / step;
+  return config.kind->trust(config, weights, step);
 }
 
 }  // namespace trireme

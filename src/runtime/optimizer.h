@@ -1,22 +1,19 @@
-// Optimizers as one pass over a slice of a flat bucket: sum the workers' gradients, update the state, write the weights. What each
-// kind computes, and from where, is in docs/optimizers.md.
+// Optimizers as one pass over a slice of a flat bucket: sum the workers' gradients, update the state, write the weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
+#include "runtime/optimizers/optimizer_kind.h"
 #include "tensor/placement.h"
 
 namespace trireme {
 
 struct OptimizerConfig {
-  enum class Kind { sgd, adam, adamw, adagrad, rmsprop, lars, lamb };
-  Kind kind = Kind::sgd;
+  const OptimizerKind* kind = &kSgd;
   double learning_rate = 0.01;
   double momentum = 0;      ///< sgd, rmsprop, lars
   bool nesterov = false;    ///< sgd
@@ -31,20 +28,13 @@ struct OptimizerConfig {
   double ema = 0;                     ///< share of the averaged weights that stays; 0: none are kept
 
   /// Whether steps are scaled parameter by parameter, by norms of the full tensors.
-  bool is_layerwise() const { return kind == Kind::lars || kind == Kind::lamb; }
+  bool is_layerwise() const { return kind->trust != nullptr; }
 };
-
-/// Errors (user): names the accepted words.
-OptimizerConfig::Kind parse_optimizer(std::string_view text, std::string_view key);
-std::string name_of(OptimizerConfig::Kind kind);
-/// Of all kinds.
-std::vector<std::string> optimizer_names();
 
 /// Whether a weight whose gradient is zero stays as it is, and its step leaves no trace: SGD without momentum, decay and averages.
 bool skips_zero_gradients(const OptimizerConfig& config);
 
-/// State tensors per element: SGD and LARS 0 or 1 (momentum), Adam, AdamW and LAMB 2 (moments), Adagrad 1, RMSprop 1 to 3; one
-/// more, the last, for averaged weights.
+/// State tensors per element: the kind's, and one more, the last, for averaged weights.
 int optimizer_state_count(const OptimizerConfig& config);
 /// As many tensors as that, as they are before the first update.
 std::vector<at::Tensor> make_optimizer_state(const OptimizerConfig& config, int64_t elements, const at::TensorOptions& options);
@@ -69,7 +59,7 @@ struct SliceUpdate {
   bool decays = true;                     ///< whether weight_decay applies
 };
 
-/// PyTorch's formulas where it has the kind (torch.optim.SGD, Adam, AdamW, Adagrad, RMSprop), else the papers'. Sums and state in
+/// PyTorch's formulas where it has the kind, else the papers'. Sums and state in
 /// the master's type. Averaged weights take the new ones in with the share (1 - ema) / (1 - ema^step), so that all shares add up to 1
 /// at any step.
 void update_slice(const OptimizerConfig& config, const SliceUpdate& update);
@@ -83,11 +73,11 @@ void exchange_values(at::Tensor& a, at::Tensor& b);
 /// Sums of squares over a part of a parameter.
 struct SquareSums {
   double weights = 0;
-  double step = 0;  ///< lars: of the scaled gradient; lamb: of what would be subtracted at rate and trust 1
+  double step = 0;  ///< of the scaled gradient, or of what would be subtracted at rate and trust 1, as the kind has it
 };
 
-/// What a layer-wise kind must know of a slice before update_slice. lamb: also takes the gradient into the moments, which update_slice
-/// then leaves as they are: exactly once per step.
+/// What a layer-wise kind must know of a slice before update_slice. Where the kind's
+/// measure_takes_gradient: also takes the gradient into the state, which update_slice then leaves as it is: exactly once per step.
 SquareSums measure_slice(const OptimizerConfig& config, const SliceUpdate& update);
 
 /// The factor of a parameter's step. `sums`: over the full parameter.

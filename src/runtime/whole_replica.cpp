@@ -103,7 +103,7 @@ void WholeReplica::measure(double scale, std::span<SquareSums> sums) {
   await_sum();
   const Range part = setting_.bucket().slice_of(setting_.rank);
   measure_part_of(0, part, weights_.master(), reduced_, scale, sums);
-  if (setting_.optimizer.kind != OptimizerConfig::Kind::lamb) return;
+  if (!setting_.optimizer.kind->measure_takes_gradient) return;
   std::vector<SquareSums> uncounted(sums.size());  // other holders count them; this one moves its own copy of the moments
   measure_part_of(0, {0, part.begin}, weights_.master(), reduced_, scale, uncounted);
   measure_part_of(0, {part.end, setting_.bucket().elements}, weights_.master(), reduced_, scale, uncounted);

@@ -6,6 +6,7 @@
 //                         F0 F1 F2 B2 B1 B0
 //
 // Time (m + p - 1)(t_f + t_b), so (p - 1)/(m + p - 1) of it is bubble; all m micro-batches are in flight at the turn.
+#include "schedule/one_stage.h"
 #include "schedule/schedule.h"
 
 namespace trireme {
@@ -20,6 +21,8 @@ std::vector<Task> tasks_of(const PipelinePlace& place) {
   return tasks;
 }
 
+int in_flight_of(const PipelinePlace& place, int /*stages_left*/) { return place.micro_batches; }
+
 Schedule::Misfit misfit_of(const PipelinePlace& /*any*/) { return {}; }
 
 }  // namespace
@@ -29,6 +32,8 @@ constinit const Schedule kGpipe = {
     .summary = "all forwards, then all backwards (Huang et al., NeurIPS 2019)",
     .tasks = tasks_of,
     .misfit = misfit_of,
+    .step_rule = plain_step_rule,
+    .in_flight = in_flight_of,
 };
 
 }  // namespace trireme

@@ -40,7 +40,7 @@ std::vector<Task> tasks_of(const PipelinePlace& place) {
 Schedule::Misfit misfit_of(const PipelinePlace& place) {
   const int m = place.micro_batches, p = place.depth;
   if (place.chunks < 2)
-    return {"it needs at least two stages per worker", "with one stage per worker use schedule \"1f1b\""};
+    return {"it needs at least two stages per worker", fmt::format("with one stage per worker use schedule \"{}\"", kOneForwardOneBackward.name)};
   if (m % p != 0) {
     const int below = m / p * p, above = below + p;
     return {fmt::format("{} micro-batches are not a multiple of the pipeline's depth {}", m, p),
@@ -50,13 +50,28 @@ Schedule::Misfit misfit_of(const PipelinePlace& place) {
   return {};
 }
 
+/// No fill, main (v m + p - 1) t + v once with t, once of one stage: as if a worker's stages were all like it.
+StepRule step_rule_of(const PipelinePlace& place) {
+  const double p = place.depth, v = place.chunks, m = place.micro_batches;
+  return {.main_compute = v * m + p - 1, .main_weight = v * m + p - 1, .once = v, .least_weight = m};
+}
+
+int in_flight_of(const PipelinePlace& place, int stages_left) {
+  const int m = place.micro_batches, p = place.depth, v = place.chunks;
+  const int position = (v * p - stages_left) % p;
+  return m == p ? m * v : std::min(m * v, 2 * (p - 1 - position) + (v - 1) * p + 1);
+}
+
 }  // namespace
 
 constinit const Schedule kInterleaved = {
     .name = "interleaved",
     .summary = "1f1b over several stages per worker, flushed every batch (Narayanan et al., SC 2021)",
+    .chunked = true,
     .tasks = tasks_of,
     .misfit = misfit_of,
+    .step_rule = step_rule_of,
+    .in_flight = in_flight_of,
 };
 
 }  // namespace trireme

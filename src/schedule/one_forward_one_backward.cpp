@@ -23,6 +23,8 @@ std::vector<Task> tasks_of(const PipelinePlace& place) {
   return tasks;
 }
 
+int in_flight_of(const PipelinePlace& place, int stages_left) { return std::min(place.micro_batches, stages_left); }
+
 }  // namespace
 
 constinit const Schedule kOneForwardOneBackward = {
@@ -30,6 +32,8 @@ constinit const Schedule kOneForwardOneBackward = {
     .summary = "one forward, one backward in turn, flushed every batch (PipeDream-Flush, Narayanan et al., ICML 2021)",
     .tasks = tasks_of,
     .misfit = misfit_of_chunks,
+    .step_rule = plain_step_rule,
+    .in_flight = in_flight_of,
 };
 
 }  // namespace trireme

@@ -35,7 +35,7 @@ Schedule::Misfit misfit_of(const PipelinePlace& place) {
   if (place.micro_batches != 1)
     return {fmt::format("every mini-batch is a unit with an update of its own, here it is cut into {} micro-batches",
                         place.micro_batches),
-            "use 1 micro-batch, or schedule \"2bw\", which has one update for all of them"};
+            fmt::format("use 1 micro-batch, or schedule \"{}\", which has one update for all of them", kTwoBufferedWeights.name)};
   return misfit_of_chunks(place);
 }
 
@@ -45,6 +45,8 @@ constinit const Schedule kPipedream = {
     .name = "pipedream",
     .summary = "1f1b without a flush, on stashed weights (Narayanan et al., SOSP 2019)",
     .flushes = false,
+    .whole_batches = true,
+    .has_vertical_sync = true,
     .tasks = tasks_of,
     .delay = delay_of,
     .misfit = misfit_of,

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <climits>
+
 #include "base/error.h"
 #include "base/text.h"
-#include "schedule/one_stage.h"
 
 namespace trireme {
 
@@ -14,21 +16,38 @@ const std::vector<Schedule>& known_schedules() {
   return schedules;
 }
 
+const Schedule* look_up_schedule(std::string_view name) {
+  const auto& all = known_schedules();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Schedule& schedule) { return schedule.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
 const Schedule& find_schedule(std::string_view name, const std::string& where) {
-  std::vector<std::string> known;
-  for (const Schedule& schedule : known_schedules()) {
-    if (schedule.name == name) return schedule;
-    known.emplace_back(schedule.name);
-  }
+  if (const Schedule* found = look_up_schedule(name)) return *found;
+  const std::vector<std::string> known = schedule_names();
   const std::string near = closest_match(name, known);
   fail_user({where, fmt::format("schedule \"{}\"", name), "is not known",
              (near.empty() ? "" : fmt::format("did you mean \"{}\"? ", near)) + "known are " + join(known)});
 }
 
-Schedule::Misfit misfit_of_chunks(const PipelinePlace& place) {
-  if (place.chunks == 1) return {};
-  return {fmt::format("it runs one stage per worker, here are {}", place.chunks),
-          "give every worker one stage or use schedule \"interleaved\""};
+std::vector<std::string> schedule_names(bool (*has)(const Schedule&)) {
+  std::vector<std::string> names;
+  for (const Schedule& schedule : known_schedules())
+    if (!has || has(schedule)) names.emplace_back(schedule.name);
+  return names;
+}
+
+const Schedule& usual_schedule() { return known_schedules().front(); }
+
+const Schedule& lean_schedule() {
+  const auto in_flight = [](const Schedule& schedule) { return schedule.is_plain() ? schedule.in_flight({.micro_batches = 2}, 1) : INT_MAX; };
+  return *std::min_element(known_schedules().begin(), known_schedules().end(),
+                           [&](const Schedule& a, const Schedule& b) { return in_flight(a) < in_flight(b); });
+}
+
+const Schedule& chunked_schedule() {
+  const auto& all = known_schedules();
+  return *std::find_if(all.begin(), all.end(), [](const Schedule& schedule) { return schedule.chunked; });
 }
 
 }  // namespace trireme

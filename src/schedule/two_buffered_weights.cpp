@@ -41,7 +41,7 @@ Schedule::Misfit misfit_of(const PipelinePlace& place) {
     return {fmt::format("{} micro-batches are fewer than the pipeline's depth {}, so two versions of the weights are not "
                         "enough",
                         place.micro_batches, place.depth),
-            fmt::format("use at least {} micro-batches or schedule \"1f1b\"", place.depth)};
+            fmt::format("use at least {} micro-batches or schedule \"{}\"", place.depth, kOneForwardOneBackward.name)};
   return misfit_of_chunks(place);
 }
 

@@ -35,14 +35,25 @@ std::vector<Task> tasks_of(const PipelinePlace& place) {
   return tasks;
 }
 
+/// With a the part of a micro-batch's time that others wait for and w the rest, fill a, main (m - 1) a + max(1, m - p + 1) w + once.
+StepRule step_rule_of(const PipelinePlace& place) {
+  const double p = place.depth, m = place.micro_batches;
+  const double weights = std::max(1.0, m - p + 1);
+  return {.fill_compute = 1, .main_compute = m - 1, .main_weight = weights, .least_weight = weights};
+}
+
+int in_flight_of(const PipelinePlace& place, int /*stages_left*/) { return std::min(place.micro_batches, place.depth); }
+
 }  // namespace
 
 constinit const Schedule kZeroBubble = {
     .name = "zero-bubble",
     .summary = "1f1b with weight gradients put off into the bubble (ZB-H1, Qi et al., ICLR 2024)",
+    .splits_backward = true,
     .tasks = tasks_of,
     .misfit = misfit_of_chunks,
-    .splits_backward = true,
+    .step_rule = step_rule_of,
+    .in_flight = in_flight_of,
 };
 
 }  // namespace trireme

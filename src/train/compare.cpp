@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/seconds.h"
+#include "plan/strategies.h"
 
 namespace trireme {
 namespace {
@@ -21,7 +22,7 @@ std::optional<EvaluationPoint> last_within(const RunResult& row, const std::func
 }  // namespace
 
 std::string clock_of(const RunResult& row) {
-  if (row.backend == kVirtualBackend) return "modelled";
+  if (row.backend == kVirtualBackend.name) return "modelled";
   return row.replicas ? row.replicas->clock : ReplicaReport().clock;
 }
 
@@ -43,7 +44,7 @@ void complete_comparison(ExperimentResult& result) {
   for (const RunResult& row : result.rows) {
     // rows that a time limit ended count too: otherwise "equal" would not be equal where nothing reached its end
     const bool ended_fairly = row.status == RunStatus::ok || row.status == RunStatus::timed_out;
-    if (ended_fairly && row.devices == 1 && row.strategy == "single") single = &row;
+    if (ended_fairly && row.devices == 1 && is_single(row.strategy)) single = &row;
     if (!ended_fairly || row.evaluations.empty()) continue;
     samples = std::min(samples, row.evaluations.back().samples);
     double& shortest = seconds.try_emplace(clock_of(row), std::numeric_limits<double>::infinity()).first->second;

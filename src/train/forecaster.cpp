@@ -15,7 +15,6 @@
 #include "plan/strategy.h"
 #include "profile/measure_links.h"
 #include "program/compile.h"
-#include "runtime/migrate.h"
 #include "schedule/schedule.h"
 
 namespace trireme {
@@ -25,9 +24,6 @@ constexpr double kSearchSeconds = 2;   // of the exact planner, while workers go
 constexpr double kFirstSeconds = 60;   // ... and before they begin, measuring included
 constexpr size_t kPlanned = 3;         // of its finalists; all where memory is limited
 constexpr double kSpeedStep = 0.01;    // speeds are rounded to that: plans show them
-
-/// Beside the experiment's strategies where memory is limited.
-const std::vector<std::string> kSavers = {"zero1", "zero2", "zero3", "data,recompute=all", "1f1b,recompute=all"};
 
 /// Whether a run that goes on under it keeps the curve of one device.
 bool keeps_curve(const Plan& plan) {
@@ -180,7 +176,7 @@ void PlanForecaster::find_candidates(const Conditions& now, const std::string& c
     std::sort(workers.begin(), workers.end());
     const CostSource source = source_for(now, workers);
     add_strategies(experiment_.strategies, source, workers, false);
-    if (now.memory > 0) add_strategies(kSavers, source, workers, false);
+    if (now.memory > 0) add_strategies(memory_savers(), source, workers, false);
   }
   add_planned(now, order, seconds);
 }

@@ -123,7 +123,7 @@ nlohmann::json epochs_settings(const Experiment& experiment, const TaskData& dat
           {"target", experiment.target.value_or(0)},
           {"length", in_words(experiment.length)},
           {"evaluate_every", in_words(experiment.evaluate_every)},
-          {"optimizer", name_of(optimizer.kind)},
+          {"optimizer", optimizer.kind->name},
           {"momentum", optimizer.momentum},
           {"weight_decay", optimizer.weight_decay},
           {"optimizer_options", optimizer_options(optimizer)},

@@ -289,7 +289,7 @@ void add_warnings(const Plan& plan, const Model& model, const Experiment& experi
   if (experiment.micro_batches > 0 && experiment.micro_batches != plan.micro_batches)
     result.warnings.emplace_back(
         fmt::format("the experiment's micro_batches = {} is for pipelines; this plan has {}: spell it out to accumulate gradients, as in "
-                    "data,micro_batches=4", experiment.micro_batches, plan.micro_batches));
+                    "{},micro_batches=4", experiment.micro_batches, plan.micro_batches, usual_strategy()));
   if (plan.compression.kind != Compression::Kind::none && plan.devices > 1)
     result.warnings.emplace_back(
         fmt::format("compression \"{}\" rounds gradients: the curve differs from a single device's", name_of(plan.compression.kind)));
@@ -418,7 +418,7 @@ RunResult train(const Experiment& given, const Model& model, const TaskData& dat
   result.blocks = block_strategies(plan, model);
   result.warnings = experiment.model_notes;
   if (process) result.backend = process->backend();
-  if (experiment.virtual_machines) result.backend = kVirtualBackend;
+  if (experiment.virtual_machines) result.backend = kVirtualBackend.name;
   if (!make_world) add_warnings(plan, model, experiment, process ? process->cores() : inspect_machine(false).cores, result);
 
   RunOptions options{.adapts = adapter != nullptr, .writes_checkpoints = !checkpoints.folder.empty(), .resumed = {}, .make_world = make_world,

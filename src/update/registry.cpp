@@ -23,6 +23,8 @@ struct Entry {
   std::unique_ptr<UpdatePolicy> (*read)(const ConfigTable& update, const RunFacts& facts);
 };
 
+constexpr Entry kFedavg{"fedavg", read_fedavg};
+
 constexpr std::array kPolicies = {
     Entry{kSynchronous, read_synchronous},
     Entry{"local-sgd", read_local_sgd},
@@ -35,7 +37,7 @@ constexpr std::array kPolicies = {
     Entry{"shat", read_shat},
     Entry{"diloco", read_diloco},
     Entry{"streaming-diloco", read_streaming_diloco},
-    Entry{"fedavg", read_fedavg},
+    kFedavg,
     Entry{"fedprox", read_fedprox},
     Entry{"fedadam", read_fedadam},
 };
@@ -47,6 +49,8 @@ std::vector<std::string> update_policy_names() {
   for (const Entry& entry : kPolicies) names.emplace_back(entry.name);
   return names;
 }
+
+std::string usual_federated_policy() { return kFedavg.name; }
 
 std::unique_ptr<UpdatePolicy> make_update_policy(const ConfigTable& update, const RunFacts& facts) {
   const std::string name = update.get_choice("policy", update.require_string("policy"), update_policy_names());

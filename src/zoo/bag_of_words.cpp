@@ -13,8 +13,6 @@ namespace {
 
 constexpr double kDeviation = 0.1;  // of the words' initial vectors
 
-}  // namespace
-
 Model make_bag_of_words(const ModelSpec& spec, const ModelOptions& options) {
   require_tokens(spec);
   const auto width = int64_t(options.at("width"));
@@ -23,6 +21,13 @@ Model make_bag_of_words(const ModelSpec& spec, const ModelOptions& options) {
   const NodeId words = b.layer<Embedding>({tokens}, "embedding", vocabulary_of(spec), width, EmbeddingOptions{kDeviation, kPadding});
   const NodeId mean = b.layer<MaskedMeanSequence>({words, tokens}, "mean");
   return finish_with_loss(b, b.layer<Linear>({mean}, "fc", width, spec.classes), target, spec);
+}
+
+}  // namespace
+
+/// The mean of the words' vectors, and a linear layer (Joulin et al., 2016).
+std::vector<NamedModel> bag_of_words_models() {
+  return {{"bag-of-words", make_bag_of_words, {{"width", 100}}, {{LearningTask::classification, LearningTask::regression}, /*tokens=*/true}}};
 }
 
 }  // namespace trireme

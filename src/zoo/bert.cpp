@@ -70,8 +70,6 @@ class Bert {
   double dropout_;
 };
 
-}  // namespace
-
 Model make_bert(const ModelSpec& spec, const ModelOptions& options) {
   require_tokens(spec);
   const auto size = [&](const char* key) { return int64_t(options.at(key)); };
@@ -81,6 +79,16 @@ Model make_bert(const ModelSpec& spec, const ModelOptions& options) {
   NodeId x = net.embed(vocabulary_of(spec), size("positions"));
   for (int64_t i = 0; i < size("layers"); ++i) x = net.layer(x, fmt::format("bert.encoder.layer.{}", i));
   return finish_with_loss(b, net.linear(net.pool(x), "classifier", spec.classes), target, spec);
+}
+
+}  // namespace
+
+/// Hugging Face's BertForSequenceClassification (Devlin et al., 2018).
+std::vector<NamedModel> bert_models() {
+  using enum ModelOption::Kind;
+  return {{"bert", make_bert,
+           {{"layers", 12, count}, {"width", 768}, {"heads", 12}, {"positions", 512}, {"probability", 0.1, share}},
+           {{LearningTask::classification, LearningTask::regression}, /*tokens=*/true}}};
 }
 
 }  // namespace trireme

@@ -13,6 +13,7 @@
 #include "zoo/token_builder.h"
 
 namespace trireme {
+namespace {
 
 Model make_big_lstm(const ModelSpec& spec, const ModelOptions& options) {
   require_tokens(spec);
@@ -37,6 +38,17 @@ Model make_big_lstm(const ModelSpec& spec, const ModelOptions& options) {
   const NodeId loss = b.layer<SampledSoftmax>({x, target}, "loss",
                                               SampledSoftmaxOptions{.width = projection, .classes = vocabulary, .samples = samples, .module = "decoder"});
   return b.finish(x, loss);
+}
+
+}  // namespace
+
+/// LSTMs with projections (Jozefowicz et al., 2016). samples: classes that a training step compares with; 0: all.
+std::vector<NamedModel> big_lstm_models() {
+  using enum ModelOption::Kind;
+  return {{"big-lstm", make_big_lstm,
+           {{"layers", 2, count}, {"hidden", 8192}, {"projection", 1024}, {"samples", 8192, size_or_none},
+            {"probability", 0.1, share}, {"stateful", 1, flag}},
+           {{LearningTask::language}, /*tokens=*/true}}};
 }
 
 }  // namespace trireme

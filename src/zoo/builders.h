@@ -1,8 +1,9 @@
-// One function per family of models; zoo.cpp knows them by name. `options` is complete: every option of the model has a value.
+// The registry of models: each file describes its own; a line in zoo.cpp adds a file.
 #pragma once
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "zoo/zoo.h"
 
@@ -10,33 +11,51 @@ namespace trireme {
 
 using ModelOptions = std::map<std::string, double>;
 
-Model make_mlp(const ModelSpec& spec, const ModelOptions& options);
-Model make_mnist_convnet(const ModelSpec& spec, const ModelOptions& options);
-/// Which ResNet.
-struct ResNetKind {
-  int depth = 18;             ///< 18, 34, 50, 101
-  bool small_images = false;  ///< a 3x3 stem without pool, for CIFAR
-  int64_t groups = 1, group_width = 64;  ///< of bottleneck blocks: 32 and 4 make ResNeXt-50 32x4d
+/// A model's own knob.
+struct ModelOption {
+  enum class Kind {
+    size,         ///< a whole number from 1 on
+    size_or_none, ///< or 0
+    count,        ///< of layers: a whole number from 1 on, not as large
+    share,        ///< at least 0, below 1
+    flag,         ///< 0 or 1
+  };
+  const char* name;
+  double usual;
+  Kind kind = Kind::size;
 };
-Model make_resnet(const ModelSpec& spec, const ModelOptions& options, const ResNetKind& kind);
-/// `depth` 11, 13, 16 or 19.
-Model make_vgg(const ModelSpec& spec, const ModelOptions& options, int depth, bool batch_norm);
-Model make_densenet121(const ModelSpec& spec, const ModelOptions& options);
-Model make_inception_v3(const ModelSpec& spec, const ModelOptions& options);
-Model make_vision_transformer(const ModelSpec& spec, const ModelOptions& options);
-Model make_unet(const ModelSpec& spec, const ModelOptions& options);
-Model make_segnet(const ModelSpec& spec, const ModelOptions& options);
-Model make_gpt2(const ModelSpec& spec, const ModelOptions& options);
-Model make_bag_of_words(const ModelSpec& spec, const ModelOptions& options);
-Model make_bert(const ModelSpec& spec, const ModelOptions& options);
-Model make_big_lstm(const ModelSpec& spec, const ModelOptions& options);
-Model make_gnmt(const ModelSpec& spec, const ModelOptions& options);
-Model make_skip(const ModelSpec& spec, const ModelOptions& options);
-Model make_dropout_mlp(const ModelSpec& spec, const ModelOptions& options);
-Model make_tied_mlp(const ModelSpec& spec, const ModelOptions& options);
-Model make_inception(const ModelSpec& spec, const ModelOptions& options);
-Model make_lstm_lm(const ModelSpec& spec, const ModelOptions& options);
-Model make_transformer_lm(const ModelSpec& spec, const ModelOptions& options);
-Model make_transformer_classifier(const ModelSpec& spec, const ModelOptions& options);
+
+/// What a model is for, and what it reads.
+struct ModelUse {
+  std::vector<LearningTask> tasks = {LearningTask::classification, LearningTask::regression};
+  bool tokens = false;  ///< "data" is token ids
+};
+
+struct NamedModel {
+  const char* name;
+  /// `options` is complete: every option of the model has a value.
+  Model (*make)(const ModelSpec& spec, const ModelOptions& options);
+  std::vector<ModelOption> options = {};
+  ModelUse use = {};
+};
+
+std::vector<NamedModel> mlp_models();
+std::vector<NamedModel> mnist_convnet_models();
+std::vector<NamedModel> resnet_models();
+std::vector<NamedModel> vgg_models();
+std::vector<NamedModel> densenet_models();
+std::vector<NamedModel> inception_v3_models();
+std::vector<NamedModel> vision_transformer_models();
+std::vector<NamedModel> segmentation_models();
+std::vector<NamedModel> odd_mlp_models();
+std::vector<NamedModel> inception_models();
+std::vector<NamedModel> lstm_lm_models();
+std::vector<NamedModel> transformer_lm_models();
+std::vector<NamedModel> gpt2_models();
+std::vector<NamedModel> big_lstm_models();
+std::vector<NamedModel> bag_of_words_models();
+std::vector<NamedModel> bert_models();
+std::vector<NamedModel> gnmt_models();
+std::vector<NamedModel> transformer_classifier_models();
 
 }  // namespace trireme

@@ -27,8 +27,6 @@ NodeId dense_layer(ImageBuilder& net, NodeId x, const std::string& name, int64_t
   return net.concat({x, net.dropout(y, name + ".dropout", probability)}, name + ".concat");
 }
 
-}  // namespace
-
 Model make_densenet121(const ModelSpec& spec, const ModelOptions& options) {
   const auto growth = int64_t(options.at("growth"));
   ImageBuilder net(spec);
@@ -44,6 +42,14 @@ Model make_densenet121(const ModelSpec& spec, const ModelOptions& options) {
   }
   x = net.builder().layer<GlobalAvgPool>({net.norm_relu(x, "features.norm5")}, "avgpool");
   return net.finish(net.linear(x, "classifier", spec.classes, {.bias_init = Init::constant(0)}));
+}
+
+}  // namespace
+
+/// torchvision's (Huang et al., 2016).
+std::vector<NamedModel> densenet_models() {
+  using enum ModelOption::Kind;
+  return {{"densenet121", make_densenet121, {{"growth", 32}, {"probability", 0, share}}}};
 }
 
 }  // namespace trireme

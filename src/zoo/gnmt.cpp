@@ -68,8 +68,6 @@ class Gnmt {
   double dropout_;
 };
 
-}  // namespace
-
 Model make_gnmt(const ModelSpec& spec, const ModelOptions& options) {
   require_tokens(spec);
   if (spec.task != LearningTask::translation)
@@ -87,6 +85,15 @@ Model make_gnmt(const ModelSpec& spec, const ModelOptions& options) {
   const NodeId memory = net.encode(net.embed(source, "encoder", vocabulary_of(spec)), source);
   NodeId x = net.decode(net.embed(given, "decoder", spec.classes), memory, source);
   return finish_with_loss(b, b.layer<Linear>({x}, "decoder.classifier", width, spec.classes), target, spec);
+}
+
+}  // namespace
+
+/// Translation (Wu et al., 2016). layers: to encode, and as many to decode.
+std::vector<NamedModel> gnmt_models() {
+  using enum ModelOption::Kind;
+  return {{"gnmt", make_gnmt, {{"layers", 8, count}, {"width", 1024}, {"probability", 0.2, share}},
+           {{LearningTask::translation}, /*tokens=*/true}}};
 }
 
 }  // namespace trireme

@@ -57,8 +57,6 @@ class Gpt2 {
   double dropout_;
 };
 
-}  // namespace
-
 Model make_gpt2(const ModelSpec& spec, const ModelOptions& options) {
   require_tokens(spec);
   const auto size = [&](const char* key) { return int64_t(options.at(key)); };
@@ -74,6 +72,16 @@ Model make_gpt2(const ModelSpec& spec, const ModelOptions& options) {
   const NodeId logits = b.layer<Linear>({x}, "lm_head", width, vocabulary,
                                         LinearOptions{.bias = false, .weight_name = "transformer.wte.weight", .deviation = kDeviation});
   return finish_with_loss(b, logits, target, spec);
+}
+
+}  // namespace
+
+/// Hugging Face's GPT2LMHeadModel (Radford et al., 2019).
+std::vector<NamedModel> gpt2_models() {
+  using enum ModelOption::Kind;
+  return {{"gpt2", make_gpt2,
+           {{"layers", 12, count}, {"width", 768}, {"heads", 12}, {"positions", 1024}, {"probability", 0.1, share}},
+           {{LearningTask::language}, /*tokens=*/true}}};
 }
 
 }  // namespace trireme

@@ -72,8 +72,6 @@ class InceptionBuilder {
   NodeId end_, target_;
 };
 
-}  // namespace
-
 Model make_inception(const ModelSpec& spec, const ModelOptions& options) {
   const auto w = int64_t(options.at("width"));
   if (w % kWidthUnit != 0)
@@ -87,6 +85,13 @@ Model make_inception(const ModelSpec& spec, const ModelOptions& options) {
   net.shrink("maxpool3");
   net.block("inception3b", {.one = 2 * w, .reduce3 = 2 * w, .three = 3 * w, .reduce5 = w / 2, .five = w * 3 / 2, .pool = w});
   return net.finish();
+}
+
+}  // namespace
+
+/// A small GoogLeNet of two Inception blocks. width: a multiple of 4.
+std::vector<NamedModel> inception_models() {
+  return {{"inception", make_inception, {{"batch_norm", 1, ModelOption::Kind::flag}, {"width", 64}}}};
 }
 
 }  // namespace trireme

@@ -134,8 +134,6 @@ class InceptionV3 {
   NodeId x_, auxiliary_ = -1;
 };
 
-}  // namespace
-
 Model make_inception_v3(const ModelSpec& spec, const ModelOptions& options) {
   InceptionV3 net(spec);
   net.stem();
@@ -152,6 +150,14 @@ Model make_inception_v3(const ModelSpec& spec, const ModelOptions& options) {
   net.block_e("Mixed_7b");
   net.block_e("Mixed_7c");
   return net.finish(options.at("probability"));
+}
+
+}  // namespace
+
+/// torchvision's (Szegedy et al., 2015) for images of about 299 pixels. auxiliary: the auxiliary head, whose loss counts 0.4 in training.
+std::vector<NamedModel> inception_v3_models() {
+  using enum ModelOption::Kind;
+  return {{"inception-v3", make_inception_v3, {{"auxiliary", 1, flag}, {"probability", 0.5, share}}}};
 }
 
 }  // namespace trireme

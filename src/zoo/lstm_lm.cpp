@@ -15,8 +15,6 @@ namespace {
 
 constexpr double kEmbeddingDeviation = 0.1;
 
-}  // namespace
-
 Model make_lstm_lm(const ModelSpec& spec, const ModelOptions& options) {
   if (spec.sample_shape.size() != 1)
     fail_user({.where = fmt::format("model \"{}\"", spec.name),
@@ -40,6 +38,15 @@ Model make_lstm_lm(const ModelSpec& spec, const ModelOptions& options) {
   }
   const NodeId logits = b.layer<Linear>({end}, "decoder", width, spec.classes);
   return finish_with_loss(b, logits, target, spec);
+}
+
+}  // namespace
+
+/// A language model of LSTM layers over a stream of text. probability: of dropout; not stateful: every sample starts from zeros.
+std::vector<NamedModel> lstm_lm_models() {
+  using enum ModelOption::Kind;
+  return {{"lstm-lm", make_lstm_lm, {{"layers", 2, count}, {"width", 200}, {"probability", 0, share}, {"stateful", 1, flag}},
+           {{LearningTask::language}, /*tokens=*/true}}};
 }
 
 }  // namespace trireme

@@ -41,8 +41,6 @@ class Chain {
   NodeId end_, target_;
 };
 
-}  // namespace
-
 Model make_mlp(const ModelSpec& spec, const ModelOptions& options) {
   Chain chain(spec);
   int depth = int(options.at("depth"));
@@ -88,6 +86,23 @@ Model make_tied_mlp(const ModelSpec& spec, const ModelOptions& options) {
   chain.linear("again", hidden, {.bias = true, .weight_name = "shared.weight", .bias_name = ""});
   chain.relu("relu3");
   return chain.finish("last");
+}
+
+}  // namespace
+
+/// Fully connected: depth hidden layers.
+std::vector<NamedModel> mlp_models() {
+  using enum ModelOption::Kind;
+  return {{"mlp", make_mlp, {{"hidden", 256}, {"depth", 2, count}}}};
+}
+
+/// Small models with one peculiarity each: a chain with a skip connection from its start to its end; dropout; two layers that share
+/// one weight.
+std::vector<NamedModel> odd_mlp_models() {
+  using enum ModelOption::Kind;
+  return {{"skip", make_skip, {{"hidden", 32}}},
+          {"dropout-mlp", make_dropout_mlp, {{"hidden", 64}, {"probability", 0.5, share}}},
+          {"tied-mlp", make_tied_mlp, {{"hidden", 32}}}};
 }
 
 }  // namespace trireme

@@ -8,6 +8,7 @@
 #include "zoo/loss.h"
 
 namespace trireme {
+namespace {
 
 Model make_mnist_convnet(const ModelSpec& spec, const ModelOptions&) {
   ModelBuilder b(spec.name);
@@ -25,6 +26,13 @@ Model make_mnist_convnet(const ModelSpec& spec, const ModelOptions&) {
   x = b.layer<Relu>({x}, "relu3");
   NodeId logits = b.layer<Linear>({x}, "fc2", 128, spec.classes);
   return finish_with_loss(b, logits, target, spec);
+}
+
+}  // namespace
+
+/// Two 5x5 convolutions, two fully connected layers.
+std::vector<NamedModel> mnist_convnet_models() {
+  return {{"mnist-convnet", make_mnist_convnet}};
 }
 
 }  // namespace trireme

@@ -87,7 +87,12 @@ const std::map<int, ResNetShape>& shapes() {
   return all;
 }
 
-}  // namespace
+/// Which ResNet.
+struct ResNetKind {
+  int depth = 18;             ///< 18, 34, 50, 101
+  bool small_images = false;  ///< a 3x3 stem without pool, for CIFAR
+  int64_t groups = 1, group_width = 64;  ///< of bottleneck blocks: 32 and 4 make ResNeXt-50 32x4d
+};
 
 Model make_resnet(const ModelSpec& spec, const ModelOptions& options, const ResNetKind& kind) {
   const auto width = int64_t(options.at("width"));
@@ -106,6 +111,28 @@ Model make_resnet(const ModelSpec& spec, const ModelOptions& options, const ResN
       else net.basic_block(name, width << group, stride);
     }
   return net.finish();
+}
+
+template <int depth, bool small_images = false, int groups = 1, int group_width = 64>
+Model make_resnet_of(const ModelSpec& spec, const ModelOptions& options) {
+  return make_resnet(spec, options, {depth, small_images, groups, group_width});
+}
+
+}  // namespace
+
+/// torchvision's, parameter names included (He et al., 2015); cifar-...: with a 3x3 stem and no max pool, for small images; ResNeXt-50 32x4d (Xie
+/// et al., 2017). Options: the channels of the first blocks; without batch norm convolutions, additions and ReLUs alone.
+std::vector<NamedModel> resnet_models() {
+  const std::vector<ModelOption> options{{"batch_norm", 1, ModelOption::Kind::flag}, {"width", 64}};
+  return {{"cifar-resnet18", make_resnet_of<18, true>, options},
+          {"cifar-resnet34", make_resnet_of<34, true>, options},
+          {"cifar-resnet50", make_resnet_of<50, true>, options},
+          {"cifar-resnet101", make_resnet_of<101, true>, options},
+          {"resnet18", make_resnet_of<18>, options},
+          {"resnet34", make_resnet_of<34>, options},
+          {"resnet50", make_resnet_of<50>, options},
+          {"resnet101", make_resnet_of<101>, options},
+          {"resnext50", make_resnet_of<50, false, 32, 4>, options}};
 }
 
 }  // namespace trireme

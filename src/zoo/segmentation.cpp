@@ -26,8 +26,6 @@ NodeId twice(ImageBuilder& net, NodeId x, const std::string& name, int64_t out) 
   return convolve(net, convolve(net, x, name, 1, out), name, 2, out);
 }
 
-}  // namespace
-
 Model make_unet(const ModelSpec& spec, const ModelOptions& options) {
   const auto width = int64_t(options.at("width")), depth = int64_t(options.at("depth"));
   ImageBuilder net(spec);
@@ -91,6 +89,15 @@ Model make_segnet(const ModelSpec& spec, const ModelOptions& options) {
     if (g > 0) x = convolve(net, x, name, last, width * kGroups[g - 1].factor);
   }
   return net.finish(net.conv(x, "head", {.out = spec.classes, .kernel = 3, .padding = 1}));
+}
+
+}  // namespace
+
+/// unet's depth: how often images are halved; an odd height or width grows back as with output_size in PyTorch's ConvTranspose2d.
+std::vector<NamedModel> segmentation_models() {
+  const ModelUse use{{LearningTask::segmentation}};
+  return {{"unet", make_unet, {{"width", 64}, {"depth", 4, ModelOption::Kind::count}}, use},
+          {"segnet", make_segnet, {{"width", 64}}, use}};
 }
 
 }  // namespace trireme

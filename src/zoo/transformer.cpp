@@ -104,8 +104,6 @@ NodeId embed(ModelBuilder& b, const ModelSpec& spec, NodeId x, int64_t width, in
   return b.layer<ImageTokens>({x}, "tokens");
 }
 
-}  // namespace
-
 Model make_transformer_lm(const ModelSpec& spec, const ModelOptions& options) {
   if (spec.sample_shape.size() != 1)
     fail_samples(spec, "it reads token ids [positions]", "use it with a text, for example data.name = \"generated-text\"");
@@ -135,6 +133,23 @@ Model make_transformer_classifier(const ModelSpec& spec, const ModelOptions& opt
   x = b.layer<MeanSequence>({x}, "pool");
   const NodeId logits = b.layer<Linear>({x}, "head", o.width, spec.classes);
   return finish_with_loss(b, logits, target, spec);
+}
+
+}  // namespace
+
+/// A language model in the manner of GPT-2, as long as the samples. tied: the head's weight is the embedding's.
+std::vector<NamedModel> transformer_lm_models() {
+  using enum ModelOption::Kind;
+  return {{"transformer-lm", make_transformer_lm,
+           {{"layers", 4, count}, {"width", 128}, {"heads", 4}, {"probability", 0, share}, {"tied", 1, flag}},
+           {{LearningTask::language}, /*tokens=*/true}}};
+}
+
+/// An encoder over an image's patches (or a sequence of vectors) and the mean of its positions. patch: pixels of its side.
+std::vector<NamedModel> transformer_classifier_models() {
+  using enum ModelOption::Kind;
+  return {{"transformer-classifier", make_transformer_classifier,
+           {{"layers", 4, count}, {"width", 64}, {"heads", 4}, {"patch", 4}, {"probability", 0, share}}}};
 }
 
 }  // namespace trireme

@@ -43,8 +43,7 @@ NodeId features(ImageBuilder& net, const std::vector<int>& groups, int64_t width
   return x;
 }
 
-}  // namespace
-
+/// `depth` 11, 13, 16 or 19.
 Model make_vgg(const ModelSpec& spec, const ModelOptions& options, int depth, bool batch_norm) {
   ImageBuilder net(spec);
   NodeId x = features(net, convolutions().at(depth), int64_t(options.at("width")), batch_norm);
@@ -58,6 +57,22 @@ Model make_vgg(const ModelSpec& spec, const ModelOptions& options, int depth, bo
     x = net.dropout(x, fmt::format("classifier.{}", layer + 2), options.at("probability"));
   }
   return net.finish(net.linear(x, "classifier.6", spec.classes, normal));
+}
+
+template <int depth, bool batch_norm = false>
+Model make_vgg_of(const ModelSpec& spec, const ModelOptions& options) {
+  return make_vgg(spec, options, depth, batch_norm);
+}
+
+}  // namespace
+
+/// torchvision's (Simonyan and Zisserman, 2014).
+std::vector<NamedModel> vgg_models() {
+  const std::vector<ModelOption> options{{"width", 64}, {"hidden", 4096}, {"probability", 0.5, ModelOption::Kind::share}};
+  return {{"vgg11", make_vgg_of<11>, options},          {"vgg13", make_vgg_of<13>, options},
+          {"vgg16", make_vgg_of<16>, options},          {"vgg19", make_vgg_of<19>, options},
+          {"vgg11-bn", make_vgg_of<11, true>, options}, {"vgg13-bn", make_vgg_of<13, true>, options},
+          {"vgg16-bn", make_vgg_of<16, true>, options}, {"vgg19-bn", make_vgg_of<19, true>, options}};
 }
 
 }  // namespace trireme

@@ -91,8 +91,6 @@ class VisionTransformer {
   VitOptions o_;
 };
 
-}  // namespace
-
 Model make_vision_transformer(const ModelSpec& spec, const ModelOptions& options) {
   const auto size = [&](const char* key) { return int64_t(options.at(key)); };
   const VitOptions o{size("layers"), size("width"), size("heads"), size("hidden"), size("patch"), options.at("probability")};
@@ -100,6 +98,17 @@ Model make_vision_transformer(const ModelSpec& spec, const ModelOptions& options
   NodeId x = net.embed();
   for (int64_t i = 0; i < o.layers; ++i) x = net.block(x, fmt::format("encoder.layers.encoder_layer_{}", i));
   return net.finish(x);
+}
+
+}  // namespace
+
+/// torchvision's VisionTransformer (Dosovitskiy et al., 2020), vit-tiny with width 192 and 3 heads. patch: pixels of its side.
+std::vector<NamedModel> vision_transformer_models() {
+  using enum ModelOption::Kind;
+  return {{"vit-b16", make_vision_transformer,
+           {{"layers", 12, count}, {"width", 768}, {"heads", 12}, {"hidden", 3072}, {"patch", 16}, {"probability", 0, share}}},
+          {"vit-tiny", make_vision_transformer,
+           {{"layers", 12, count}, {"width", 192}, {"heads", 3}, {"hidden", 768}, {"patch", 16}, {"probability", 0, share}}}};
 }
 
 }  // namespace trireme

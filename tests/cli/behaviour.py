@@ -255,7 +255,7 @@ class Train(CliTest):
 class Machine(CliTest):
     def test_doctor(self):
         out, _ = self.trireme("doctor", data=False)
-        for word in ("libtorch", "BLAS", "oneDNN", "AVX2", "cores", "memory", "GPUs", "MPI"):
+        for word in ("libtorch", "BLAS", "oneDNN", "AVX2", "cores", "memory", "GPUs", "MPI", "Backends", "gloo", "virtual"):
             self.assertIn(word, out)
 
     def test_data_list(self):

@@ -156,7 +156,7 @@ OptimizerConfig momentum() {
 
 OptimizerConfig adam() {
   OptimizerConfig config;
-  config.kind = OptimizerConfig::Kind::adam;
+  config.kind = &kAdam;
   return config;
 }
 

@@ -150,7 +150,7 @@ warmup = "0.5 epochs")");
   EXPECT_EQ(e.model_options.at("hidden"), 8);
   EXPECT_EQ(e.data.name, "digits");
   EXPECT_EQ(e.data.seed, 7u);
-  EXPECT_EQ(e.optimizer.kind, OptimizerConfig::Kind::adamw);
+  EXPECT_EQ(e.optimizer.kind, &kAdamW);
   EXPECT_EQ(e.optimizer.beta1, 0.8);
   EXPECT_EQ(e.optimizer.weight_decay, 0.1);
   EXPECT_EQ(e.clip_norm, 1.5);
@@ -171,7 +171,7 @@ TEST_F(ExperimentFile, Defaults) {
   EXPECT_TRUE(e.device_speeds.empty() && e.frozen.empty());
   EXPECT_FALSE(e.private_replicas);
   EXPECT_EQ(cluster_of(e, 2).devices[0].speed, 1);
-  EXPECT_EQ(e.optimizer.kind, OptimizerConfig::Kind::sgd);
+  EXPECT_EQ(e.optimizer.kind, &kSgd);
   EXPECT_EQ(e.clip_norm, 0);
 }
 

@@ -11,7 +11,6 @@
 namespace trireme {
 namespace {
 
-using Kind = OptimizerConfig::Kind;
 
 OptimizerSettings read(const std::string& text) {
   const ConfigTable table = ConfigTable::from_string(text, "file.toml");
@@ -96,7 +95,7 @@ TEST(Schedule, Refused) {
 
 TEST(Kinds, Defaults) {
   const OptimizerConfig sgd = read("").optimizer;
-  EXPECT_EQ(sgd.kind, Kind::sgd);
+  EXPECT_EQ(sgd.kind, &kSgd);
   EXPECT_EQ(sgd.momentum, 0.9);
   EXPECT_EQ(sgd.ema, 0);
   const OptimizerConfig adagrad = read("kind = \"adagrad\"").optimizer;
@@ -115,7 +114,7 @@ TEST(Kinds, Defaults) {
 TEST(Kinds, TheirKeys) {
   const auto s = read("kind = \"rmsprop\"\nlearning_rate = 0.2\nalpha = 0.8\ncentered = true\nmomentum = 0.7\nepsilon = 1e-4\n"
                       "weight_decay = 0.01\nclip_norm = 2\nema = 0.99");
-  EXPECT_EQ(s.optimizer.kind, Kind::rmsprop);
+  EXPECT_EQ(s.optimizer.kind, &kRmsprop);
   EXPECT_EQ(s.optimizer.learning_rate, 0.2);
   EXPECT_EQ(s.optimizer.alpha, 0.8);
   EXPECT_TRUE(s.optimizer.centered);

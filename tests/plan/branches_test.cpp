@@ -1,5 +1,6 @@
 // Parallel branches: found as the definition says, placed by longest processing time.
 #include "plan/branches.h"
+#include "plan/named.h"
 
 #include <fmt/format.h>
 

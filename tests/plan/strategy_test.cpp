@@ -37,6 +37,20 @@ TEST(StrategyNote, OfAReconstructionOnly) {
   for (const char* name : {"exact", "hybrid-static", "data", "single", ""}) EXPECT_EQ(strategy_note(name), "") << name;
 }
 
+TEST(Strategies, ListsFollowFromTheRegistry) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(usual_strategy(), "data");
+  EXPECT_EQ(compared_strategies(), (Names{"single", "data", "tensor", "pipeline", "hybrid"}));
+  EXPECT_EQ(strategies_to_beat(), (Names{"single", "data", "tensor", "pipeline", "1f1b", "interleaved", "zero-bubble", "hybrid:tensor",
+                                         "hybrid:pipeline", "zero1", "zero2", "zero3", "zero3,recompute=all"}));
+  EXPECT_EQ(memory_savers(), (Names{"zero1", "zero2", "zero3", "data,recompute=all", "1f1b,recompute=all"}));
+  EXPECT_EQ(strategies_of_own_rule(), Names{"branches"});
+  EXPECT_EQ(planned_strategies(), (Names{"hybrid-static", "asa", "exact"}));
+  EXPECT_TRUE(is_single("single,recompute=all"));
+  EXPECT_FALSE(is_single("singles"));
+  EXPECT_FALSE(is_single("my plan"));
+}
+
 TEST(ParseStrategy, EveryNameIsKnown) {
   for (const NamedStrategy& named : named_strategies()) EXPECT_EQ(parse_strategy(named.name, "test").name, named.name);
   for (const std::string& name : planned_strategies()) {

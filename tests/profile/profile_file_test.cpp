@@ -157,7 +157,7 @@ TEST(UsualSamples, ArePowersOfTwoAndTheBatch) {
 TEST(UpdateName, SaysWhatCosts) {
   EXPECT_EQ(update_name({}, Precision::fp32), "sgd fp32");
   EXPECT_EQ(update_name({.momentum = 0.9, .ema = 0.99}, Precision::bf16), "sgd momentum ema bf16");
-  EXPECT_EQ(update_name({.kind = OptimizerConfig::Kind::adam}, Precision::fp32), "adam fp32");
+  EXPECT_EQ(update_name({.kind = &kAdam}, Precision::fp32), "adam fp32");
 }
 
 }  // namespace

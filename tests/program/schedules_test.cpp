@@ -2,8 +2,6 @@
 // weights, and times on a small clock that knows only what a task has to wait for.
 #include "schedule/schedule.h"
 
-#include "plan/strategy.h"
-
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -224,6 +222,17 @@ TEST(Schedules, KeepAsManyMicroBatchesInFlightAsPublished) {
     for_each_place(*schedule, [&](const PipelinePlace& at) { EXPECT_EQ(at_most(*schedule, at), at.depth - at.position); });
   const std::vector<int> interleaved = {11, 9, 7, 5};  // p = 4, v = 2, m = 8
   for (int s = 0; s < 4; ++s) EXPECT_EQ(at_most(kInterleaved, {s, 4, 2, 8}), interleaved[size_t(s)]);
+}
+
+TEST(Schedules, AreInFlightAsThePlannerIsTold) {
+  for (const Schedule& schedule : known_schedules()) {
+    if (!schedule.in_flight) continue;
+    const TaskKind closes = schedule.splits_backward ? TaskKind::backward_weight : TaskKind::backward;
+    for_each_place(schedule, [&](const PipelinePlace& at) {
+      if (at.chunks > 1 && !schedule.chunked) return;
+      EXPECT_EQ(schedule.in_flight(at, at.depth * at.chunks - at.position), most_in_flight(deeds_of(schedule, at, 1), closes)) << schedule.name;
+    });
+  }
 }
 
 TEST(ZeroBubble, KeepsNoMoreUntilTheWeightGradientThanTheFirstPositionOf1f1b) {
@@ -455,11 +464,33 @@ TEST(Schedules, AreFoundByName) {
                [] { find_schedule("zigzag", "plan"); });
 }
 
-/// The plan side cannot include schedules: it has the names a second time.
-TEST(Schedules, NamesAreThoseThatPlansKnow) {
-  std::vector<std::string> names;
-  for (const Schedule& schedule : known_schedules()) names.emplace_back(schedule.name);
-  EXPECT_EQ(names, schedule_names());
+TEST(Schedules, HaveRoles) {
+  EXPECT_EQ(usual_schedule().name, "gpipe");
+  EXPECT_EQ(lean_schedule().name, "1f1b");
+  EXPECT_EQ(chunked_schedule().name, "interleaved");
+  EXPECT_EQ(look_up_schedule("1f2b"), nullptr);
+  EXPECT_EQ(schedule_names([](const Schedule& s) { return s.is_plain(); }), (std::vector<std::string>{"gpipe", "1f1b"}));
+  EXPECT_EQ(schedule_names([](const Schedule& s) { return s.has_vertical_sync; }), std::vector<std::string>{"pipedream"});
+  for (const Schedule& schedule : known_schedules()) {
+    EXPECT_EQ(schedule.step_rule == nullptr, !schedule.flushes) << schedule.name;
+    EXPECT_EQ(schedule.step_rule == nullptr, schedule.in_flight == nullptr) << schedule.name;
+  }
+}
+
+/// The planner's formula gives the clock's time where all stages are equal.
+TEST(Schedules, TakeTheTimeOfTheirStepRule) {
+  for (const Schedule& schedule : known_schedules()) {
+    if (!schedule.step_rule) continue;
+    for_each_place(schedule, [&](const PipelinePlace& at) {
+      if (at.position > 0 || (at.chunks > 1 && !schedule.chunked)) return;
+      const StepRule rule = schedule.step_rule(at);
+      const double waited_for = double(kTwice.forward + kTwice.backward_input), weights = double(kTwice.backward_weight);
+      const double fill = rule.fill_compute * waited_for + rule.fill_weight * weights, main = rule.main_compute * waited_for + rule.main_weight * weights;
+      EXPECT_EQ(double(Clock(schedule, at.depth, at.chunks, at.micro_batches, 1, {kTwice}).time()), at.depth * fill + main)
+          << schedule.name << " p=" << at.depth << " v=" << at.chunks << " m=" << at.micro_batches;
+      EXPECT_LE(rule.least_weight * weights + at.micro_batches * waited_for, fill + main) << schedule.name;
+    });
+  }
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ Reference reference(const Program& program, const OptimizerConfig& c, int64_t ba
       result.squares[size_t(t - 1)] += g.square().sum().item<double>();
       g = g * kScale + c.weight_decay * w;
       if (bucket.contributors.empty()) {
-      } else if (c.kind == Kind::sgd) {
+      } else if (c.kind == &kSgd) {
         m = c.momentum * m + g;
         w = w - kLearningRate * m;
       } else {

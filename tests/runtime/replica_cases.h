@@ -14,7 +14,6 @@
 namespace trireme {
 
 using Level = OptimizerSharding;
-using Kind = OptimizerConfig::Kind;
 
 constexpr uint64_t kSeed = 3;
 constexpr double kLearningRate = 0.1, kScale = 0.5;
@@ -61,8 +60,8 @@ inline std::vector<BucketShape> mixed_buckets() {
           {{0, 1, 2}, {0, 1, 2}, {{50}, {17}}, 1, true}};
 }
 
-inline OptimizerConfig momentum() { return {.kind = Kind::sgd, .momentum = 0.9, .weight_decay = 0.01}; }
-inline OptimizerConfig adam() { return {.kind = Kind::adam}; }
+inline OptimizerConfig momentum() { return {.kind = &kSgd, .momentum = 0.9, .weight_decay = 0.01}; }
+inline OptimizerConfig adam() { return {.kind = &kAdam}; }
 
 /// What `rank` adds to a shard's gradient in a micro-batch; undefined where its layers give none.
 inline at::Tensor contribution(const Bucket& bucket, BucketId b, int shard, int rank, int64_t batch, int micro) {

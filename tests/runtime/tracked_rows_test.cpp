@@ -132,7 +132,7 @@ TEST(TrackedRows, WhereEveryRowMayChangeNoneAre) {
   OptimizerConfig momentum, decay, adam, ema;
   momentum.momentum = 0.9;
   decay.weight_decay = 0.01;
-  adam.kind = OptimizerConfig::Kind::adam;
+  adam.kind = &kAdam;
   ema.ema = 0.9;
   for (const OptimizerConfig& optimizer : {momentum, decay, adam, ema})
     EXPECT_TRUE(run(bag_of_words(), "data=1", 1, optimizer, false).tables.empty());

@@ -42,7 +42,7 @@ TEST(ReplicasOfWorkers, TakeTheBytesOfTheFormula) {
   ASSERT_GT(model.parameter_count(), 200000);
   OptimizerConfig momentum, adam;
   momentum.momentum = 0.9;
-  adam.kind = OptimizerConfig::Kind::adam;
+  adam.kind = &kAdam;
   for (int n : {2, 4})
     for (const Level& level : kLevels)
       for (const auto& [optimizer, states] : {std::pair{momentum, 1}, std::pair{adam, 2}}) {

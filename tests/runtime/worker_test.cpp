@@ -89,7 +89,7 @@ class WorkerMemory : public ::testing::Test {
 TEST_F(WorkerMemory, EqualsTheFormula) {
   OptimizerConfig momentum, adam;
   momentum.momentum = 0.9;
-  adam.kind = OptimizerConfig::Kind::adam;
+  adam.kind = &kAdam;
   const Model model = mlp();
   for (const auto& [degrees, devices] : std::vector<std::pair<std::string, int>>{{"data=1", 1}, {"data=3", 3}, {"tensor=2", 2},
                                                                                  {"data=2,tensor=2", 4},

@@ -41,11 +41,11 @@ struct Level {
 std::ostream& operator<<(std::ostream& out, const Level& level) { return out << name_of(level.sharding); }
 
 struct States {
-  OptimizerConfig::Kind kind;
+  const OptimizerKind* kind;
   double momentum;
   int per_element;  ///< K
 };
-constexpr States kMomentum{OptimizerConfig::Kind::sgd, 0.9, 1}, kAdam{OptimizerConfig::Kind::adam, 0, 2};
+constexpr States kMomentum{&kSgd, 0.9, 1}, kTwoMoments{&kAdam, 0, 2};
 
 double largest_bucket(const Program& program) {
   int64_t elements = 0;
@@ -91,7 +91,7 @@ TEST_P(DefaultBuckets, TakeTheBytesOfTheFormula) {
   ASSERT_GE(largest_bucket(program), double(options.bucket_bytes)) << "some bucket is full";
   ASSERT_GE(program.buckets.size(), 4u);
 
-  for (const States& states : {kMomentum, kAdam}) {
+  for (const States& states : {kMomentum, kTwoMoments}) {
     SCOPED_TRACE(fmt::format("{} states", states.per_element));
     OptimizerConfig optimizer;
     optimizer.kind = states.kind;

@@ -49,7 +49,7 @@ class ChangingPlans : public TinyTraining {
     experiment.length = {60, Length::Unit::steps};
     experiment.evaluate_every = {10, Length::Unit::steps};
     experiment.precision = Precision::fp64;
-    experiment.optimizer = {.kind = OptimizerConfig::Kind::adamw, .learning_rate = 0.01, .epsilon = 1e-3, .ema = 0.9};
+    experiment.optimizer = {.kind = &kAdamW, .learning_rate = 0.01, .epsilon = 1e-3, .ema = 0.9};
     train_set->pause = std::chrono::milliseconds(1);  // so that the adapter is heard before the run is over
   }
   Plan plan(const std::string& name, int devices) { return make_plan(name, experiment, build_model(experiment, data), devices); }

@@ -55,15 +55,14 @@ std::function<Batch(int64_t)> random_batches(const Model& model, std::vector<int
 }
 
 std::vector<Recipe> recipes() {
-  using Kind = OptimizerConfig::Kind;
   OptimizerConfig sgd, momentum, nesterov, adam, adamw;
   momentum.momentum = 0.9;
   nesterov.momentum = 0.8;
   nesterov.nesterov = true;
   nesterov.weight_decay = 0.01;
-  adam.kind = Kind::adam;
+  adam.kind = &kAdam;
   adam.weight_decay = 0.02;
-  adamw.kind = Kind::adamw;
+  adamw.kind = &kAdamW;
   adamw.weight_decay = 0.1;
   // Adam divides by the gradient's own size: a larger epsilon keeps rounding of gradients near zero from growing to whole steps
   adam.epsilon = adamw.epsilon = 1e-3;

@@ -13,17 +13,16 @@
 namespace trireme::testing {
 namespace {
 
-using Kind = OptimizerConfig::Kind;
 
 /// Epsilons and accumulators are large: see recipes().
 std::vector<Recipe> new_recipes() {
-  return {{"adagrad", {.kind = Kind::adagrad, .weight_decay = 0.02, .epsilon = 1e-3, .rate_decay = 0.1, .initial_accumulator = 0.1}, 0},
+  return {{"adagrad", {.kind = &kAdagrad, .weight_decay = 0.02, .epsilon = 1e-3, .rate_decay = 0.1, .initial_accumulator = 0.1}, 0},
           {"rmsprop, centered, ema",
-           {.kind = Kind::rmsprop, .momentum = 0.8, .epsilon = 1e-2, .alpha = 0.9, .centered = true, .ema = 0.8}, 0},
-          {"lars", {.kind = Kind::lars, .momentum = 0.9, .weight_decay = 0.05, .trust = 0.5}, 0},
-          {"lars, clipping, ema", {.kind = Kind::lars, .weight_decay = 0.05, .trust = 0.5, .ema = 0.6}, 0.3},
-          {"lamb, ema", {.kind = Kind::lamb, .weight_decay = 0.05, .epsilon = 1e-3, .ema = 0.9}, 0},
-          {"lamb, clipping", {.kind = Kind::lamb, .weight_decay = 0.05, .epsilon = 1e-3}, 0.3},
+           {.kind = &kRmsprop, .momentum = 0.8, .epsilon = 1e-2, .alpha = 0.9, .centered = true, .ema = 0.8}, 0},
+          {"lars", {.kind = &kLars, .momentum = 0.9, .weight_decay = 0.05, .trust = 0.5}, 0},
+          {"lars, clipping, ema", {.kind = &kLars, .weight_decay = 0.05, .trust = 0.5, .ema = 0.6}, 0.3},
+          {"lamb, ema", {.kind = &kLamb, .weight_decay = 0.05, .epsilon = 1e-3, .ema = 0.9}, 0},
+          {"lamb, clipping", {.kind = &kLamb, .weight_decay = 0.05, .epsilon = 1e-3}, 0.3},
           {"nesterov, ema", {.momentum = 0.8, .nesterov = true, .weight_decay = 0.01, .ema = 0.9}, 0}};
 }
 
@@ -79,7 +78,7 @@ TEST(NewOptimizers, OfPrivateCopies) {
 /// The norms' own parameters and biases move by the plain step: a change of trust changes matrices only.
 TEST(LayerWise, VectorsAreNotAdapted) {
   const Model model = small_model("mlp");
-  Recipe recipe{"lars", {.kind = Kind::lars, .weight_decay = 0.05, .trust = 0.5}, 0};
+  Recipe recipe{"lars", {.kind = &kLars, .weight_decay = 0.05, .trust = 0.5}, 0};
   Comparison comparison;
   comparison.batches = {13};
   const auto some = run_recipe(model, single_plan(model), recipe, comparison, true);
@@ -167,7 +166,7 @@ Evaluated train_and_evaluate(const Model& model, const Plan& plan, Precision pre
 }
 
 TEST(AveragedWeights, AreEvaluatedUnderEveryPlan) {
-  const OptimizerConfig optimizer{.kind = Kind::adam, .epsilon = 1e-3, .ema = 0.7};
+  const OptimizerConfig optimizer{.kind = &kAdam, .epsilon = 1e-3, .ema = 0.7};
   for (const auto& [name, more] : std::vector<std::pair<std::string, std::vector<std::string>>>{
            {"mlp", ways()}, {"resnet-bn", {"data=2", "tensor=2", "pipeline=2,micro_batches=1", "data=3,sharding=zero3"}}}) {
     const Model model = small_model(name);

@@ -36,10 +36,10 @@ class ModelledRun : public Replicas {
 };
 
 TEST_F(ModelledRun, SynchronousIsOneDeviceWithTheWholeBatch) {
-  for (const auto kind : {OptimizerConfig::Kind::sgd, OptimizerConfig::Kind::adam}) {
+  for (const auto kind : {&kSgd, &kAdam}) {
     experiment.optimizer.kind = kind;
-    experiment.optimizer.momentum = kind == OptimizerConfig::Kind::sgd ? 0.9 : 0;
-    experiment.optimizer.learning_rate = kind == OptimizerConfig::Kind::sgd ? 0.1 : 0.01;
+    experiment.optimizer.momentum = kind == &kSgd ? 0.9 : 0;
+    experiment.optimizer.learning_rate = kind == &kSgd ? 0.1 : 0.01;
     const Outcome one = single();
     for (const char* strategy : {"synchronous", "synchronous,shares=speed"}) {
       experiment.device_speeds = {1, 0.5, 2};

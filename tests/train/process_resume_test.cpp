@@ -28,7 +28,6 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using Kind = OptimizerConfig::Kind;
 
 constexpr int64_t kSteps = 16, kEvery = 6;  // checkpoints after 6, which is in the middle of an epoch, 12 and 16
 
@@ -57,7 +56,7 @@ class ProcessResume : public TinyTraining {
   ProcessResume() {
     experiment.length = {double(kSteps), Length::Unit::steps};
     experiment.evaluate_every = {4, Length::Unit::steps};
-    experiment.optimizer = {.kind = Kind::adamw, .learning_rate = 0.01, .weight_decay = 0.01, .epsilon = 1e-3, .ema = 0.9};
+    experiment.optimizer = {.kind = &kAdamW, .learning_rate = 0.01, .weight_decay = 0.01, .epsilon = 1e-3, .ema = 0.9};
     experiment.schedule.kind = LearningRateSchedule::Kind::cosine;
     experiment.clip_norm = 1;
     experiment.private_replicas = true;

@@ -23,7 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-using Kind = OptimizerConfig::Kind;
 
 constexpr int64_t kSteps = 16, kEvery = 6, kCut = 6;  // steps; checkpoints after 6, 12 and 16, of which 6 is in the middle of an epoch
 
@@ -71,7 +70,7 @@ class Resuming : public TinyTraining {
   Resuming() {
     experiment.length = {double(kSteps), Length::Unit::steps};
     experiment.evaluate_every = {4, Length::Unit::steps};
-    experiment.optimizer = {.kind = Kind::adamw, .learning_rate = 0.01, .weight_decay = 0.01, .epsilon = 1e-3, .ema = 0.9};
+    experiment.optimizer = {.kind = &kAdamW, .learning_rate = 0.01, .weight_decay = 0.01, .epsilon = 1e-3, .ema = 0.9};
     experiment.schedule.kind = LearningRateSchedule::Kind::cosine;
     experiment.schedule.warmup = {3, Length::Unit::steps};
     experiment.clip_norm = 1;
@@ -368,7 +367,7 @@ TEST_F(Resuming, WhatDoesNotFitIsRefused) {
   expect_refused({"seed = 1", "has 2", "begin anew"});
   experiment.batch = 10;
   expect_refused({"batch = 20", "has 10"});
-  experiment.optimizer.kind = Kind::sgd;
+  experiment.optimizer.kind = &kSgd;
   expect_refused({"optimizer = adamw", "has sgd"});
   experiment.optimizer.ema = 0;
   expect_refused({"optimizer.tensors = 3", "has 2"});

@@ -150,7 +150,7 @@ TEST_F(VirtualRun, OptionsAreThoseOfRealTime) {
   experiment.batch = 25;  // the last of an epoch has 17, which three divide unequally
   experiment.clip_norm = 0.1;
   experiment.optimizer.ema = 0.9;
-  experiment.optimizer.kind = OptimizerConfig::Kind::lamb;
+  experiment.optimizer.kind = &kLamb;
   const Model model = build_model(experiment, data);
   for (const char* name : {"data", "zero1", "pipeline,micro_batches=3"}) {
     const Plan plan = make_plan(name, experiment, model, 3);

@@ -10,6 +10,7 @@
 #include <queue>
 
 #include "base/error.h"
+#include "plan/strategies.h"
 #include "planner/exact/questions.h"
 
 namespace trireme {
@@ -122,11 +123,11 @@ class Finder {
 
   Plan plan_of(const PipelineQuestion& question, const std::vector<StagePick>& stages) const {
     Plan plan;
-    plan.name = "exact";
+    plan.name = kExact.name;
     plan.model = request_.model.name();
     plan.model_fingerprint = request_.model.fingerprint();
     plan.devices = 0;
-    plan.schedule = question.schedule;
+    plan.schedule = question.schedule->name;
     plan.micro_batches = question.settings.micro_batches;
     plan.optimizer_sharding = question.settings.sharding;
     plan.layers.resize(request_.model.nodes().size());

@@ -42,8 +42,8 @@ Lattice::Lattice(Trellis& trellis, int number, const StepRule& rule, bool folded
 
 Arc Lattice::arc_of(const StageTerms& terms, const StepRule& rule, bool folded, bool recompute) const {
   Arc arc;
-  arc.fill = folded ? 0 : rule.fill(terms);
-  arc.main = rule.main(terms) + (folded ? rule.fill(terms) : 0);
+  arc.fill = folded ? 0 : fill_seconds(rule, terms);
+  arc.main = main_seconds(rule, terms) + (folded ? fill_seconds(rule, terms) : 0);
   arc.reduce = rule.once * terms.reduce;
   arc.hide = rule.once * terms.hide;
   arc.state = rule.once * terms.state();

@@ -134,7 +134,7 @@ class Shortage {
 
 /// The same plan for a smaller batch, in micro-batches of the same size or, of fewer samples, in one; none where workers go without a sample.
 std::optional<Plan> for_batch(Plan plan, const PlanRequest& request, int64_t batch) {
-  if (plan.schedule == "interleaved") return std::nullopt;
+  if (find_schedule(plan.schedule, plan.name).chunked) return std::nullopt;
   plan.micro_batches = int(std::max<int64_t>(1, plan.micro_batches * batch / request.batch));
   try {
     validate(plan, request.model, batch, "a smaller batch");

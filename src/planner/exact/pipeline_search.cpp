@@ -13,7 +13,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 PipelineSearch::PipelineSearch(Places& places, PipelineQuestion question)
     : places_(places), question_(std::move(question)), units_(places.outline().units()) {
-  counted_ = question_.positions > 0 || question_.schedule == "1f1b";
+  const auto kept = [&](int stages_left) { return question_.schedule->in_flight({.depth = 2, .micro_batches = 2}, stages_left); };
+  counted_ = question_.positions > 0 || kept(1) != kept(2);
   most_stages_ = fixed() ? question_.positions * question_.chunks : counted_ ? std::min(units_, question_.devices) : 1;
   std::set<SegmentSearch*> all;
   for (const int size : question_.sizes)
@@ -45,13 +46,12 @@ size_t PipelineSearch::index(const Where& w) const {
 SegmentSearch& PipelineSearch::search(DeviceSpan span) {
   SegmentSearch*& found = searches_[{span.first, span.count}];
   if (found) return *found;
-  const PipelineShape shape{std::max(1, question_.positions), question_.chunks, question_.settings.micro_batches};
   const bool folded = question_.positions == 1;
-  return *(found = &places_.search(span, question_.settings, question_.tied, step_rule(question_.schedule, shape), folded));
+  return *(found = &places_.search(span, question_.settings, question_.tied, question_.schedule->step_rule(shape()), folded));
 }
 
 double PipelineSearch::micro_batches(int left) const {
-  return in_flight(question_.schedule, {std::max(1, question_.positions), question_.chunks, question_.settings.micro_batches}, left);
+  return question_.schedule->in_flight(shape(), left);
 }
 
 /// Ways to hold a segment matter below this.

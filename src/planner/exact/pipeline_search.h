@@ -5,9 +5,9 @@
 // the best pipeline uses settled segments only: then it is the best of all.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "planner/exact/places.h"
@@ -16,7 +16,7 @@ namespace trireme {
 
 /// What does not change within one search.
 struct PipelineQuestion {
-  std::string schedule = "1f1b";
+  const Schedule* schedule = nullptr;
   StageSettings settings;
   int chunks = 1;            ///< stages per worker
   int positions = 0;         ///< of the pipeline; 0: two or more, as many as is best
@@ -70,6 +70,9 @@ class PipelineSearch {
   size_t index(const Where& where) const;
   int device_of(int left) const { return (most_stages_ - left) % question_.positions * question_.sizes.front(); }
   SegmentSearch& search(DeviceSpan span);
+  PipelinePlace shape() const {
+    return {.depth = std::max(1, question_.positions), .chunks = question_.chunks, .micro_batches = question_.settings.micro_batches};
+  }
   double micro_batches(int left) const;
   double cutoff_for(int begin, int end, double cutoff) const;
   bool complete() const;

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace trireme {
 namespace {
@@ -17,14 +18,12 @@ constexpr int kEverySize = 8;        // devices up to which a stage or a pipelin
 constexpr int kUnequalStages = 16;   // devices up to which stages may have different numbers of them
 constexpr int kMicroBatchesPerDevice = 8;
 
-bool has(const std::vector<std::string>& names, const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); }
-
 void check_space(const PlanRequest& request) {
   const PlanSpace& space = request.space;
   for (const std::string& schedule : space.schedules)
-    if (!knows_schedule(schedule))
+    if (const Schedule* known = look_up_schedule(schedule); !known || !known->step_rule)
       fail_user({"planner", fmt::format("schedule {}", schedule), "the step model has no formula for it",
-                 "use gpipe, 1f1b, zero-bubble or interleaved"});
+                 "use one of " + join(schedule_names([](const Schedule& s) { return s.step_rule != nullptr; }))});
   if (space.schedules.empty()) fail_user({"planner", "no schedules", "there is nothing to choose from", "allow at least one"});
   if (space.shardings.empty() || (!space.may_keep && !space.may_recompute))
     fail_user({"planner", "no optimizer sharding, or neither keeping nor recomputing activations", "there is nothing to choose from",
@@ -73,32 +72,36 @@ class Questions {
 
  private:
   void add_all(const StageSettings& settings) {
-    const std::vector<std::string>& schedules = space_.schedules;
     const int devices = request_.cluster.size();
-    const char* flat = has(schedules, "1f1b") && (settings.micro_batches > 1 || !has(schedules, "gpipe")) ? "1f1b"
-                       : has(schedules, "gpipe")                                                          ? "gpipe"
-                                                                                                          : nullptr;
+    // plain schedules take the same time; without a pipeline and micro-batches they are the same
+    const Schedule* plain = allowed(&lean_schedule());
+    for (const Schedule& schedule : known_schedules())
+      if (!plain && schedule.is_plain()) plain = allowed(&schedule);
+    const Schedule* flat = settings.micro_batches == 1 && allowed(&usual_schedule()) ? &usual_schedule() : plain;
+    for (const Schedule& schedule : known_schedules())
+      if (!flat && !schedule.chunked) flat = allowed(&schedule);
     for (const int size : sizes_) {
       StageSettings alone = settings;
       alone.alone = size == 1;
-      if (flat) add({flat, alone, 1, 1, {size}, size});
-      else if (has(schedules, "zero-bubble")) add(splitting({"zero-bubble", alone, 1, 1, {size}, size}));
+      if (flat) add(question({flat, alone, 1, 1, {size}, size}));
     }
     if (devices == 1) return;
-    // gpipe takes as long as 1f1b and keeps more
-    if (has(schedules, "1f1b") || has(schedules, "gpipe")) {
-      const char* name = has(schedules, "1f1b") ? "1f1b" : "gpipe";
-      if (!has_equal_stages(request_)) add({name, settings, 1, 0, sizes_, devices});
-      else add_shapes({name, settings}, 1);
-    }
-    if (has(schedules, "zero-bubble")) add_shapes(splitting({"zero-bubble", settings}), 1);
-    if (has(schedules, "interleaved"))
+    if (plain && !has_equal_stages(request_)) add({plain, settings, 1, 0, sizes_, devices});
+    else if (plain) add_shapes({plain, settings}, 1);
+    for (const Schedule& schedule : known_schedules())
+      if (allowed(&schedule) && !schedule.chunked && !schedule.is_plain()) add_shapes(question({&schedule, settings}), 1);
+    for (const Schedule& schedule : known_schedules())
       for (const int chunks : space_.chunks)
-        if (chunks > 1) add_shapes({"interleaved", settings}, chunks);
+        if (allowed(&schedule) && schedule.chunked && chunks > 1) add_shapes(question({&schedule, settings}), chunks);
   }
 
-  static PipelineQuestion splitting(PipelineQuestion question) {
-    question.settings.splits_backward = true;
+  /// Null where the request does not allow it.
+  const Schedule* allowed(const Schedule* schedule) const {
+    return std::find(space_.schedules.begin(), space_.schedules.end(), schedule->name) == space_.schedules.end() ? nullptr : schedule;
+  }
+
+  static PipelineQuestion question(PipelineQuestion question) {
+    question.settings.splits_backward = question.schedule->splits_backward;
     return question;
   }
 
@@ -108,7 +111,7 @@ class Questions {
       for (const int devices : usual_counts(request_.cluster)) {
         const int p = devices / size;
         if (devices % size != 0 || p < 2 || p * chunks > places_.outline().units()) continue;
-        if (question.schedule == "interleaved" && question.settings.micro_batches % p != 0) continue;
+        if (!question.schedule->fits({.depth = p, .chunks = chunks, .micro_batches = question.settings.micro_batches})) continue;
         question.chunks = chunks;
         question.positions = p;
         question.sizes = {size};
@@ -121,8 +124,8 @@ class Questions {
 
   /// Device-seconds of a micro-batch over the devices: every stage is busy for all of its micro-batches.
   double bound(const PipelineQuestion& question) {
-    const int m = question.settings.micro_batches, p = question.positions;
-    const double weight = question.schedule == "zero-bubble" ? std::max(1, m - p + 1) : m;
+    const int m = question.settings.micro_batches;
+    const double weight = question.schedule->step_rule({.depth = question.positions, .chunks = question.chunks, .micro_batches = m}).least_weight;
     double sum = 0;
     const auto& work = work_of(question.settings);
     for (size_t layer = 0; layer < work.front().size(); ++layer) {

@@ -31,9 +31,10 @@ enum class Cuts {
 /// The plans among which to choose. Stages are runs of layers in the model's order on devices that follow each other; within a stage every
 /// layer has a (data x tensor) mesh and one of its splits.
 struct PlanSpace {
-  std::vector<std::string> schedules = {"1f1b", "gpipe"};  ///< of "gpipe", "1f1b", "zero-bubble", "interleaved"
+  /// Of those with a step rule.
+  std::vector<std::string> schedules = {std::string(lean_schedule().name), std::string(usual_schedule().name)};
   std::vector<int> micro_batches = {};                     ///< empty: powers of two up to the batch, at most 8 per device
-  std::vector<int> chunks = {2};                           ///< of "interleaved"
+  std::vector<int> chunks = {2};                           ///< under schedules for several stages per worker
   std::vector<OptimizerSharding> shardings = {OptimizerSharding::none};
   bool may_keep = true;       ///< plans without recompute
   bool may_recompute = true;  ///< plans that recompute every block (recompute_labels of plan/named.h)

@@ -32,7 +32,7 @@ SegmentSearch::Least SegmentSearch::Least::plus(const Least& other) const {
 }
 
 SegmentSearch::Least SegmentSearch::least_of_terms(const StageTerms& terms) const {
-  const double fill = rule_.fill(terms), main = rule_.main(terms) + (folded_ ? fill : 0);
+  const double fill = fill_seconds(rule_, terms), main = main_seconds(rule_, terms) + (folded_ ? fill : 0);
   return {folded_ ? 0 : fill, main, main + rule_.once * (terms.reduce - terms.hide), rule_.once * terms.state(),
           trellis_.costs().settings().recompute ? terms.enters : terms.kept};
 }

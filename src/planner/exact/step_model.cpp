@@ -33,9 +33,9 @@ bool knows_speeds(const Plan& plan, const Cluster& cluster) {
   return true;
 }
 
-PipelineShape shape_of(const Plan& plan) {
+PipelinePlace shape_of(const Plan& plan) {
   const int positions = plan.positions();
-  return {positions, std::max(1, int(plan.stages.size()) / positions), plan.micro_batches};
+  return {.depth = positions, .chunks = std::max(1, int(plan.stages.size()) / positions), .micro_batches = plan.micro_batches};
 }
 
 /// Within the request's space or not.
@@ -138,13 +138,14 @@ double price_per_hour(const Cluster& cluster, int devices) {
 }
 
 std::optional<std::string> StepModel::unknown(const Plan& plan) const {
-  if (!knows_schedule(plan.schedule)) return fmt::format("schedule {}: batches overlap", plan.schedule);
+  const Schedule* schedule = look_up_schedule(plan.schedule);
+  if (!schedule || !schedule->step_rule) return fmt::format("schedule {}: batches overlap", plan.schedule);
   if (plan.compression.kind != Compression::Kind::none) return "compressed gradients";
   if (!plan.recompute_last) return "recompute except for the last micro-batch";
   if (plan.devices > facts_.request().cluster.size()) return "more devices than the cluster has";
   if (!knows_speeds(plan, facts_.request().cluster)) return "speeds that are not the cluster's";
   const int p = plan.positions(), stages = int(plan.stages.size());
-  if (stages > p && (plan.schedule != "interleaved" || stages % p != 0)) return "several stages per worker, but for interleaved ones";
+  if (stages > p && (!schedule->chunked || stages % p != 0)) return "several stages per worker, but for interleaved ones";
   int next = 0;
   for (int s = 0; s < stages; ++s) {
     const std::vector<int>& workers = plan.stages[size_t(s)];
@@ -171,9 +172,10 @@ const StageCosts& StepModel::costs(DeviceSpan span, const StageSettings& setting
 Prediction StepModel::predict(const Plan& plan) const {
   if (const auto why = unknown(plan))
     fail_user({fmt::format("plan {}", plan.name), *why, "the planner's step model has no formula for it", "simulate or run it instead"});
-  const PipelineShape shape = shape_of(plan);
-  const StepRule rule = step_rule(plan.schedule, shape);
-  const StageSettings settings{plan.micro_batches, plan.optimizer_sharding, recomputes(plan, facts_), plan.schedule == "zero-bubble",
+  const Schedule& schedule = find_schedule(plan.schedule, plan.name);
+  const PipelinePlace shape = shape_of(plan);
+  const StepRule rule = schedule.step_rule(shape);
+  const StageSettings settings{plan.micro_batches, plan.optimizer_sharding, recomputes(plan, facts_), schedule.splits_backward,
                                plan.devices == 1};
   Prediction prediction;
   std::vector<StageSum> stages;
@@ -183,11 +185,11 @@ Prediction StepModel::predict(const Plan& plan) const {
     const StageCosts& at = costs({workers.front(), int(workers.size())}, settings);
     stages.push_back(StageSumming(facts_, at, plan, s).run());
     const StageSum& sum = stages.back();
-    fill += rule.fill(sum.terms);
-    const double main = rule.main(sum.terms) + rule.once * sum.exposed_reduction;
+    fill += fill_seconds(rule, sum.terms);
+    const double main = main_seconds(rule, sum.terms) + rule.once * sum.exposed_reduction;
     if (main > longest) prediction.deciding_stage = s;
     longest = std::max(longest, main);
-    const double micro_batches = in_flight(plan.schedule, shape, int(plan.stages.size()) - s);
+    const double micro_batches = schedule.in_flight(shape, int(plan.stages.size()) - s);
     prediction.memory.push_back(memory_of(sum, settings, rule.once, micro_batches));
     prediction.limits.push_back(at.memory_limit());
   }

@@ -1,0 +1,33 @@
+#include "comm/backend_kind.h"
+#include "comm/gloo/gloo.h"
+
+namespace trireme {
+namespace {
+
+std::unique_ptr<Communicator> join(const JoinOptions& options) {
+  const ProcessPlace& place = options.place;
+  return gloo_communicator({.rank = place.rank,
+                            .size = place.size,
+                            .address = place.address,
+                            .port = place.port,
+                            .token = options.token,
+                            .store_is_kept = place.store_is_kept,
+                            .store_prefix = place.store_prefix,
+                            .interface = options.interface,
+                            .device = place.rank,
+                            .recorder = options.recorder});
+}
+
+}  // namespace
+
+constinit const BackendKind kGlooBackend = {
+    .name = "gloo",
+    .help = " (TCP, the default)",
+    .purpose = "processes, over TCP",
+    .processes = true,
+    .start = "trireme launch -n 4 train ..., or mpirun -n 4",
+    .available = gloo_available,
+    .join = join,
+};
+
+}  // namespace trireme

@@ -1,0 +1,11 @@
+#include "comm/backend_kind.h"
+
+namespace trireme {
+
+constinit const BackendKind kLocalBackend = {
+    .name = "local",
+    .help = "",
+    .purpose = "threads of one process, which read each other's memory",
+};
+
+}  // namespace trireme

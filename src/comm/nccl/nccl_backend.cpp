@@ -1,0 +1,14 @@
+#include "comm/backend_kind.h"
+#include "comm/nccl/nccl.h"
+
+namespace trireme {
+
+constinit const BackendKind kNcclBackend = {
+    .name = "nccl",
+    .help = "",
+    .purpose = "processes that drive a GPU each",
+    .processes = true,
+    .available = nccl_available,
+};
+
+}  // namespace trireme

@@ -1,0 +1,30 @@
+// Adagrad, as torch.optim.Adagrad.
+#include "runtime/optimizer.h"
+
+namespace trireme {
+namespace {
+
+template <class T>
+void step(const OptimizerConfig& /*any*/, const kernels::Block<T>& block, const kernels::StepRates& rates) {
+  kernels::step_adagrad(block, rates);
+}
+
+void decay_rate(const OptimizerConfig& config, int64_t step, kernels::StepRates& rates) {
+  rates.learning_rate = rates.learning_rate / (1 + double(step - 1) * config.rate_decay);
+}
+
+}  // namespace
+
+constinit const OptimizerKind kAdagrad = {
+    .name = "adagrad",
+    .summary = "steps divided by the root of the summed squares (Duchi et al., 2011), as torch.optim.Adagrad",
+    .keys = {"rate_decay", "initial_accumulator", "epsilon"},
+    .epsilon = 1e-10,
+    .state_tensors = [](const OptimizerConfig&) { return 1; },
+    .first_state = [](const OptimizerConfig& config) { return config.initial_accumulator; },
+    .set_rates = decay_rate,
+    .float_loops = {step<float>},
+    .double_loops = {step<double>},
+};
+
+}  // namespace trireme

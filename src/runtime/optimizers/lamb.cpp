@@ -1,0 +1,39 @@
+// LAMB (You et al., "Large Batch Optimization for Deep Learning", 2019): Adam's direction, each parameter's step in proportion to the norm of its
+// weights.
+#include "runtime/optimizers/moments.h"
+
+namespace trireme {
+namespace {
+
+template <class T>
+void step(const OptimizerConfig& /*any*/, const kernels::Block<T>& block, const kernels::StepRates& rates) {
+  alignas(64) T direction[kOptimizerBlock];
+  kernels::lamb_direction(block, rates, direction);
+  kernels::step_along(block, rates, direction);
+}
+
+template <class T>
+double measure(const kernels::Block<T>& block, const kernels::StepRates& rates) {
+  kernels::move_moments(block, rates);
+  alignas(64) T direction[kOptimizerBlock];
+  kernels::lamb_direction(block, rates, direction);
+  return kernels::square_sum(direction, block.size);
+}
+
+}  // namespace
+
+constinit const OptimizerKind kLamb = {
+    .name = "lamb",
+    .summary = "Adam with a rate by layer, for large batches (You et al., 2019)",
+    .keys = {"beta1", "beta2", "epsilon"},
+    .learning_rate = 1e-3,
+    .epsilon = 1e-6,
+    .state_tensors = two_moments,
+    .set_rates = correct_moments,
+    .float_loops = {step<float>, measure<float>},
+    .double_loops = {step<double>, measure<double>},
+    .trust = [](const OptimizerConfig&, double weights, double step) { return weights / step; },
+    .measure_takes_gradient = true,
+};
+
+}  // namespace trireme

@@ -1,0 +1,35 @@
+// LARS (You et al., "Large Batch Training of Convolutional Networks", 2017): the rate of each parameter in proportion to the norm of its weights.
+#include "runtime/optimizer.h"
+
+namespace trireme {
+namespace {
+
+template <class T>
+void step(const OptimizerConfig& /*any*/, const kernels::Block<T>& block, const kernels::StepRates& rates) {
+  kernels::step_lars(block, rates);
+}
+
+template <class T>
+double measure(const kernels::Block<T>& block, const kernels::StepRates& /*any*/) {
+  return double(block.scale) * double(block.scale) * kernels::square_sum(block.gradient, block.size);
+}
+
+double trust(const OptimizerConfig& config, double weights, double step) {
+  return config.trust * weights / (step + config.weight_decay * weights);
+}
+
+}  // namespace
+
+constinit const OptimizerKind kLars = {
+    .name = "lars",
+    .summary = "SGD with a rate by layer, for large batches (You et al., 2017)",
+    .keys = {"momentum", "trust"},
+    .learning_rate = 1,
+    .momentum = 0.9,
+    .state_tensors = [](const OptimizerConfig& config) { return config.momentum != 0 ? 1 : 0; },
+    .float_loops = {step<float>, measure<float>},
+    .double_loops = {step<double>, measure<double>},
+    .trust = trust,
+};
+
+}  // namespace trireme

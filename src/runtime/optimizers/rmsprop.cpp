@@ -1,0 +1,25 @@
+// RMSprop, as torch.optim.RMSprop.
+#include "runtime/optimizer.h"
+
+namespace trireme {
+namespace {
+
+template <class T>
+void step(const OptimizerConfig& config, const kernels::Block<T>& block, const kernels::StepRates& rates) {
+  kernels::step_rmsprop(block, rates, config.centered);
+}
+
+int state_tensors(const OptimizerConfig& config) { return 1 + (config.centered ? 1 : 0) + (config.momentum != 0 ? 1 : 0); }
+
+}  // namespace
+
+constinit const OptimizerKind kRmsprop = {
+    .name = "rmsprop",
+    .summary = "steps divided by the root of the average square (Hinton, 2012), as torch.optim.RMSprop",
+    .keys = {"momentum", "alpha", "centered", "epsilon"},
+    .state_tensors = state_tensors,
+    .float_loops = {step<float>},
+    .double_loops = {step<double>},
+};
+
+}  // namespace trireme
