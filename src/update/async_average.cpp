@@ -1,6 +1,7 @@
 #include "update/async_average.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "update/cadence.h"
 #include "update/central_server.h"
@@ -16,7 +17,8 @@ class MergingServer final : public CentralServer {
  public:
   static constexpr int kMerge = kFirstOperation;
 
-  MergingServer(Share share, int shards) : CentralServer(shards), share_(share), samples_(size_t(shards)) {}
+  MergingServer(const AsyncAverageOptions& options, int)
+      : CentralServer(options.shards), share_(options.share), samples_(size_t(options.shards)) {}
 
  protected:
   std::optional<Reply> apply(CentralShard& shard, int index, int, CentralRequest& request, double) override {
@@ -33,6 +35,8 @@ class MergingServer final : public CentralServer {
     return reply;
   }
 
+  void server_fields(StateFields& fields, double) override { fields.value("samples merged", samples_); }
+
  private:
   const Share share_;
   std::vector<double> samples_;  ///< by shard: merged so far; each belongs to the visitor of the shard
@@ -40,9 +44,10 @@ class MergingServer final : public CentralServer {
 
 class AsyncReplica final : public ReplicaPolicy {
  public:
-  AsyncReplica(const AsyncAverageOptions& options, Hub& hub) : options_(options), hub_(hub), client_(hub, options.shards), cadence_(options.every), merged_(size_t(options.shards)) {}
+  AsyncReplica(const AsyncAverageOptions& options, Hub& hub)
+      : ReplicaPolicy(hub), options_(options), client_(hub, options.shards), cadence_(options.every), merged_(size_t(options.shards)) {}
 
-  void begin(ReplicaState& state) override { client_.begin(state); }
+  void begin(ReplicaState& state) override { client_.begin(state, resumes()); }
 
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
     samples_ += double(facts.samples);
@@ -51,19 +56,31 @@ class AsyncReplica final : public ReplicaPolicy {
     return true;
   }
 
+  void settle(ReplicaState& state) override {
+    if (options_.share == Share::by_samples && cadence_.has_pending()) merge(state);
+    cadence_.settle();
+  }
+
   void finish(ReplicaState& state) override {
+    settle(state);
     if (options_.share == Share::half) {
       hub_.average(state.weights);
       return average_statistics(state.statistics, std::nullopt, {}, hub_);
     }
-    if (cadence_.has_pending()) merge(state);
-    cadence_.settle();
     hub_.barrier();
     client_.fetch(state.weights);
     write_values(client_.read(state), state);
   }
 
   ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
+
+ protected:
+  void fields(StateFields& fields, const ReplicaState&) override {
+    client_.fields(fields);
+    cadence_.fields(fields);
+    fields.value("samples since the model was read", samples_);
+    fields.value("samples in the model", merged_);
+  }
 
  private:
   void merge(ReplicaState& state) {
@@ -77,28 +94,22 @@ class AsyncReplica final : public ReplicaPolicy {
   }
 
   const AsyncAverageOptions options_;
-  Hub& hub_;
   CentralClient client_;
   Cadence cadence_;
   double samples_ = 0;          ///< since the model was read
   std::vector<double> merged_;  ///< by shard: samples in what was read of the model
 };
 
-class AsyncAverage final : public UpdatePolicy {
- public:
-  explicit AsyncAverage(const AsyncAverageOptions& options) : options_(options), server_(options.share, options.shards) {}
-  ShardServer* server() override { return &server_; }
-  WhenLost when_lost() const override { return WhenLost::goes_on; }
-  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<AsyncReplica>(options_, hub); }
-
- private:
-  const AsyncAverageOptions options_;
-  MergingServer server_;
-};
-
 }  // namespace
 
-std::unique_ptr<UpdatePolicy> async_average(const AsyncAverageOptions& options) { return std::make_unique<AsyncAverage>(options); }
+std::string AsyncAverageOptions::description() const {
+  return fmt::format("async-average,every={},share={},moments={},shards={}", text_of(every), share == Share::half ? "half" : "samples",
+                     text_of(moments), shards);
+}
+
+std::unique_ptr<UpdatePolicy> async_average(const AsyncAverageOptions& options) {
+  return std::make_unique<CentralPolicy<MergingServer, AsyncReplica, AsyncAverageOptions>>(options, 0);
+}
 
 std::unique_ptr<UpdatePolicy> read_async_average(const ConfigTable& update, const RunFacts&) {
   AsyncAverageOptions options;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "update/cadence.h"
 #include "update/central_server.h"
 #include "update/statistics.h"
@@ -16,9 +17,11 @@ namespace {
 /// makes no more rounds.
 class RoundServer final : public CentralServer {
  public:
+  static constexpr UpdatePolicy::Stops kStops = UpdatePolicy::Stops::together;
   static constexpr int kAdd = kFirstOperation, kWait = kFirstOperation + 1, kLeave = kFirstOperation + 2;
 
-  RoundServer(int quorum, int replicas) : CentralServer(1), quorum_(quorum > 0 ? quorum : replicas), training_(replicas), trains_(size_t(replicas), true) {}
+  RoundServer(const PartialOptions& options, int replicas)
+      : CentralServer(1), quorum_(options.quorum > 0 ? options.quorum : replicas), trains_(size_t(replicas), 1) {}
 
   /// What it has added stays.
   void lose(int replica, double) override { leave(replica); }
@@ -42,13 +45,18 @@ class RoundServer final : public CentralServer {
     return reply;
   }
 
- private:
-  void leave(int replica) {
-    if (trains_[size_t(replica)]) --training_;
-    trains_[size_t(replica)] = false;
+  void server_fields(StateFields& fields, double) override {
+    check_internal(count_ == 0, "no round is open between two steps of all replicas");
+    fields.value("round", round_);
+    fields.value("replicas that train", trains_);
   }
 
-  bool is_complete() const { return count_ > 0 && count_ >= std::min(quorum_, training_); }
+  void begin_anew(int replica) override { trains_[size_t(replica)] = 1; }
+
+ private:
+  void leave(int replica) { trains_[size_t(replica)] = 0; }
+
+  bool is_complete() const { return count_ > 0 && count_ >= std::min<int64_t>(quorum_, std::count(trains_.begin(), trains_.end(), 1)); }
 
   void add(const CentralRequest& request) {
     ++count_;
@@ -72,8 +80,7 @@ class RoundServer final : public CentralServer {
 
   // all belong to whoever visits the one shard
   const int quorum_;
-  int training_;
-  std::vector<bool> trains_;  ///< by replica
+  std::vector<int64_t> trains_;  ///< by replica: 1, or 0 where it makes no more rounds
   int count_ = 0;  ///< added in this round
   int64_t round_ = 0;
   std::vector<at::Tensor> sum_;
@@ -82,9 +89,9 @@ class RoundServer final : public CentralServer {
 
 class PartialReplica final : public ReplicaPolicy {
  public:
-  PartialReplica(const PartialOptions& options, Hub& hub) : hub_(hub), client_(hub, 1), cadence_(options.every) {}
+  PartialReplica(const PartialOptions& options, Hub& hub) : ReplicaPolicy(hub), client_(hub, 1), cadence_(options.every) {}
 
-  void begin(ReplicaState& state) override { client_.begin(state); }
+  void begin(ReplicaState& state) override { client_.begin(state, resumes()); }
 
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
     if (!cadence_.due_after(facts)) return false;
@@ -94,8 +101,13 @@ class PartialReplica final : public ReplicaPolicy {
     return true;
   }
 
+  void settle(ReplicaState&) override {
+    if (!has_left_) client_.exchange({.operation = RoundServer::kLeave}, {}, {});
+    has_left_ = true;
+  }
+
   void finish(ReplicaState& state) override {
-    client_.exchange({.operation = RoundServer::kLeave}, {}, {});
+    settle(state);
     hub_.average(state.weights);
     average_statistics(state.statistics, std::nullopt, {}, hub_);
   }
@@ -107,28 +119,25 @@ class PartialReplica final : public ReplicaPolicy {
     client_.exchange({.operation = RoundServer::kLeave}, {}, {});
   }
 
+ protected:
+  void fields(StateFields& fields, const ReplicaState&) override {
+    client_.fields(fields);
+    cadence_.fields(fields);
+    fields.value("has left", has_left_);
+  }
+
  private:
-  Hub& hub_;
   CentralClient client_;
   Cadence cadence_;
-};
-
-class Partial final : public UpdatePolicy {
- public:
-  Partial(const PartialOptions& options, int replicas) : options_(options), server_(options.quorum, replicas) {}
-  ShardServer* server() override { return &server_; }
-  WhenLost when_lost() const override { return WhenLost::goes_on; }
-  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<PartialReplica>(options_, hub); }
-
- private:
-  const PartialOptions options_;
-  RoundServer server_;
+  bool has_left_ = false;
 };
 
 }  // namespace
 
+std::string PartialOptions::description() const { return fmt::format("partial,every={},quorum={}", text_of(every), quorum); }
+
 std::unique_ptr<UpdatePolicy> partial_average(const PartialOptions& options, int replicas) {
-  return std::make_unique<Partial>(options, replicas);
+  return std::make_unique<CentralPolicy<RoundServer, PartialReplica, PartialOptions>>(options, replicas);
 }
 
 std::unique_ptr<UpdatePolicy> read_partial(const ConfigTable& update, const RunFacts& facts) {
