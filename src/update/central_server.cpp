@@ -96,6 +96,8 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
     reply->numbers = {goes_on_ ? 1.0 : 0.0};
   } else if (request.operation == kBeginAnew) {
     begin_anew(replica);
+  } else if (request.operation == kNothing) {
+    // those that wait are asked again after it
   } else if (request.operation == kRead || request.operation == kReadAll) {
     reply->tensors = copies_of_weights(shard);
     if (request.operation == kReadAll)
@@ -235,6 +237,11 @@ std::vector<std::vector<double>> CentralClient::exchange(const Call& call, std::
 
 void CentralClient::fetch(std::span<at::Tensor> weights) {
   exchange({.operation = CentralServer::kRead, .reads = true}, weights, [](at::Tensor& mine, const at::Tensor& told) { mine.copy_(told); });
+}
+
+void CentralClient::release_waiting() {
+  Hub::Unmetered quiet(hub_);
+  exchange({.operation = CentralServer::kNothing}, {}, {});
 }
 
 ModelValues CentralClient::read(const ReplicaState& state) {

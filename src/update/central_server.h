@@ -4,6 +4,7 @@
 // which may lie in several buckets: its parts. Running statistics are with shard 0.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
@@ -49,17 +50,22 @@ class CentralServer : public ShardServer {
   std::optional<ModelValues> values() const final;
   std::optional<Reply> serve(int shard, int replica, const Request& request, double now) final;
 
+  /// As UpdatePolicy::hold and go_on.
+  void hold(bool holds) { holds_ = holds; }
+
   /// As UpdatePolicy::fields. What belongs to shards is copied in when a replica begins: only then it is known how its weights are cut.
   void fields(StateFields& fields, double now);
 
  protected:
-  static constexpr int kFirstOperation = 4;  ///< of subclasses
+  static constexpr int kFirstOperation = 5;  ///< of subclasses
 
   /// Beyond weights, running statistics and versions: values of the server, and tensors of a shard, whose weights are there.
   virtual void server_fields(StateFields& fields, double now) {}
   virtual void shard_fields(StateFields& fields, int index, CentralShard& shard) {}
   /// The server goes on from a state, and this replica has nothing to go on from: what it had under way is lost.
   virtual void begin_anew(int replica) {}
+  /// Whether nobody is to wait for others.
+  bool holds() const { return holds_; }
 
   /// As ShardServer::serve. Where weights change, version does by 1. What it returns as tensors is the replica's own memory.
   virtual std::optional<Reply> apply(CentralShard& shard, int index, int replica, CentralRequest& request, double now) = 0;
@@ -70,7 +76,7 @@ class CentralServer : public ShardServer {
 
  private:
   friend class CentralClient;
-  static constexpr int kStart = 0, kRead = 1, kReadAll = 2, kBeginAnew = 3;
+  static constexpr int kStart = 0, kRead = 1, kReadAll = 2, kBeginAnew = 3, kNothing = 4;
 
   void begin_shard(int index, std::span<const at::Tensor> weights, std::span<const at::Tensor> statistics);
   void fields_of_shard(StateFields& fields, int index);
@@ -78,6 +84,7 @@ class CentralServer : public ShardServer {
   std::vector<CentralShard> shards_;
   std::vector<std::shared_ptr<const PolicyState>> saved_;  ///< by shard: what it goes on from, until it has begun; null: nothing
   bool goes_on_ = false;                                   ///< from a state; since before any visit
+  std::atomic<bool> holds_ = false;
 };
 
 /// A replica's end. Belongs to its thread.
@@ -88,6 +95,8 @@ class CentralClient {
   /// All replicas call it first: the values of the first of them become the server's. One that comes late begins with the server's, and so does
   /// one that has nothing to go on from (`resumes`) where the server goes on from a state. Unmetered. Errors (run): only the replica does.
   void begin(ReplicaState& state, bool resumes);
+  /// A visit without consequences, but that those that wait are asked again.
+  void release_waiting();
   /// Of which versions its weights are.
   void fields(StateFields& fields) { fields.value("versions read", versions_); }
 
@@ -133,6 +142,8 @@ class CentralPolicy final : public UpdatePolicy {
   ShardServer* server() override { return &server_; }
   WhenLost when_lost() const override { return WhenLost::goes_on; }
   Stops stops() const override { return Server::kStops; }
+  void hold() override { server_.hold(true); }
+  void go_on() override { server_.hold(false); }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<Replica>(options_, hub); }
 
  protected:

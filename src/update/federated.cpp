@@ -61,7 +61,6 @@ class FederatedServer final : public CentralServer {
   void take_back(int client, double now) override { rounds_.take_back(client, now); }
 
   void stop() { stops_ = true; }
-  void hold(bool holds) { holds_ = holds; }
 
   std::vector<RoundRecord> records() const {
     std::lock_guard lock(mutex_);
@@ -100,7 +99,7 @@ class FederatedServer final : public CentralServer {
  private:
   std::optional<Reply> join(const CentralShard& shard, int client) {
     if (rounds_.is_over()) return Reply{.numbers = {kIsOver, 0}};
-    if (holds_) return Reply{.numbers = {kIsHeld, 0}};
+    if (holds()) return Reply{.numbers = {kIsHeld, 0}};
     if (!rounds_.may_begin(client)) return std::nullopt;
     rounds_.begin(client);
     Reply reply{.tensors = copies_of_weights(shard), .numbers = {kWorks, double(rounds_.round())}};
@@ -157,7 +156,7 @@ class FederatedServer final : public CentralServer {
   RoundSum sum_;
   std::optional<double> resumed_;  ///< on the hub's clock; null: begun anew
 
-  std::atomic<bool> stops_ = false, holds_ = false;
+  std::atomic<bool> stops_ = false;
   mutable std::mutex mutex_;
   std::vector<RoundRecord> records_;  // guarded by mutex_
 };
@@ -211,6 +210,8 @@ class Client final : public ReplicaPolicy {
     Hub::Unmetered gone(hub_);
     client_.exchange({.operation = FederatedServer::kLeave}, {}, {});
   }
+
+  void release_waiting() override { client_.release_waiting(); }
 
  protected:
   void fields(StateFields& fields, const ReplicaState& state) override {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "update/cadence.h"
 #include "update/central_server.h"
 #include "update/statistics.h"
@@ -13,11 +12,11 @@
 namespace trireme {
 namespace {
 
-/// add: into the round that is open; its reply says which. wait (its number: a round): for the weights when that round is over. leave:
-/// makes no more rounds.
+/// add: into the round that is open; its reply says which. wait (its number: a round): for the weights when that round is over; the reply says
+/// whether it is. leave: makes no more rounds.
 class RoundServer final : public CentralServer {
  public:
-  static constexpr UpdatePolicy::Stops kStops = UpdatePolicy::Stops::together;
+  static constexpr UpdatePolicy::Stops kStops = UpdatePolicy::Stops::held;
   static constexpr int kAdd = kFirstOperation, kWait = kFirstOperation + 1, kLeave = kFirstOperation + 2;
 
   RoundServer(const PartialOptions& options, int replicas)
@@ -30,8 +29,8 @@ class RoundServer final : public CentralServer {
   std::optional<Reply> apply(CentralShard& shard, int, int replica, CentralRequest& request, double) override {
     if (is_complete()) close(shard);  // somebody has been lost
     if (request.operation == kWait) {
-      if (round_ <= request.whole_number(0)) return std::nullopt;
-      Reply reply{.tensors = copies_of_weights(shard)};
+      if (round_ <= request.whole_number(0)) return holds() ? std::optional(Reply{.numbers = {0}}) : std::nullopt;
+      Reply reply{.tensors = copies_of_weights(shard), .numbers = {1}};
       for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply.tensors.push_back(std::move(tensor));
       return reply;
     }
@@ -46,9 +45,14 @@ class RoundServer final : public CentralServer {
   }
 
   void server_fields(StateFields& fields, double) override {
-    check_internal(count_ == 0, "no round is open between two steps of all replicas");
     fields.value("round", round_);
     fields.value("replicas that train", trains_);
+    fields.value("round sum replicas", count_);
+  }
+
+  void shard_fields(StateFields& fields, int, CentralShard& shard) override {
+    fields.weights_if_any("round sum", sum_, shard.weights);
+    fields.statistics("round sum", statistics_);
   }
 
   void begin_anew(int replica) override { trains_[size_t(replica)] = 1; }
@@ -61,7 +65,6 @@ class RoundServer final : public CentralServer {
   void add(const CentralRequest& request) {
     ++count_;
     if (count_ == 1) {
-      sum_.clear();
       for (const at::Tensor& part : request.parts) sum_.push_back(part.clone());
       statistics_ = copies_of(request.statistics);
       return;
@@ -76,6 +79,8 @@ class RoundServer final : public CentralServer {
     ++shard.version;
     ++round_;
     count_ = 0;
+    sum_.clear();
+    statistics_.clear();
   }
 
   // all belong to whoever visits the one shard
@@ -93,20 +98,29 @@ class PartialReplica final : public ReplicaPolicy {
 
   void begin(ReplicaState& state) override { client_.begin(state, resumes()); }
 
+  Before before_step(const StepFacts&, ReplicaState& state) override {
+    if (waits_for_ < 0) return {};
+    const bool is_over = wait(state);
+    return {.wrote = is_over, .held = !is_over};
+  }
+
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
     if (!cadence_.due_after(facts)) return false;
     const auto told = client_.exchange({.operation = RoundServer::kAdd, .tensors = state.weights, .statistics = state.statistics}, {}, {});
-    client_.exchange({.operation = RoundServer::kWait, .numbers = {told.front().front()}, .reads = true}, state.weights,
-                     [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); }, state.statistics);
-    return true;
+    waits_for_ = int64_t(told.front().front());
+    return wait(state);
   }
 
+  void release_waiting() override { client_.release_waiting(); }
+
   void settle(ReplicaState&) override {
-    if (!has_left_) client_.exchange({.operation = RoundServer::kLeave}, {}, {});
+    if (has_left_ || waits_for_ >= 0) return;
+    client_.exchange({.operation = RoundServer::kLeave}, {}, {});
     has_left_ = true;
   }
 
   void finish(ReplicaState& state) override {
+    if (waits_for_ >= 0) wait(state);
     settle(state);
     hub_.average(state.weights);
     average_statistics(state.statistics, std::nullopt, {}, hub_);
@@ -123,12 +137,23 @@ class PartialReplica final : public ReplicaPolicy {
   void fields(StateFields& fields, const ReplicaState&) override {
     client_.fields(fields);
     cadence_.fields(fields);
+    fields.value("waits for round", waits_for_);
     fields.value("has left", has_left_);
   }
 
  private:
+  /// For the end of the round that it has been added to. Whether it is over, and the weights are the round's: else it is held.
+  bool wait(ReplicaState& state) {
+    const auto told = client_.exchange({.operation = RoundServer::kWait, .numbers = {double(waits_for_)}, .reads = true}, state.weights,
+                                       [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); }, state.statistics);
+    if (told.front().front() == 0) return false;
+    waits_for_ = -1;
+    return true;
+  }
+
   CentralClient client_;
   Cadence cadence_;
+  int64_t waits_for_ = -1;  ///< a round; -1: none
   bool has_left_ = false;
 };
 

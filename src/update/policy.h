@@ -16,8 +16,8 @@
 //
 // Where a call says that it wrote weights, whoever keeps another copy of them (in a compute dtype, sharded) renews it.
 //
-// Checkpoints. When all replicas have been stopped, as UpdatePolicy::stops says, each calls policy->state(state) on its thread, and when all
-// have, one calls update.state(now). To go on: a new policy with the same options, update.resume(saved, now) before the hubs' world runs, and
+// Checkpoints. When all replicas have been stopped, as UpdatePolicy::stops says (after update.hold(), each calls policy->release_waiting()), each
+// calls policy->state(state) on its thread, and when all have, one calls update.state(now) and update.go_on(). To go on: a new policy with the same options, update.resume(saved, now) before the hubs' world runs, and
 // on each replica policy->resume(saved, state) in place of begin, with the weights, moments and statistics that `state` had then; steps are
 // counted on. Where the result does not depend on who comes when it is that of the undisturbed run, bit for bit. A replica that calls begin
 // beside a server that goes on has nothing to go on from: it begins with the server's weights.
@@ -67,6 +67,9 @@ class ReplicaPolicy {
   /// In place of all further calls where the replica has failed for good (Hub::is_lost): what a server must be told, it is told.
   virtual void leave(ReplicaState& state) {}
 
+  /// After UpdatePolicy::hold, by a replica that has been stopped: those that wait at the server are held now. Unmetered.
+  virtual void release_waiting() {}
+
   /// This replica's part, but for `state` itself: copies. Between two steps, or after settle, when all replicas have been stopped; an exchange
   /// that goes on meanwhile is waited for, and enters the weights when it would have.
   PolicyState state(const ReplicaState& state);
@@ -115,11 +118,11 @@ class UpdatePolicy {
   enum class Stops {
     together,  ///< after equally many steps; where replicas make differently many in an epoch, at the end of the same epoch
     anywhere,  ///< each between any two of its steps, once all have made one, or after settle
-    held,      ///< each between any two of its steps, while hold() is in force; best from the end of a round on
+    held,      ///< each between any two of its steps, while hold() is in force
   };
   virtual Stops stops() const { return Stops::together; }
-  /// From now on before_step does not wait for anything that comes of others' steps, but returns `held`; one that waits already returns after
-  /// the next visit of anybody. Any thread.
+  /// From now on nobody waits for what comes of others' steps: before_step returns `held`, and after_step leaves the wait to it. One that
+  /// waits already returns with the next visit: release_waiting. Any thread.
   virtual void hold() {}
   virtual void go_on() {}
 
