@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/config.h"
 #include "base/units.h"
@@ -22,6 +23,9 @@ struct AsyncAverageOptions {
   /// the result is the model then.
   enum class Share { half, by_samples } share = Share::half;
   Moments moments = Moments::kept;  ///< reset: as dislib, which makes a new optimizer; not averaged
+  int shards = 1;                   ///< of the model; each counts samples and staleness by itself
+
+  std::string description() const;  ///< of the policy with these
 };
 
 std::unique_ptr<UpdatePolicy> async_average(const AsyncAverageOptions& options);

@@ -19,6 +19,15 @@ bool Cadence::due_after(const StepFacts& facts) {
   return due;
 }
 
+void Cadence::fields(StateFields& fields) {
+  fields.value("cadence steps", steps_);
+  fields.value("cadence epochs", epochs_);
+  fields.value("cadence since the last exchange", since_);
+  fields.value("cadence has pending", pending_);
+}
+
+std::string text_of(const Length& length) { return fmt::format("{} {}", length.count, length.unit == Length::Unit::steps ? "steps" : "epochs"); }
+
 Length read_whole_length(const ConfigTable& table, std::string_view key, Length fallback, int64_t at_least) {
   const Length length = table.get_length(key, fallback);
   if (length.count != std::floor(length.count) || length.count < double(at_least))

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/config.h"
 #include "base/units.h"
+#include "update/policy_state.h"
 #include "update/replica_state.h"
 
 namespace trireme {
@@ -21,6 +23,8 @@ class Cadence {
   /// Steps made since the last one that was due.
   bool has_pending() const { return pending_; }
   void settle() { pending_ = false; }
+  /// Its counters, under names that begin with "cadence".
+  void fields(StateFields& fields);
 
  private:
   Length every_, dense_until_;
@@ -31,5 +35,7 @@ class Cadence {
 
 /// "16 steps", "1 epochs": whole, at least `at_least`. Errors (user): as ConfigTable's.
 Length read_whole_length(const ConfigTable& table, std::string_view key, Length fallback, int64_t at_least);
+/// As it is written: "16 steps".
+std::string text_of(const Length& length);
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -19,6 +20,15 @@ namespace {
 constexpr size_t kHeader = 2;
 // Numbers of every reply, before the policy's: parts, version after it, version before it, whether what was brought is used.
 constexpr size_t kReplyHeader = 4;
+
+constexpr const char* kWeights = "server";                       // in a state
+constexpr const char* kWhere = "update policy's state, server";  // for messages
+
+int64_t element_count(std::span<const at::Tensor> tensors) {
+  int64_t elements = 0;
+  for (const at::Tensor& tensor : tensors) elements += tensor.numel();
+  return elements;
+}
 
 [[noreturn]] void refuse(int replica, std::string why) {
   fail_run({fmt::format("replica {}", replica), "asked the parameter server", std::move(why), ""});
@@ -81,10 +91,13 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
   bool is_used = false;
   std::optional<Reply> reply = Reply{};
   if (request.operation == kStart) {
-    if (shard.has_begun) refuse(replica, "to begin anew");
-    shard.has_begun = true;
-    for (const at::Tensor& part : tensors.first(parts)) shard.weights.push_back(part.clone());
-    shard.statistics = copies_of(statistics_of(tensors.subspan(parts)));
+    if (shard.has_begun) refuse(replica, "to begin again");
+    begin_shard(index, tensors.first(parts), tensors.subspan(parts));
+    reply->numbers = {goes_on_ ? 1.0 : 0.0};
+  } else if (request.operation == kBeginAnew) {
+    begin_anew(replica);
+  } else if (request.operation == kNothing) {
+    // those that wait are asked again after it
   } else if (request.operation == kRead || request.operation == kReadAll) {
     reply->tensors = copies_of_weights(shard);
     if (request.operation == kReadAll)
@@ -102,9 +115,53 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
   return reply;
 }
 
-void CentralClient::begin(ReplicaState& state) {
-  int64_t elements = 0;
-  for (const at::Tensor& bucket : state.weights) elements += bucket.numel();
+void CentralServer::begin_shard(int index, std::span<const at::Tensor> weights, std::span<const at::Tensor> statistics) {
+  CentralShard& shard = shards_[size_t(index)];
+  for (const at::Tensor& part : weights) shard.weights.push_back(part.clone());
+  shard.statistics = copies_of(statistics_of(statistics));
+  if (const std::shared_ptr<const PolicyState> saved = std::exchange(saved_[size_t(index)], nullptr)) {
+    const int64_t all = saved->weights.at(kWeights).numel();
+    int64_t first = 0;
+    for (int s = 0; s < index; ++s) first += chunk_elements(all, shards(), s);
+    StateFields in(*saved, kWhere, first);
+    if (element_count(weights) != chunk_elements(all, shards(), index))
+      in.refuse(kWeights, fmt::format("shard {} of {} has {} elements of the state, {} of this run", index, shards(),
+                                      chunk_elements(all, shards(), index), element_count(weights)));
+    fields_of_shard(in, index);
+  }
+  shard.has_begun = true;
+}
+
+void CentralServer::fields_of_shard(StateFields& fields, int index) {
+  CentralShard& shard = shards_[size_t(index)];
+  fields.weights(kWeights, shard.weights);
+  if (index == 0) fields.statistics_like("server", shard.statistics);
+  shard_fields(fields, index, shard);
+}
+
+void CentralServer::fields(StateFields& fields, double now) {
+  std::vector<int64_t> versions;
+  for (const CentralShard& shard : shards_) versions.push_back(shard.version);
+  fields.value("server versions", versions);
+  if (fields.reads()) {
+    if (!fields.state().weights.contains(kWeights)) fields.refuse(kWeights, "the state has no such value");
+    const auto saved = std::make_shared<const PolicyState>(fields.state());
+    for (size_t s = 0; s < shards_.size(); ++s) {
+      shards_[s].version = versions[s];
+      saved_[s] = saved;
+    }
+    goes_on_ = true;
+  } else {
+    for (int s = 0; s < shards(); ++s) {
+      check_internal(shards_[size_t(s)].has_begun, "a server's state is taken when replicas have begun");
+      fields_of_shard(fields, s);
+    }
+  }
+  server_fields(fields, now);
+}
+
+void CentralClient::begin(ReplicaState& state, bool resumes) {
+  const int64_t elements = element_count(state.weights);
   layout_.resize(size_t(shards_));
   size_t bucket = 0;
   int64_t offset = 0;  // in the bucket
@@ -123,8 +180,15 @@ void CentralClient::begin(ReplicaState& state) {
     fetch(state.weights);
     return write_values(read(state), state);
   }
-  if (hub_.speaks_for_all()) exchange({.operation = CentralServer::kStart, .tensors = state.weights, .statistics = state.statistics}, {}, {});
-  hub_.barrier();
+  double goes_on = 0;
+  if (hub_.speaks_for_all())
+    goes_on = exchange({.operation = CentralServer::kStart, .tensors = state.weights, .statistics = state.statistics}, {}, {}).front().front();
+  const bool server_resumes = hub_.total(goes_on) > 0;
+  if (server_resumes == resumes) return;
+  if (resumes) refuse(hub_.replica(), "which has not been resumed, to go on");
+  exchange({.operation = CentralServer::kBeginAnew}, {}, {});
+  fetch(state.weights);
+  write_values(read(state), state);
 }
 
 int read_shards(const ConfigTable& update, int fallback) {
@@ -147,6 +211,7 @@ std::vector<std::vector<double>> CentralClient::exchange(const Call& call, std::
     Request request{.operation = call.operation, .tensors = parts_of(s, call.tensors)};
     request.numbers = {double(request.tensors.size()), double(versions_[size_t(s)])};
     request.numbers.insert(request.numbers.end(), call.numbers.begin(), call.numbers.end());
+    if (!call.of_shards.empty()) request.numbers.push_back(call.of_shards[size_t(s)]);
     if (s == 0)
       for (at::Tensor& tensor : tensors_of(call.statistics)) request.tensors.push_back(std::move(tensor));
     requests.push_back({s, std::move(request)});
@@ -172,6 +237,11 @@ std::vector<std::vector<double>> CentralClient::exchange(const Call& call, std::
 
 void CentralClient::fetch(std::span<at::Tensor> weights) {
   exchange({.operation = CentralServer::kRead, .reads = true}, weights, [](at::Tensor& mine, const at::Tensor& told) { mine.copy_(told); });
+}
+
+void CentralClient::release_waiting() {
+  Hub::Unmetered quiet(hub_);
+  exchange({.operation = CentralServer::kNothing}, {}, {});
 }
 
 ModelValues CentralClient::read(const ReplicaState& state) {

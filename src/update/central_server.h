@@ -4,7 +4,9 @@
 // which may lie in several buckets: its parts. Running statistics are with shard 0.
 #pragma once
 
+#include <atomic>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -42,13 +44,28 @@ struct CentralRequest {
 /// nothing: replicas may be programs of others.
 class CentralServer : public ShardServer {
  public:
-  explicit CentralServer(int shards) : shards_(size_t(shards)) {}
+  static constexpr UpdatePolicy::Stops kStops = UpdatePolicy::Stops::anywhere;  ///< of a policy with it
+  explicit CentralServer(int shards) : shards_(size_t(shards)), saved_(size_t(shards)) {}
   int shards() const final { return int(shards_.size()); }
   std::optional<ModelValues> values() const final;
   std::optional<Reply> serve(int shard, int replica, const Request& request, double now) final;
 
+  /// As UpdatePolicy::hold and go_on.
+  void hold(bool holds) { holds_ = holds; }
+
+  /// As UpdatePolicy::fields. What belongs to shards is copied in when a replica begins: only then it is known how its weights are cut.
+  void fields(StateFields& fields, double now);
+
  protected:
-  static constexpr int kFirstOperation = 3;  ///< of subclasses
+  static constexpr int kFirstOperation = 5;  ///< of subclasses
+
+  /// Beyond weights, running statistics and versions: values of the server, and tensors of a shard, whose weights are there.
+  virtual void server_fields(StateFields& fields, double now) {}
+  virtual void shard_fields(StateFields& fields, int index, CentralShard& shard) {}
+  /// The server goes on from a state, and this replica has nothing to go on from: what it had under way is lost.
+  virtual void begin_anew(int replica) {}
+  /// Whether nobody is to wait for others.
+  bool holds() const { return holds_; }
 
   /// As ShardServer::serve. Where weights change, version does by 1. What it returns as tensors is the replica's own memory.
   virtual std::optional<Reply> apply(CentralShard& shard, int index, int replica, CentralRequest& request, double now) = 0;
@@ -59,8 +76,15 @@ class CentralServer : public ShardServer {
 
  private:
   friend class CentralClient;
-  static constexpr int kStart = 0, kRead = 1, kReadAll = 2;
+  static constexpr int kStart = 0, kRead = 1, kReadAll = 2, kBeginAnew = 3, kNothing = 4;
+
+  void begin_shard(int index, std::span<const at::Tensor> weights, std::span<const at::Tensor> statistics);
+  void fields_of_shard(StateFields& fields, int index);
+
   std::vector<CentralShard> shards_;
+  std::vector<std::shared_ptr<const PolicyState>> saved_;  ///< by shard: what it goes on from, until it has begun; null: nothing
+  bool goes_on_ = false;                                   ///< from a state; since before any visit
+  std::atomic<bool> holds_ = false;
 };
 
 /// A replica's end. Belongs to its thread.
@@ -68,14 +92,20 @@ class CentralClient {
  public:
   CentralClient(Hub& hub, int shards) : hub_(hub), shards_(shards), versions_(size_t(shards)) {}
 
-  /// All replicas call it first: the values of the first of them become the server's; who comes late begins with those. Unmetered.
-  void begin(ReplicaState& state);
+  /// All replicas call it first: the values of the first of them become the server's. One that comes late begins with the server's, and so does
+  /// one that has nothing to go on from (`resumes`) where the server goes on from a state. Unmetered. Errors (run): only the replica does.
+  void begin(ReplicaState& state, bool resumes);
+  /// A visit without consequences, but that those that wait are asked again.
+  void release_waiting();
+  /// Of which versions its weights are.
+  void fields(StateFields& fields) { fields.value("versions read", versions_); }
 
   struct Call {
     int operation = 0;
     std::span<const at::Tensor> tensors = {};            ///< cut like the weights; empty: none go
     std::span<const RunningStatistics> statistics = {};  ///< empty: none go
     std::vector<double> numbers = {};                    ///< to each shard
+    std::span<const double> of_shards = {};              ///< one more number for each shard, after those; empty: none
     bool reads = false;                                  ///< the reply brings the newest weights: staleness counts from here
   };
   using Take = std::function<void(at::Tensor& mine, const at::Tensor& told)>;
@@ -101,6 +131,27 @@ class CentralClient {
   const int shards_;
   std::vector<std::vector<Part>> layout_;  ///< by shard
   std::vector<int64_t> versions_;          ///< by shard: of the weights that were read last
+};
+
+/// A policy that is a server and its clients. Server(options, replicas), Replica(options, hub).
+template <class Server, class Replica, class Options>
+class CentralPolicy final : public UpdatePolicy {
+ public:
+  CentralPolicy(const Options& options, int replicas) : options_(options), server_(options, replicas) {}
+  std::string description() const override { return options_.description(); }
+  ShardServer* server() override { return &server_; }
+  WhenLost when_lost() const override { return WhenLost::goes_on; }
+  Stops stops() const override { return Server::kStops; }
+  void hold() override { server_.hold(true); }
+  void go_on() override { server_.hold(false); }
+  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<Replica>(options_, hub); }
+
+ protected:
+  void fields(StateFields& fields, double now) override { server_.fields(fields, now); }
+
+ private:
+  const Options options_;
+  Server server_;
 };
 
 /// The option "shards": servers that the weights are divided over, at most kMaxDevices. Errors (user): as ConfigTable's.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/formulas.h"
 #include "update/e3m0.h"
@@ -17,14 +18,17 @@ struct Fragment {
   int64_t phase = 0;  ///< due after steps whose number, from 1, leaves this rest when divided by H
   std::vector<at::Tensor> own;             ///< the replica's weights: views, by part
   std::vector<at::Tensor> outer, momenta;  ///< theta and the outer optimizer's buffer, equal on all replicas
-  std::vector<std::unique_ptr<Pending>> pending;  ///< by part; empty: none
-  int64_t apply_after = 0;                 ///< 0-based step, while something is pending
+  std::vector<std::unique_ptr<Pending>> pending;  ///< by part; empty: none, or it has arrived
+  std::vector<at::Tensor> arrived;         ///< by part: mean progress that is to be applied; empty: none
+  int64_t apply_after = 0;                 ///< 0-based step, while there is something to be applied
   int64_t steps_since = 0;                 ///< the last exchange began
+
+  bool is_under_way() const { return !pending.empty() || !arrived.empty(); }
 };
 
 class DilocoReplica final : public ReplicaPolicy {
  public:
-  DilocoReplica(const DilocoOptions& options, Hub& hub) : options_(options), hub_(hub) {}
+  DilocoReplica(const DilocoOptions& options, Hub& hub) : ReplicaPolicy(hub), options_(options) {}
 
   void begin(ReplicaState& state) override {
     int64_t elements = 0, begin = 0;
@@ -52,7 +56,7 @@ class DilocoReplica final : public ReplicaPolicy {
     bool wrote = false;
     for (Fragment& fragment : fragments_) {
       ++fragment.steps_since;
-      if (!fragment.pending.empty() && facts.step >= fragment.apply_after) {
+      if (fragment.is_under_way() && facts.step >= fragment.apply_after) {
         apply(fragment);
         wrote = true;
       }
@@ -68,7 +72,7 @@ class DilocoReplica final : public ReplicaPolicy {
   /// What is under way comes in; steps after it are a last, short round.
   void finish(ReplicaState& state) override {
     for (Fragment& fragment : fragments_) {
-      if (!fragment.pending.empty()) apply(fragment);
+      if (fragment.is_under_way()) apply(fragment);
       if (fragment.steps_since > 0) {  // the same on all replicas
         set_out(fragment, 0);
         apply(fragment);
@@ -98,6 +102,32 @@ class DilocoReplica final : public ReplicaPolicy {
     return values;
   }
 
+ protected:
+  void fields(StateFields& fields, const ReplicaState&) override {
+    std::vector<int64_t> under_way, apply_after, steps_since;
+    for (Fragment& fragment : fragments_) {
+      if (!fragment.pending.empty()) arrive(fragment);
+      under_way.push_back(fragment.is_under_way() ? 1 : 0);
+      apply_after.push_back(fragment.apply_after);
+      steps_since.push_back(fragment.steps_since);
+    }
+    fields.value("fragments under way", under_way);
+    fields.value("fragments are applied after step", apply_after);
+    fields.value("steps since fragments set out", steps_since);
+    for (size_t f = 0; f < fragments_.size(); ++f) {
+      Fragment& fragment = fragments_[f];
+      fragment.apply_after = apply_after[f];
+      fragment.steps_since = steps_since[f];
+      fields.weights("outer weights", fragment.outer);
+      fields.weights("outer momentum", fragment.momenta);
+      std::vector<at::Tensor> progress = fragment.arrived;  // zeros where there is none: a value for every element
+      if (progress.empty())
+        for (const at::Tensor& part : fragment.own) progress.push_back(at::zeros_like(part));
+      fields.weights("progress under way", progress);
+      if (under_way[f] == 1) fragment.arrived = std::move(progress);
+    }
+  }
+
  private:
   void set_out(Fragment& fragment, int64_t step) {
     std::vector<at::Tensor> progress;
@@ -111,9 +141,9 @@ class DilocoReplica final : public ReplicaPolicy {
     fragment.steps_since = 0;
   }
 
-  /// Mean progress of all replicas, by part.
-  std::vector<at::Tensor> take(Fragment& fragment) {
-    std::vector<at::Tensor> means;
+  /// Mean progress of all replicas.
+  void arrive(Fragment& fragment) {
+    std::vector<at::Tensor>& means = fragment.arrived;
     if (!options_.four_bits) {
       means = fragment.pending.front()->wait();
     } else {
@@ -124,11 +154,11 @@ class DilocoReplica final : public ReplicaPolicy {
       }
     }
     fragment.pending.clear();
-    return means;
   }
 
   void apply(Fragment& fragment) {
-    const std::vector<at::Tensor> progress = take(fragment);
+    if (!fragment.pending.empty()) arrive(fragment);
+    const std::vector<at::Tensor> progress = std::exchange(fragment.arrived, {});
     for (size_t p = 0; p < fragment.own.size(); ++p) {
       at::Tensor& momentum = fragment.momenta[p];
       momentum.mul_(options_.outer_momentum).add_(progress[p]);
@@ -139,13 +169,17 @@ class DilocoReplica final : public ReplicaPolicy {
   }
 
   const DilocoOptions options_;
-  Hub& hub_;
   std::vector<Fragment> fragments_;
 };
 
 class Diloco final : public UpdatePolicy {
  public:
   explicit Diloco(const DilocoOptions& options) : options_(options) {}
+  std::string description() const override {
+    return fmt::format("diloco,every_steps={},outer_learning_rate={},outer_momentum={},fragments={},overlap={},mix={},outer_gradients={}", options_.every,
+                       options_.outer_learning_rate, options_.outer_momentum, options_.fragments, options_.overlap, options_.mix,
+                       options_.four_bits ? "4 bits" : "full");
+  }
   bool evaluates_together() const override { return true; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<DilocoReplica>(options_, hub); }
 

@@ -1,6 +1,7 @@
 #include "update/downpour.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "update/central_server.h"
 #include "update/statistics.h"
@@ -35,6 +36,10 @@ class GradientServer final : public CentralServer {
     return Reply{};
   }
 
+  void shard_fields(StateFields& fields, int index, CentralShard& shard) override {
+    fields.weights_if_any("sums of squares", squares_[size_t(index)], shard.weights);
+  }
+
  private:
   const DownpourOptions options_;
   const int replicas_;
@@ -43,10 +48,10 @@ class GradientServer final : public CentralServer {
 
 class DownpourReplica final : public ReplicaPolicy {
  public:
-  DownpourReplica(const DownpourOptions& options, Hub& hub) : options_(options), hub_(hub), client_(hub, options.shards) {}
+  DownpourReplica(const DownpourOptions& options, Hub& hub) : ReplicaPolicy(hub), options_(options), client_(hub, options.shards) {}
 
   void begin(ReplicaState& state) override {
-    client_.begin(state);
+    client_.begin(state, resumes());
     for (const at::Tensor& w : state.weights) {
       anchor_.push_back(w.clone());
       gathered_.push_back(at::zeros_like(w));
@@ -72,16 +77,31 @@ class DownpourReplica final : public ReplicaPolicy {
     return false;
   }
 
-  void finish(ReplicaState& state) override {
+  void settle(ReplicaState& state) override {
     if (!is_warm_) end_warm_start();
     gather(state);
     if (has_gathered_) push(state);
+  }
+
+  void finish(ReplicaState& state) override {
+    settle(state);
     hub_.barrier();
     client_.fetch(state.weights);
     write_values(client_.read(state), state);
   }
 
   ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
+
+ protected:
+  void fields(StateFields& fields, const ReplicaState&) override {
+    client_.fields(fields);
+    fields.weights("weights when it gathered", anchor_);
+    fields.weights("gathered gradients", gathered_);
+    fields.value("learning rate", rate_);
+    fields.value("has moved", moved_);
+    fields.value("has gathered", has_gathered_);
+    fields.value("is warm", is_warm_);
+  }
 
  private:
   void end_warm_start() {
@@ -112,7 +132,6 @@ class DownpourReplica final : public ReplicaPolicy {
   }
 
   const DownpourOptions options_;
-  Hub& hub_;
   CentralClient client_;
   std::vector<at::Tensor> anchor_;    ///< weights since when nothing has been gathered
   std::vector<at::Tensor> gathered_;  ///< gradients that were not pushed
@@ -122,22 +141,16 @@ class DownpourReplica final : public ReplicaPolicy {
   bool is_warm_ = false;
 };
 
-class Downpour final : public UpdatePolicy {
- public:
-  Downpour(const DownpourOptions& options, int replicas) : options_(options), server_(options, replicas) {}
-  ShardServer* server() override { return &server_; }
-  WhenLost when_lost() const override { return WhenLost::goes_on; }
-  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<DownpourReplica>(options_, hub); }
-
- private:
-  const DownpourOptions options_;
-  GradientServer server_;
-};
-
 }  // namespace
 
+std::string DownpourOptions::description() const {
+  const std::string server = adagrad ? fmt::format("adagrad,gamma={},epsilon={}", gamma, epsilon) : "sgd";
+  return fmt::format("downpour,shards={},fetch_every={},push_every={},warm_start_steps={},server_optimizer={}", shards, fetch_every,
+                     push_every, warm_start, server);
+}
+
 std::unique_ptr<UpdatePolicy> downpour(const DownpourOptions& options, int replicas) {
-  return std::make_unique<Downpour>(options, replicas);
+  return std::make_unique<CentralPolicy<GradientServer, DownpourReplica, DownpourOptions>>(options, replicas);
 }
 
 std::unique_ptr<UpdatePolicy> read_downpour(const ConfigTable& update, const RunFacts& facts) {

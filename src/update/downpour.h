@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/config.h"
 #include "update/policy.h"
@@ -25,6 +26,8 @@ struct DownpourOptions {
   double gamma = 0.1;       ///< Adagrad's rate; the paper: about ten times the best fixed one
   double epsilon = 1e-10;   ///< Adagrad's
   int64_t warm_start = 0;   ///< steps that replica 0 makes before the others begin
+
+  std::string description() const;  ///< of the policy with these
 };
 
 /// `replicas`: of the run.

@@ -1,6 +1,7 @@
 #include "update/easgd.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "update/central_server.h"
 #include "update/statistics.h"
@@ -16,7 +17,7 @@ class ElasticServer final : public CentralServer {
  public:
   static constexpr int kPull = kFirstOperation;
 
-  ElasticServer(double alpha, int shards) : CentralServer(shards), alpha_(alpha) {}
+  ElasticServer(const EasgdOptions& options, int replicas) : CentralServer(options.shards), alpha_(options.beta / replicas) {}
 
  protected:
   std::optional<Reply> apply(CentralShard& shard, int, int, CentralRequest& request, double) override {
@@ -39,10 +40,10 @@ class ElasticServer final : public CentralServer {
 
 class ElasticReplica final : public ReplicaPolicy {
  public:
-  ElasticReplica(const EasgdOptions& options, Hub& hub) : options_(options), hub_(hub), client_(hub, options.shards) {}
+  ElasticReplica(const EasgdOptions& options, Hub& hub) : ReplicaPolicy(hub), options_(options), client_(hub, options.shards) {}
 
   void begin(ReplicaState& state) override {
-    client_.begin(state);
+    client_.begin(state, resumes());
     if (options_.momentum == 0) return;
     for (const at::Tensor& w : state.weights) {
       velocity_.push_back(at::zeros_like(w));
@@ -76,23 +77,16 @@ class ElasticReplica final : public ReplicaPolicy {
 
   ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
 
+ protected:
+  void fields(StateFields& fields, const ReplicaState&) override {
+    client_.fields(fields);
+    if (options_.momentum != 0) fields.weights("velocity", velocity_);
+  }
+
  private:
   const EasgdOptions options_;
-  Hub& hub_;
   CentralClient client_;
   std::vector<at::Tensor> velocity_, before_;  ///< EAMSGD
-};
-
-class Easgd final : public UpdatePolicy {
- public:
-  Easgd(const EasgdOptions& options, int replicas) : options_(options), server_(options.beta / replicas, options.shards) {}
-  ShardServer* server() override { return &server_; }
-  WhenLost when_lost() const override { return WhenLost::goes_on; }
-  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<ElasticReplica>(options_, hub); }
-
- private:
-  const EasgdOptions options_;
-  ElasticServer server_;
 };
 
 EasgdOptions read_options(const ConfigTable& update) {
@@ -106,7 +100,14 @@ EasgdOptions read_options(const ConfigTable& update) {
 
 }  // namespace
 
-std::unique_ptr<UpdatePolicy> easgd(const EasgdOptions& options, int replicas) { return std::make_unique<Easgd>(options, replicas); }
+std::string EasgdOptions::description() const {
+  return fmt::format("{},period={},beta={},momentum={},shards={}", momentum == 0 ? "easgd" : "eamsgd", period, beta,
+                     momentum, shards);
+}
+
+std::unique_ptr<UpdatePolicy> easgd(const EasgdOptions& options, int replicas) {
+  return std::make_unique<CentralPolicy<ElasticServer, ElasticReplica, EasgdOptions>>(options, replicas);
+}
 
 std::unique_ptr<UpdatePolicy> read_easgd(const ConfigTable& update, const RunFacts& facts) {
   return easgd(read_options(update), facts.replicas);

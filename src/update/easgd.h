@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/config.h"
 #include "update/policy.h"
@@ -18,6 +19,8 @@ struct EasgdOptions {
   double beta = 0.9;     ///< alpha = beta / replicas
   double momentum = 0;   ///< delta; other than 0: EAMSGD, whose local optimizer must be plain SGD
   int shards = 1;        ///< of the centre
+
+  std::string description() const;  ///< of the policy with these
 };
 
 /// `replicas`: of the run.

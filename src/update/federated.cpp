@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <mutex>
+#include <optional>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -32,19 +33,30 @@ struct RoundSum {
     for (size_t p = 0; p < update.size(); ++p) updates[p].add_(update[p], scale * n);
     mix_statistics(statistics, client_statistics, n / samples);
   }
+
+  void fields(StateFields& fields, std::span<const at::Tensor> weights) {
+    fields.value("round sum samples", samples);
+    fields.weights_if_any("round sum", updates, weights, at::kDouble);
+    fields.statistics("round sum", statistics);
+  }
 };
 
-/// join: when the client works in the open round; told: whether all is over, the round, the weights. answer (round, samples): with the
+/// join: when the client works in the open round; told: what comes of it, the round, the weights. answer (round, samples): with the
 /// client's update. leave: for good.
 class FederatedServer final : public CentralServer {
  public:
+  enum Joined { kWorks, kIsOver, kIsHeld };
   static constexpr int kJoin = kFirstOperation, kAnswer = kFirstOperation + 1, kLeave = kFirstOperation + 2;
 
   FederatedServer(const FederatedOptions& options, const FederatedPolicy& policy)
       : CentralServer(1), options_(options), policy_(policy), rounds_(options.rounds), optimizer_(options.server) {}
 
   double deadline(int) const override { return rounds_.deadline(); }
-  void start(double now) override { rounds_.start(now); }
+  /// A round that was open in the state that it goes on from stays open.
+  void start(double now) override {
+    if (resumed_) rounds_.delay(now - *resumed_);
+    else rounds_.start(now);
+  }
   void lose(int client, double) override { rounds_.lose(client); }
   void take_back(int client, double now) override { rounds_.take_back(client, now); }
 
@@ -69,12 +81,28 @@ class FederatedServer final : public CentralServer {
     return Reply{};
   }
 
+  void server_fields(StateFields& fields, double now) override {
+    rounds_.fields(fields, now);
+    bool stops = stops_;
+    fields.value("rounds stop", stops);
+    stops_ = stops;
+    if (fields.reads()) resumed_ = now;
+    std::lock_guard lock(mutex_);
+    record_fields(fields, "rounds over: ", records_);
+  }
+  void shard_fields(StateFields& fields, int, CentralShard& shard) override {
+    sum_.fields(fields, shard.weights);
+    optimizer_.fields(fields, shard.weights);
+  }
+  void begin_anew(int client) override { rounds_.begin_anew(client); }
+
  private:
   std::optional<Reply> join(const CentralShard& shard, int client) {
-    if (rounds_.is_over()) return Reply{.numbers = {1, 0}};
+    if (rounds_.is_over()) return Reply{.numbers = {kIsOver, 0}};
+    if (holds()) return Reply{.numbers = {kIsHeld, 0}};
     if (!rounds_.may_begin(client)) return std::nullopt;
     rounds_.begin(client);
-    Reply reply{.tensors = copies_of_weights(shard), .numbers = {0, double(rounds_.round())}};
+    Reply reply{.tensors = copies_of_weights(shard), .numbers = {kWorks, double(rounds_.round())}};
     for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply.tensors.push_back(std::move(tensor));
     return reply;
   }
@@ -126,6 +154,7 @@ class FederatedServer final : public CentralServer {
   FederatedRounds rounds_;
   ServerOptimizer optimizer_;
   RoundSum sum_;
+  std::optional<double> resumed_;  ///< on the hub's clock; null: begun anew
 
   std::atomic<bool> stops_ = false;
   mutable std::mutex mutex_;
@@ -134,13 +163,16 @@ class FederatedServer final : public CentralServer {
 
 class Client final : public ReplicaPolicy {
  public:
-  Client(const FederatedOptions& options, Hub& hub) : options_(options), hub_(hub), client_(hub, 1), work_(options.local) {}
+  Client(const FederatedOptions& options, Hub& hub) : ReplicaPolicy(hub), options_(options), client_(hub, 1), work_(options.local) {}
 
-  void begin(ReplicaState& state) override { client_.begin(state); }
+  void begin(ReplicaState& state) override { client_.begin(state, resumes()); }
 
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
     const bool joins = !works_;
-    if (joins && !join(state)) return {.stop = true};
+    if (joins) {
+      const FederatedServer::Joined joined = join(state);
+      if (joined != FederatedServer::kWorks) return {.stop = joined == FederatedServer::kIsOver, .held = joined == FederatedServer::kIsHeld};
+    }
     if (facts.learning_rate * options_.proximal > 1)
       fail_run({"fedprox", fmt::format("mu = {} at a learning rate of {}", options_.proximal, facts.learning_rate),
                 "the pull goes beyond the weights that it pulls to", "keep their product at 1 or below"});
@@ -160,8 +192,13 @@ class Client final : public ReplicaPolicy {
     return options_.proximal > 0;
   }
 
+  void settle(ReplicaState&) override {
+    if (!has_left_) client_.exchange({.operation = FederatedServer::kLeave}, {}, {});
+    has_left_ = true;
+  }
+
   void finish(ReplicaState& state) override {
-    client_.exchange({.operation = FederatedServer::kLeave}, {}, {});
+    settle(state);
     hub_.barrier();
     client_.fetch(state.weights);
     write_values(client_.read(state), state);
@@ -174,12 +211,28 @@ class Client final : public ReplicaPolicy {
     client_.exchange({.operation = FederatedServer::kLeave}, {}, {});
   }
 
+  void release_waiting() override { client_.release_waiting(); }
+
+ protected:
+  void fields(StateFields& fields, const ReplicaState& state) override {
+    client_.fields(fields);
+    work_.fields(fields);
+    fields.value("works", works_);
+    fields.value("round", round_);
+    fields.value("samples in the round", samples_);
+    fields.value("has left", has_left_);
+    fields.weights_if_any("weights when the round began", anchor_, state.weights);
+    if (fields.reads())
+      for (const at::Tensor& w : anchor_) pull_.push_back(at::empty_like(w));
+  }
+
  private:
-  /// Waits for the client's next round. False: there is none.
-  bool join(ReplicaState& state) {
+  /// Waits for the client's next round.
+  FederatedServer::Joined join(ReplicaState& state) {
     const auto told = client_.exchange({.operation = FederatedServer::kJoin, .reads = true}, state.weights,
                                        [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); }, state.statistics);
-    if (told.front()[0] != 0) return false;
+    const auto joined = FederatedServer::Joined(int(told.front()[0]));
+    if (joined != FederatedServer::kWorks) return joined;
     round_ = int64_t(told.front()[1]);
     works_ = true;
     samples_ = 0;
@@ -191,7 +244,7 @@ class Client final : public ReplicaPolicy {
       }
     for (size_t b = 0; b < anchor_.size(); ++b) anchor_[b].copy_(state.weights[b]);
     if (options_.moments == Moments::reset) reset_moments(state);
-    return true;
+    return joined;
   }
 
   void answer(const ReplicaState& state) {
@@ -210,26 +263,44 @@ class Client final : public ReplicaPolicy {
   }
 
   const FederatedOptions options_;
-  Hub& hub_;
   CentralClient client_;
   Cadence work_;
   bool works_ = false;  ///< in round_
+  bool has_left_ = false;
   int64_t round_ = 0;
   double samples_ = 0;  ///< in it
   std::vector<at::Tensor> anchor_;  ///< the weights that the round began with
   std::vector<at::Tensor> pull_;    ///< of the step that goes on; at the end the client's update
 };
 
+std::string describe(const FederatedOptions& options) {
+  using Kind = ServerOptimizerOptions::Kind;
+  const ServerOptimizerOptions& server = options.server;
+  const RoundOptions& rounds = options.rounds;
+  const char* kind = server.kind == Kind::average ? "average" : server.kind == Kind::adam ? "adam" : server.kind == Kind::adagrad ? "adagrad" : "yogi";
+  return fmt::format("federated,clients={},seed={},fraction={},round_timeout={} s,local={},clip_norm={},dropout={},moments={},mu={},"
+                     "server_optimizer={},server_learning_rate={},server_momentum={},beta1={},beta2={},tau={}",
+                     rounds.clients, rounds.seed, rounds.fraction, rounds.timeout, text_of(options.local), options.clip_norm, options.dropout,
+                     text_of(options.moments), options.proximal, kind, server.learning_rate, server.momentum, server.beta1, server.beta2, server.tau);
+}
+
 class Federated final : public FederatedPolicy {
  public:
   explicit Federated(const FederatedOptions& options) : options_(options), server_(options, *this) {}
+  std::string description() const override { return describe(options_); }
   ShardServer* server() override { return &server_; }
   WhenLost when_lost() const override { return WhenLost::may_return; }
+  Stops stops() const override { return Stops::held; }
+  void hold() override { server_.hold(true); }
+  void go_on() override { server_.hold(false); }
   bool refuses_broken_values() const override { return true; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<Client>(options_, hub); }
   bool counts_rounds() const override { return options_.rounds.rounds > 0; }
   void stop() override { server_.stop(); }
   std::vector<RoundRecord> rounds() const override { return server_.records(); }
+
+ protected:
+  void fields(StateFields& fields, double now) override { server_.fields(fields, now); }
 
  private:
   const FederatedOptions options_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "base/random.h"
 
@@ -68,6 +69,69 @@ void FederatedRounds::take_back(int client, double now) {
 void FederatedRounds::next(double now) {
   ++round_;
   select(now);
+}
+
+void FederatedRounds::begin_anew(int client) {
+  if (work_[size_t(client)] == Work::begun) work_[size_t(client)] = Work::selected;
+}
+
+void FederatedRounds::fields(StateFields& fields, double now) {
+  std::vector<int64_t> work;
+  for (const Work of : work_) work.push_back(int64_t(of));
+  fields.value("rounds work by client", work);
+  fields.value("rounds open", round_);
+  fields.value("rounds stopped", stopped_);
+  bool has_deadline = std::isfinite(deadline_);
+  double deadline = has_deadline ? deadline_ : 0, then = now;
+  fields.value("rounds have a deadline", has_deadline);
+  fields.value("rounds deadline", deadline);
+  fields.value("rounds taken at", then);
+  std::vector<RoundRecord> open = {record_};
+  record_fields(fields, "rounds open: ", open);
+  if (!fields.reads()) return;
+  if (open.size() != 1) fields.refuse("rounds open: round", "there must be one");
+  record_ = open.front();
+  deadline_ = has_deadline ? deadline + (now - then) : std::numeric_limits<double>::infinity();
+  missing_ = gone_ = lost_ = 0;
+  for (size_t client = 0; client < work_.size(); ++client) {
+    if (work[client] < 0 || work[client] > int64_t(Work::lost)) fields.refuse("rounds work by client", "is none");
+    work_[client] = Work(work[client]);
+    missing_ += work_[client] == Work::selected || work_[client] == Work::begun ? 1 : 0;
+    gone_ += work_[client] == Work::gone ? 1 : 0;
+    lost_ += work_[client] == Work::lost ? 1 : 0;
+  }
+  for (int client = 0; client < options_.clients; ++client) take_back(client, now);
+}
+
+void record_fields(StateFields& fields, const std::string& prefix, std::vector<RoundRecord>& records) {
+  std::vector<int64_t> refused_clients;
+  if (!fields.reads())
+    for (const RoundRecord& record : records)
+      refused_clients.insert(refused_clients.end(), record.refused_clients.begin(), record.refused_clients.end());
+  else records.clear();
+  const auto column = [&]<class T>(const char* name, T RoundRecord::*member) {
+    std::vector<std::conditional_t<std::is_same_v<T, double>, double, int64_t>> values;
+    for (const RoundRecord& record : records) values.push_back(record.*member);
+    fields.value(prefix + name, values);
+    if (records.empty()) records.resize(values.size());
+    for (size_t i = 0; i < records.size(); ++i) records[i].*member = T(values[i]);
+  };
+  column("round", &RoundRecord::round);
+  column("selected", &RoundRecord::selected);
+  column("answered", &RoundRecord::answered);
+  column("refused", &RoundRecord::refused);
+  column("clipped", &RoundRecord::clipped);
+  column("late", &RoundRecord::late);
+  column("samples", &RoundRecord::samples);
+  column("seconds", &RoundRecord::seconds);
+  fields.value(prefix + "refused clients", refused_clients);
+  if (!fields.reads()) return;
+  auto next = refused_clients.begin();
+  for (RoundRecord& record : records) {
+    if (record.refused < 0 || record.refused > refused_clients.end() - next) fields.refuse(prefix + "refused", "is not as many as the clients that are named");
+    record.refused_clients.assign(next, next + record.refused);
+    next += record.refused;
+  }
 }
 
 }  // namespace trireme

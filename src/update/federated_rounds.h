@@ -5,7 +5,10 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
+
+#include "update/policy_state.h"
 
 namespace trireme {
 
@@ -21,6 +24,9 @@ struct RoundRecord {
   double samples = 0;   ///< that the answers stand for
   double seconds = 0;   ///< on the hub's clock: when the round was over
 };
+
+/// Copies them out or in, under names that begin with `prefix`.
+void record_fields(StateFields& fields, const std::string& prefix, std::vector<RoundRecord>& records);
 
 struct RoundOptions {
   int clients = 1;
@@ -61,6 +67,15 @@ class FederatedRounds {
   void next(double now);
   /// Ends the open round; there are no more.
   void stop() { stopped_ = true; }
+
+  /// The client's work in the open round is lost; it begins it again.
+  void begin_anew(int client);
+
+  /// Under names that begin with "rounds". The open round has as long left at `now`, when they are copied in, as it had when they were copied out;
+  /// clients that were lost are back.
+  void fields(StateFields& fields, double now);
+  /// The open round ends so much later.
+  void delay(double seconds) { deadline_ += seconds; }
 
   RoundRecord& record() { return record_; }  ///< of the open round
   /// Clients of a round, ascending: a function of the seed and the round, but for clients that have left or are lost.

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <type_traits>
 #include <variant>
 
@@ -76,22 +77,52 @@ SharedBucket shared_copy(const at::Tensor& weights) {
 /// Memory of all replicas.
 struct Shared {
   std::once_flag made;
+  std::optional<PolicyState> saved;   ///< that the run goes on from; null: none, or it has been copied in under `made`
   std::vector<SharedBucket> weights;  ///< made under `made`
   std::atomic<int64_t> steps{0};    ///< that have been added
 
   std::mutex mutex;
   std::vector<RunningStatistics> statistics;  ///< guarded by mutex
+
+  /// All begin with the same values: those of a saved state, or of the first that begins.
+  void make(const ReplicaState& state) {
+    std::vector<at::Tensor> values = state.weights;
+    statistics = copies_of(state.statistics);
+    if (saved) {
+      for (at::Tensor& bucket : values) bucket = at::empty_like(bucket);
+      StateFields in(*saved, "update policy's state");
+      fields(in, values);
+      in.done();
+      saved.reset();
+    }
+    for (const at::Tensor& bucket : values) weights.push_back(shared_copy(bucket));
+  }
+
+  std::vector<at::Tensor> copies_of_weights() const {
+    std::vector<at::Tensor> copies;
+    for (const SharedBucket& bucket : weights)
+      std::visit([&]<class T>(const LockFree<T>& shared) {
+        at::Tensor& copy = copies.emplace_back(at::empty({shared.size()}, c10::CppTypeToScalarType<T>::value));
+        shared.read(0, shared.size(), copy.data_ptr<T>(), copy.data_ptr<T>());
+      }, bucket);
+    return copies;
+  }
+
+  void fields(StateFields& fields, std::vector<at::Tensor>& values) {
+    int64_t added = steps.load(kRelaxed);
+    fields.value("steps", added);
+    steps.store(added, kRelaxed);
+    fields.weights("shared", values);
+    fields.statistics_like("shared", statistics);
+  }
 };
 
 class HogwildReplica final : public ReplicaPolicy {
  public:
-  HogwildReplica(Shared& shared, Hub& hub) : shared_(shared), hub_(hub) {}
+  HogwildReplica(Shared& shared, Hub& hub) : ReplicaPolicy(hub), shared_(shared) {}
 
   void begin(ReplicaState& state) override {
-    std::call_once(shared_.made, [&] {  // all begin with the same values
-      for (const at::Tensor& w : state.weights) shared_.weights.push_back(shared_copy(w));
-      shared_.statistics = copies_of(state.statistics);
-    });
+    std::call_once(shared_.made, [&] { shared_.make(state); });
     for (const at::Tensor& w : state.weights) before_.push_back(at::empty_like(w));
   }
 
@@ -116,12 +147,7 @@ class HogwildReplica final : public ReplicaPolicy {
   }
 
   ModelValues values_for_evaluation(ReplicaState&) override {
-    ModelValues values;
-    for (const SharedBucket& bucket : shared_.weights)
-      std::visit([&]<class T>(const LockFree<T>& shared) {
-        at::Tensor& copy = values.weights.emplace_back(at::empty({shared.size()}, c10::CppTypeToScalarType<T>::value));
-        shared.read(0, shared.size(), copy.data_ptr<T>(), copy.data_ptr<T>());
-      }, bucket);
+    ModelValues values{.weights = shared_.copies_of_weights(), .statistics = {}};
     std::lock_guard lock(shared_.mutex);
     values.statistics = copies_of(shared_.statistics);
     return values;
@@ -155,16 +181,28 @@ class HogwildReplica final : public ReplicaPolicy {
   }
 
   Shared& shared_;
-  Hub& hub_;
   std::vector<at::Tensor> before_;  ///< by bucket: what was read for the step, in the order of each_stretch
   int64_t steps_read_ = 0;          ///< that were in them, or came in while they were read
 };
 
 class Hogwild final : public UpdatePolicy {
  public:
+  std::string description() const override { return "hogwild"; }
+  Stops stops() const override { return Stops::anywhere; }
   bool shares_memory() const override { return true; }
   bool takes_rows() const override { return true; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<HogwildReplica>(shared_, hub); }
+
+ protected:
+  void fields(StateFields& fields, double) override {
+    if (fields.reads()) {
+      shared_.saved = fields.state();
+      return;
+    }
+    std::vector<at::Tensor> values = shared_.copies_of_weights();
+    std::lock_guard lock(shared_.mutex);
+    shared_.fields(fields, values);
+  }
 
  private:
   Shared shared_;

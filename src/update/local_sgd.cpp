@@ -1,6 +1,7 @@
 #include "update/local_sgd.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "update/cadence.h"
 #include "update/statistics.h"
@@ -11,7 +12,7 @@ namespace {
 class LocalSgdReplica final : public ReplicaPolicy {
  public:
   LocalSgdReplica(const LocalSgdOptions& options, Hub& hub)
-      : options_(options), hub_(hub), cadence_(options.every, options.post_local_after) {}
+      : ReplicaPolicy(hub), options_(options), cadence_(options.every, options.post_local_after) {}
 
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
     samples_ += double(facts.samples);
@@ -28,7 +29,7 @@ class LocalSgdReplica final : public ReplicaPolicy {
       Hub::Unmetered agreement(hub_);
       pending = hub_.total(cadence_.has_pending() || options_.overlap > 0 ? 1 : 0) > 0;
     }
-    if (under_way_) take(state);
+    if (travels()) take(state);
     if (pending) agree(state);
     cadence_.settle();
   }
@@ -42,6 +43,16 @@ class LocalSgdReplica final : public ReplicaPolicy {
     return values;
   }
 
+ protected:
+  void fields(StateFields& fields, const ReplicaState& state) override {
+    cadence_.fields(fields);
+    fields.value("samples since the average", samples_);
+    if (under_way_) arrive();
+    fields.weights_if_any("weights that set out", set_out_, state.weights);
+    fields.weights_if_any("average to come", means_, state.weights);
+    fields.value("average is taken after step", take_after_);
+  }
+
  private:
   std::optional<double> weight() const { return options_.weight_by_samples ? std::optional(samples_ > 0 ? samples_ : 1.0) : std::nullopt; }
 
@@ -52,10 +63,9 @@ class LocalSgdReplica final : public ReplicaPolicy {
 
   /// Whether an average came in.
   bool overlap(const StepFacts& facts, bool due, ReplicaState& state) {
-    const bool comes = under_way_ && facts.step >= take_after_;
+    const bool comes = travels() && facts.step >= take_after_;
     if (comes) take(state);
     if (due && hub_.replicas() > 1) {
-      set_out_.clear();
       for (const at::Tensor& w : state.weights) set_out_.push_back(w.clone());
       under_way_ = hub_.begin_average(set_out_);
       take_after_ = facts.step + options_.overlap;
@@ -65,9 +75,17 @@ class LocalSgdReplica final : public ReplicaPolicy {
 
   /// The mean of where all set out, and what this replica has moved since.
   void take(ReplicaState& state) {
-    const std::vector<at::Tensor> means = under_way_->wait();
+    if (under_way_) arrive();
+    for (size_t b = 0; b < state.weights.size(); ++b) state.weights[b].sub_(set_out_[b]).add_(means_[b]);
+    set_out_.clear();
+    means_.clear();
+  }
+
+  bool travels() const { return !set_out_.empty(); }
+
+  void arrive() {
+    means_ = under_way_->wait();
     under_way_.reset();
-    for (size_t b = 0; b < state.weights.size(); ++b) state.weights[b].sub_(set_out_[b]).add_(means[b]);
   }
 
   void agree(ReplicaState& state) {
@@ -80,17 +98,22 @@ class LocalSgdReplica final : public ReplicaPolicy {
   }
 
   const LocalSgdOptions options_;
-  Hub& hub_;
   Cadence cadence_;
   double samples_ = 0;  ///< since the last average
-  std::unique_ptr<Pending> under_way_;  ///< null: no average is
-  std::vector<at::Tensor> set_out_;     ///< the weights that it was begun with
+  std::unique_ptr<Pending> under_way_;  ///< null: no average is, or it has arrived
+  std::vector<at::Tensor> set_out_;     ///< the weights that it was begun with; empty: there is none to be taken
+  std::vector<at::Tensor> means_;       ///< the average, where it has arrived before it is taken
   int64_t take_after_ = 0;              ///< 0-based step
 };
 
 class LocalSgd final : public UpdatePolicy {
  public:
   explicit LocalSgd(const LocalSgdOptions& options) : options_(options) {}
+  std::string description() const override {
+    return fmt::format("local-sgd,every={},post_local_after={},weights={},moments={},overlap={},average_statistics={}", text_of(options_.every),
+                       text_of(options_.post_local_after), options_.weight_by_samples ? "samples" : "equal", text_of(options_.moments),
+                       options_.overlap, options_.average_statistics);
+  }
   bool evaluates_together() const override { return true; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<LocalSgdReplica>(options_, hub); }
 
@@ -100,6 +123,8 @@ class LocalSgd final : public UpdatePolicy {
 
 }  // namespace
 
+const char* text_of(Moments moments) { return moments == Moments::kept ? "kept" : moments == Moments::reset ? "reset" : "averaged"; }
+
 void reset_moments(ReplicaState& state) {
   for (std::vector<at::Tensor>& moments : state.moments)
     for (at::Tensor& moment : moments) moment.zero_();
@@ -107,8 +132,7 @@ void reset_moments(ReplicaState& state) {
 
 Moments read_moments(const ConfigTable& update, Moments fallback, bool may_average) {
   const std::vector<std::string> words = {"kept", "reset", "averaged"};  // in another order than the enumeration: the last may be missing
-  const char* before = fallback == Moments::kept ? "kept" : fallback == Moments::reset ? "reset" : "averaged";
-  const std::string word = update.get_choice("moments", before, may_average ? words : std::vector<std::string>{"kept", "reset"});
+  const std::string word = update.get_choice("moments", text_of(fallback), may_average ? words : std::vector<std::string>{"kept", "reset"});
   return word == "kept" ? Moments::kept : word == "reset" ? Moments::reset : Moments::averaged;
 }
 

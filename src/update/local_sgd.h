@@ -34,6 +34,8 @@ std::unique_ptr<UpdatePolicy> read_local_sgd(const ConfigTable& update, const Ru
 
 /// Reads `key` as "kept", "averaged" or "reset".
 Moments read_moments(const ConfigTable& update, Moments fallback, bool may_average);
+/// As it is written in an experiment.
+const char* text_of(Moments moments);
 void reset_moments(ReplicaState& state);
 
 }  // namespace trireme

@@ -12,13 +12,15 @@
 namespace trireme {
 namespace {
 
-/// add: into the round that is open; its reply says which. wait (its number: a round): for the weights when that round is over. leave:
-/// makes no more rounds.
+/// add: into the round that is open; its reply says which. wait (its number: a round): for the weights when that round is over; the reply says
+/// whether it is. leave: makes no more rounds.
 class RoundServer final : public CentralServer {
  public:
+  static constexpr UpdatePolicy::Stops kStops = UpdatePolicy::Stops::held;
   static constexpr int kAdd = kFirstOperation, kWait = kFirstOperation + 1, kLeave = kFirstOperation + 2;
 
-  RoundServer(int quorum, int replicas) : CentralServer(1), quorum_(quorum > 0 ? quorum : replicas), training_(replicas), trains_(size_t(replicas), true) {}
+  RoundServer(const PartialOptions& options, int replicas)
+      : CentralServer(1), quorum_(options.quorum > 0 ? options.quorum : replicas), trains_(size_t(replicas), 1) {}
 
   /// What it has added stays.
   void lose(int replica, double) override { leave(replica); }
@@ -27,8 +29,8 @@ class RoundServer final : public CentralServer {
   std::optional<Reply> apply(CentralShard& shard, int, int replica, CentralRequest& request, double) override {
     if (is_complete()) close(shard);  // somebody has been lost
     if (request.operation == kWait) {
-      if (round_ <= request.whole_number(0)) return std::nullopt;
-      Reply reply{.tensors = copies_of_weights(shard)};
+      if (round_ <= request.whole_number(0)) return holds() ? std::optional(Reply{.numbers = {0}}) : std::nullopt;
+      Reply reply{.tensors = copies_of_weights(shard), .numbers = {1}};
       for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply.tensors.push_back(std::move(tensor));
       return reply;
     }
@@ -42,18 +44,27 @@ class RoundServer final : public CentralServer {
     return reply;
   }
 
- private:
-  void leave(int replica) {
-    if (trains_[size_t(replica)]) --training_;
-    trains_[size_t(replica)] = false;
+  void server_fields(StateFields& fields, double) override {
+    fields.value("round", round_);
+    fields.value("replicas that train", trains_);
+    fields.value("round sum replicas", count_);
   }
 
-  bool is_complete() const { return count_ > 0 && count_ >= std::min(quorum_, training_); }
+  void shard_fields(StateFields& fields, int, CentralShard& shard) override {
+    fields.weights_if_any("round sum", sum_, shard.weights);
+    fields.statistics("round sum", statistics_);
+  }
+
+  void begin_anew(int replica) override { trains_[size_t(replica)] = 1; }
+
+ private:
+  void leave(int replica) { trains_[size_t(replica)] = 0; }
+
+  bool is_complete() const { return count_ > 0 && count_ >= std::min<int64_t>(quorum_, std::count(trains_.begin(), trains_.end(), 1)); }
 
   void add(const CentralRequest& request) {
     ++count_;
     if (count_ == 1) {
-      sum_.clear();
       for (const at::Tensor& part : request.parts) sum_.push_back(part.clone());
       statistics_ = copies_of(request.statistics);
       return;
@@ -68,12 +79,13 @@ class RoundServer final : public CentralServer {
     ++shard.version;
     ++round_;
     count_ = 0;
+    sum_.clear();
+    statistics_.clear();
   }
 
   // all belong to whoever visits the one shard
   const int quorum_;
-  int training_;
-  std::vector<bool> trains_;  ///< by replica
+  std::vector<int64_t> trains_;  ///< by replica: 1, or 0 where it makes no more rounds
   int count_ = 0;  ///< added in this round
   int64_t round_ = 0;
   std::vector<at::Tensor> sum_;
@@ -82,20 +94,34 @@ class RoundServer final : public CentralServer {
 
 class PartialReplica final : public ReplicaPolicy {
  public:
-  PartialReplica(const PartialOptions& options, Hub& hub) : hub_(hub), client_(hub, 1), cadence_(options.every) {}
+  PartialReplica(const PartialOptions& options, Hub& hub) : ReplicaPolicy(hub), client_(hub, 1), cadence_(options.every) {}
 
-  void begin(ReplicaState& state) override { client_.begin(state); }
+  void begin(ReplicaState& state) override { client_.begin(state, resumes()); }
+
+  Before before_step(const StepFacts&, ReplicaState& state) override {
+    if (waits_for_ < 0) return {};
+    const bool is_over = wait(state);
+    return {.wrote = is_over, .held = !is_over};
+  }
 
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
     if (!cadence_.due_after(facts)) return false;
     const auto told = client_.exchange({.operation = RoundServer::kAdd, .tensors = state.weights, .statistics = state.statistics}, {}, {});
-    client_.exchange({.operation = RoundServer::kWait, .numbers = {told.front().front()}, .reads = true}, state.weights,
-                     [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); }, state.statistics);
-    return true;
+    waits_for_ = int64_t(told.front().front());
+    return wait(state);
+  }
+
+  void release_waiting() override { client_.release_waiting(); }
+
+  void settle(ReplicaState&) override {
+    if (has_left_ || waits_for_ >= 0) return;
+    client_.exchange({.operation = RoundServer::kLeave}, {}, {});
+    has_left_ = true;
   }
 
   void finish(ReplicaState& state) override {
-    client_.exchange({.operation = RoundServer::kLeave}, {}, {});
+    if (waits_for_ >= 0) wait(state);
+    settle(state);
     hub_.average(state.weights);
     average_statistics(state.statistics, std::nullopt, {}, hub_);
   }
@@ -107,28 +133,36 @@ class PartialReplica final : public ReplicaPolicy {
     client_.exchange({.operation = RoundServer::kLeave}, {}, {});
   }
 
+ protected:
+  void fields(StateFields& fields, const ReplicaState&) override {
+    client_.fields(fields);
+    cadence_.fields(fields);
+    fields.value("waits for round", waits_for_);
+    fields.value("has left", has_left_);
+  }
+
  private:
-  Hub& hub_;
+  /// For the end of the round that it has been added to. Whether it is over, and the weights are the round's: else it is held.
+  bool wait(ReplicaState& state) {
+    const auto told = client_.exchange({.operation = RoundServer::kWait, .numbers = {double(waits_for_)}, .reads = true}, state.weights,
+                                       [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); }, state.statistics);
+    if (told.front().front() == 0) return false;
+    waits_for_ = -1;
+    return true;
+  }
+
   CentralClient client_;
   Cadence cadence_;
-};
-
-class Partial final : public UpdatePolicy {
- public:
-  Partial(const PartialOptions& options, int replicas) : options_(options), server_(options.quorum, replicas) {}
-  ShardServer* server() override { return &server_; }
-  WhenLost when_lost() const override { return WhenLost::goes_on; }
-  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<PartialReplica>(options_, hub); }
-
- private:
-  const PartialOptions options_;
-  RoundServer server_;
+  int64_t waits_for_ = -1;  ///< a round; -1: none
+  bool has_left_ = false;
 };
 
 }  // namespace
 
+std::string PartialOptions::description() const { return fmt::format("partial,every={},quorum={}", text_of(every), quorum); }
+
 std::unique_ptr<UpdatePolicy> partial_average(const PartialOptions& options, int replicas) {
-  return std::make_unique<Partial>(options, replicas);
+  return std::make_unique<CentralPolicy<RoundServer, PartialReplica, PartialOptions>>(options, replicas);
 }
 
 std::unique_ptr<UpdatePolicy> read_partial(const ConfigTable& update, const RunFacts& facts) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/config.h"
 #include "base/units.h"
@@ -18,6 +19,8 @@ namespace trireme {
 struct PartialOptions {
   Length every = {1, Length::Unit::epochs};
   int quorum = 0;  ///< replicas that end a round; 0: all that are still training
+
+  std::string description() const;  ///< of the policy with these
 };
 
 /// `replicas`: of the run.

@@ -15,12 +15,20 @@
 //     policy->finish(state);
 //
 // Where a call says that it wrote weights, whoever keeps another copy of them (in a compute dtype, sharded) renews it.
+//
+// Checkpoints. When all replicas have been stopped, as UpdatePolicy::stops says (after update.hold(), each calls policy->release_waiting()), each
+// calls policy->state(state) on its thread, and when all have, one calls update.state(now) and update.go_on(). To go on: a new policy with the same options, update.resume(saved, now) before the hubs' world runs, and
+// on each replica policy->resume(saved, state) in place of begin, with the weights, moments and statistics that `state` had then; steps are
+// counted on. Where the result does not depend on who comes when it is that of the undisturbed run, bit for bit. A replica that calls begin
+// beside a server that goes on has nothing to go on from: it begins with the server's weights.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "update/hub.h"
+#include "update/policy_state.h"
 #include "update/replica_state.h"
 
 namespace trireme {
@@ -28,6 +36,7 @@ namespace trireme {
 /// One replica's part in a policy: belongs to the replica's thread, like its hub, which outlives it. Calls throw what the hub throws.
 class ReplicaPolicy {
  public:
+  explicit ReplicaPolicy(Hub& hub) : hub_(hub) {}
   virtual ~ReplicaPolicy() = default;
 
   /// Before the first step. All replicas call it, and begin with the first one's weights and statistics, which all have already.
@@ -36,12 +45,17 @@ class ReplicaPolicy {
   struct Before {
     bool wrote = false;  ///< weights
     bool stop = false;   ///< this replica makes no more steps, this one neither; finish comes next
+    bool held = false;   ///< as UpdatePolicy::hold asks: nothing has happened; the same call comes again when the run goes on
   };
   virtual Before before_step(const StepFacts& facts, ReplicaState& state) { return {}; }
 
   /// Whether it wrote weights. Where the policy does not communicate it costs nothing that grows with the weights, unless the policy's
   /// page says so.
   virtual bool after_step(const StepFacts& facts, ReplicaState& state) = 0;
+
+  /// What was not exchanged yet and can be without waiting for others, is. Between the last step and finish, for a replica whose state is
+  /// to be taken while others still train; finish does it otherwise.
+  virtual void settle(ReplicaState& state) {}
 
   /// After the last step: what was not exchanged yet, exchanged; all replicas have the same values then, the run's result. All call it.
   virtual void finish(ReplicaState& state) = 0;
@@ -52,12 +66,35 @@ class ReplicaPolicy {
 
   /// In place of all further calls where the replica has failed for good (Hub::is_lost): what a server must be told, it is told.
   virtual void leave(ReplicaState& state) {}
+
+  /// After UpdatePolicy::hold, by a replica that has been stopped: those that wait at the server are held now. Unmetered.
+  virtual void release_waiting() {}
+
+  /// This replica's part, but for `state` itself: copies. Between two steps, or after settle, when all replicas have been stopped; an exchange
+  /// that goes on meanwhile is waited for, and enters the weights when it would have.
+  PolicyState state(const ReplicaState& state);
+  /// In place of begin, with what `state` held when the part was taken; all replicas do, or begin. What came late (Hub::came_late) begins
+  /// anew. Errors (user): the part is of another replica, policy or number of replicas, or of weights of another size.
+  void resume(const PolicyState& saved, ReplicaState& state);
+
+ protected:
+  /// Names all values of the part. Copied in after begin.
+  virtual void fields(StateFields& fields, const ReplicaState& state) {}
+  /// In begin: whether the part will be copied in.
+  bool resumes() const { return resumes_; }
+
+  Hub& hub_;
+
+ private:
+  bool resumes_ = false;
 };
 
 /// A policy of a run, shared by its replicas. Thread-safe. Belongs to one run: a server keeps weights.
 class UpdatePolicy {
  public:
   virtual ~UpdatePolicy() = default;
+  /// Name and options, in one line: two policies with the same one do the same.
+  virtual std::string description() const = 0;
   /// For the hub's world; null: none. Lives as long as this.
   virtual ShardServer* server() { return nullptr; }
   virtual bool evaluates_together() const { return false; }
@@ -76,6 +113,28 @@ class UpdatePolicy {
   /// Whether ReplicaState::tables and StepFacts::rows are wanted; to know them before a step takes time.
   virtual bool takes_rows() const { return false; }
   virtual std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) = 0;
+
+  /// Where all replicas can be stopped for a checkpoint: none waits in a call for one that has been stopped.
+  enum class Stops {
+    together,  ///< after equally many steps; where replicas make differently many in an epoch, at the end of the same epoch
+    anywhere,  ///< each between any two of its steps, once all have made one, or after settle
+    held,      ///< each between any two of its steps, while hold() is in force
+  };
+  virtual Stops stops() const { return Stops::together; }
+  /// From now on nobody waits for what comes of others' steps: before_step returns `held`, and after_step leaves the wait to it. One that
+  /// waits already returns with the next visit: release_waiting. Any thread.
+  virtual void hold() {}
+  virtual void go_on() {}
+
+  /// What the replicas share, the server's part too: copies. When all replicas have been stopped and nobody visits. `now`: seconds on the
+  /// hubs' clock; times that are yet to come are kept as seconds from then.
+  PolicyState state(double now);
+  /// Once, before the hubs' world runs. Errors (user): the state is of another policy or other options.
+  void resume(const PolicyState& saved, double now);
+
+ protected:
+  /// Names all values of what is shared.
+  virtual void fields(StateFields& fields, double now) {}
 };
 
 }  // namespace trireme

@@ -29,4 +29,9 @@ void ServerOptimizer::step(std::vector<at::Tensor>& weights, const std::vector<a
   }
 }
 
+void ServerOptimizer::fields(StateFields& fields, const std::vector<at::Tensor>& weights) {
+  fields.weights_if_any("server optimizer m", m_, weights, at::kDouble);
+  fields.weights_if_any("server optimizer v", v_, weights, at::kDouble);
+}
+
 }  // namespace trireme

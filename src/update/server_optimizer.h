@@ -11,6 +11,8 @@
 
 #include <vector>
 
+#include "update/policy_state.h"
+
 namespace trireme {
 
 struct ServerOptimizerOptions {
@@ -27,6 +29,8 @@ class ServerOptimizer {
   explicit ServerOptimizer(const ServerOptimizerOptions& options) : options_(options) {}
   /// `update`: double, as long as the weights, part by part.
   void step(std::vector<at::Tensor>& weights, const std::vector<at::Tensor>& update);
+  /// m and v, under names that begin with "server optimizer". `weights`: as of step.
+  void fields(StateFields& fields, const std::vector<at::Tensor>& weights);
 
  private:
   const ServerOptimizerOptions options_;

@@ -1,6 +1,7 @@
 #include "update/shat.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -43,9 +44,9 @@ class ScaledElasticServer final : public CentralServer {
 
 class ShatReplica final : public ReplicaPolicy {
  public:
-  ShatReplica(const ShatOptions& options, Hub& hub) : options_(options), hub_(hub), client_(hub, options.shards) {}
+  ShatReplica(const ShatOptions& options, Hub& hub) : ReplicaPolicy(hub), options_(options), client_(hub, options.shards) {}
 
-  void begin(ReplicaState& state) override { client_.begin(state); }
+  void begin(ReplicaState& state) override { client_.begin(state, resumes()); }
 
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
     if (facts.step % options_.period != 0) return {};
@@ -66,28 +67,28 @@ class ShatReplica final : public ReplicaPolicy {
 
   ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
 
+ protected:
+  void fields(StateFields& fields, const ReplicaState&) override {
+    client_.fields(fields);
+    fields.value("has not exchanged", is_first_);
+  }
+
  private:
   const ShatOptions options_;
-  Hub& hub_;
   CentralClient client_;
   bool is_first_ = true;
 };
 
-class Shat final : public UpdatePolicy {
- public:
-  Shat(const ShatOptions& options, int replicas) : options_(options), server_(options, replicas) {}
-  ShardServer* server() override { return &server_; }
-  WhenLost when_lost() const override { return WhenLost::goes_on; }
-  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<ShatReplica>(options_, hub); }
-
- private:
-  const ShatOptions options_;
-  ScaledElasticServer server_;
-};
-
 }  // namespace
 
-std::unique_ptr<UpdatePolicy> shat(const ShatOptions& options, int replicas) { return std::make_unique<Shat>(options, replicas); }
+std::string ShatOptions::description() const {
+  return fmt::format("shat,period={},beta={},pull={},heterogeneity={},shards={}", period, beta, pull, heterogeneity,
+                     shards);
+}
+
+std::unique_ptr<UpdatePolicy> shat(const ShatOptions& options, int replicas) {
+  return std::make_unique<CentralPolicy<ScaledElasticServer, ShatReplica, ShatOptions>>(options, replicas);
+}
 
 std::unique_ptr<UpdatePolicy> read_shat(const ConfigTable& update, const RunFacts& facts) {
   ShatOptions options;

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/config.h"
 #include "update/policy.h"
@@ -25,6 +26,8 @@ struct ShatOptions {
   double pull = 0.9;
   double heterogeneity = 1;  ///< h
   int shards = 1;
+
+  std::string description() const;  ///< of the policy with these
 };
 
 /// `replicas`: of the run.

@@ -6,6 +6,7 @@ namespace {
 /// The weights are the one copy.
 class OneCopy final : public ReplicaPolicy {
  public:
+  using ReplicaPolicy::ReplicaPolicy;
   bool after_step(const StepFacts&, ReplicaState&) override { return false; }
   void finish(ReplicaState&) override {}
   ModelValues values_for_evaluation(ReplicaState& state) override { return values_of(state); }
@@ -13,7 +14,7 @@ class OneCopy final : public ReplicaPolicy {
 
 }  // namespace
 
-std::unique_ptr<ReplicaPolicy> SynchronousPolicy::for_replica(Hub&) { return std::make_unique<OneCopy>(); }
+std::unique_ptr<ReplicaPolicy> SynchronousPolicy::for_replica(Hub& hub) { return std::make_unique<OneCopy>(hub); }
 
 bool is_synchronous(std::string_view policy) { return policy.substr(0, policy.find(',')) == kSynchronous; }
 

@@ -26,6 +26,7 @@ class SynchronousPolicy final : public UpdatePolicy {
  public:
   explicit SynchronousPolicy(const SynchronousOptions& options) : options_(options) {}
   const SynchronousOptions& options() const { return options_; }
+  std::string description() const override { return options_.shares_by_speed ? "synchronous,shares=speed" : "synchronous,shares=equal"; }
   bool evaluates_together() const override { return true; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override;
 

@@ -95,6 +95,14 @@ inline ReplicaState toy_state(const Vector& weights, at::ScalarType dtype = at::
   return state;
 }
 
+/// Where a run was stopped.
+struct ToyCheckpoint {
+  PolicyState policy;
+  std::vector<PolicyState> parts;      ///< by replica
+  std::vector<ReplicaState> replicas;  ///< copies
+  std::vector<int64_t> steps;          ///< that each has made
+};
+
 struct ToyOptions {
   std::vector<int64_t> steps = {12};  ///< by replica; the last one stands for all that follow
   double learning_rate = 0.05;
@@ -105,6 +113,12 @@ struct ToyOptions {
   std::function<std::vector<RunningStatistics>(int replica)> statistics = {};
   /// Called on the replica's thread after the policy's after_step, or its finish (step = steps made).
   std::function<void(int replica, int64_t step, ReplicaState& state, ReplicaPolicy& policy, Hub& hub)> watch = {};
+
+  /// Whether the replica is to stop here, before that step. All stop and their states are kept in `checkpoint`; null: they meet and go on.
+  std::function<bool(int replica, int64_t step)> stops = {};
+  ToyCheckpoint* checkpoint = nullptr;
+  std::vector<int> meets = {};          ///< who meets; empty: all
+  const ToyCheckpoint* from = nullptr;  ///< null: the run begins anew
 };
 
 struct ToyResult {
@@ -117,6 +131,27 @@ struct ToyResult {
   int64_t steps = 0;
 };
 
+inline ReplicaState copy_of(const ReplicaState& state) {
+  ReplicaState copy;
+  for (const at::Tensor& w : state.weights) copy.weights.push_back(w.clone());
+  for (const auto& moments : state.moments) {
+    copy.moments.emplace_back();
+    for (const at::Tensor& m : moments) copy.moments.back().push_back(m.clone());
+  }
+  for (const RunningStatistics& s : state.statistics) copy.statistics.push_back({s.mean.clone(), s.variance.clone()});
+  return copy;
+}
+
+/// Stops, and keeps what there is of the replica. `steps`: that it has made.
+inline void toy_stop(Hub& hub, ReplicaPolicy& policy, const ReplicaState& state, int64_t steps, ToyCheckpoint& checkpoint, ToyResult& result) {
+  const auto r = size_t(hub.replica());
+  result.counts = hub.counts();
+  policy.release_waiting();
+  checkpoint.parts[r] = policy.state(state);
+  checkpoint.replicas[r] = copy_of(state);
+  checkpoint.steps[r] = steps;
+}
+
 /// One replica's life.
 inline ToyResult toy_replica(Hub& hub, UpdatePolicy& update, const ToyProblem& problem, const ToyOptions& options) {
   const int r = hub.replica();
@@ -125,14 +160,38 @@ inline ToyResult toy_replica(Hub& hub, UpdatePolicy& update, const ToyProblem& p
     for (size_t b = 0; b < state.weights.size(); ++b) state.moments[b] = {at::zeros_like(state.weights[b])};
   if (options.statistics) state.statistics = options.statistics(r);
   auto policy = update.for_replica(hub);
-  policy->begin(state);
-  const int64_t steps = options.steps[std::min(size_t(r), options.steps.size() - 1)];
   ToyResult result;
-  for (int64_t k = 0; k < steps; ++k) {
+  if (options.from) {
+    state = copy_of(options.from->replicas[size_t(r)]);
+    result.steps = options.from->steps[size_t(r)];
+    policy->resume(options.from->parts[size_t(r)], state);
+  } else {
+    policy->begin(state);
+  }
+  const int64_t steps = options.steps[std::min(size_t(r), options.steps.size() - 1)];
+  // whether the replica stops, with its state in the checkpoint
+  const auto stops_before = [&](int64_t step) {
+    if (!options.stops || !options.stops(r, step)) return false;
+    if (step == steps) policy->settle(state);
+    if (!options.checkpoint) {
+      hub.barrier(options.meets);
+      return false;
+    }
+    update.hold();
+    toy_stop(hub, *policy, state, step, *options.checkpoint, result);
+    return true;
+  };
+  for (int64_t k = result.steps; k < steps; ++k) {
+    if (stops_before(k)) return result;
     const double rate = options.schedule ? options.schedule(k) : options.learning_rate;
     const StepFacts facts{.step = k, .samples = problem.samples_in(r, k), .learning_rate = rate,
                           .ends_epoch = (k + 1) % problem.steps_per_epoch(r) == 0};
-    if (policy->before_step(facts, state).stop) break;
+    const ReplicaPolicy::Before before = policy->before_step(facts, state);
+    if (before.held) {
+      toy_stop(hub, *policy, state, k, *options.checkpoint, result);
+      return result;
+    }
+    if (before.stop) break;
     hub.begin_step();
     Vector w = to_vector(state.weights);
     Vector g = problem.gradient(r, k, w);
@@ -157,6 +216,7 @@ inline ToyResult toy_replica(Hub& hub, UpdatePolicy& update, const ToyProblem& p
     ++result.steps;
     if (options.watch) options.watch(r, k, state, *policy, hub);
   }
+  if (result.steps == steps && stops_before(steps)) return result;
   policy->finish(state);
   if (options.watch) options.watch(r, result.steps, state, *policy, hub);
   result.weights = to_vector(state.weights);
@@ -170,7 +230,14 @@ inline ToyResult toy_replica(Hub& hub, UpdatePolicy& update, const ToyProblem& p
 /// All replicas of a world, by replica.
 inline std::vector<ToyResult> train_toy(HubWorld& world, UpdatePolicy& update, const ToyProblem& problem, const ToyOptions& options) {
   std::vector<ToyResult> results(static_cast<size_t>(world.replicas()));
+  if (options.checkpoint) {
+    options.checkpoint->parts.resize(results.size());
+    options.checkpoint->replicas.resize(results.size());
+    options.checkpoint->steps.resize(results.size());
+  }
+  if (options.from) update.resume(options.from->policy, 0);
   run_replicas(world, [&](Hub& hub) { results[size_t(hub.replica())] = toy_replica(hub, update, problem, options); });
+  if (options.checkpoint) options.checkpoint->policy = update.state(world.hub(0).now());
   return results;
 }
 

@@ -1,0 +1,467 @@
+// Update policies that are stopped and go on from their state: as the undisturbed run, bit for bit.
+#include "update/policy_state.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+
+#include "../base/expect_error.h"
+#include "toy.h"
+#include "update/async_average.h"
+#include "update/diloco.h"
+#include "update/downpour.h"
+#include "update/easgd.h"
+#include "update/federated.h"
+#include "update/hogwild.h"
+#include "update/local_sgd.h"
+#include "update/partial.h"
+#include "update/shat.h"
+#include "update/synchronous.h"
+#include "update/thread_hub.h"
+#include "update/virtual_hub.h"
+#include "worlds.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kRate = 0.05;
+constexpr int64_t kMoreThanEnough = 100000;  // steps: clients stop when there are no more rounds
+const Length kEachEpoch{1, Length::Unit::epochs};
+Length steps(int64_t n) { return {double(n), Length::Unit::steps}; }
+
+// -- through bytes
+
+struct RawTensor {
+  std::string name, bytes;
+  std::vector<int64_t> sizes;
+  at::ScalarType dtype;
+};
+
+/// As a file would hold it.
+PolicyState through_bytes(const PolicyState& state) {
+  const PolicyStateParts parts = parts_of(state);
+  std::vector<RawTensor> file;
+  for (const auto& [name, tensor] : parts.tensors) {
+    EXPECT_TRUE(tensor.is_contiguous());
+    file.push_back({name, std::string(static_cast<const char*>(tensor.data_ptr()), tensor.nbytes()), tensor.sizes().vec(), tensor.scalar_type()});
+  }
+  PolicyStateParts read{.text = parts.text, .tensors = {}};
+  for (const RawTensor& raw : file) {
+    at::Tensor tensor = at::empty(raw.sizes, raw.dtype);
+    if (!raw.bytes.empty()) std::memcpy(tensor.data_ptr(), raw.bytes.data(), raw.bytes.size());
+    read.tensors.emplace_back(raw.name, tensor);
+  }
+  return policy_state_from(read, "policy.json");
+}
+
+// -- runs
+
+struct ToyRun {
+  std::function<std::unique_ptr<UpdatePolicy>(int replicas)> make;
+  std::vector<double> seconds = {1, 1.5, 0.75};
+  std::vector<int64_t> steps = {12};
+  double momentum = 0;
+  at::ScalarType dtype = at::kDouble;
+  bool threads = false;
+  std::function<double(int64_t)> schedule = {};
+  bool has_statistics = true;
+  VirtualLinks links = {.replicas = {{.bandwidth = 64, .latency = 0.25}}, .server = {.bandwidth = 256}};
+
+  int replicas() const { return int(seconds.size()); }
+
+  struct Outcome {
+    std::vector<ToyResult> results;
+    std::vector<std::vector<Vector>> trace;  ///< by replica: its weights after each step
+  };
+  /// Running statistics change with every step.
+  Outcome train(UpdatePolicy& policy, ToyOptions options) const {
+    const ToyProblem problem{.seed = 5, .samples = {12, 8, 9}};
+    Outcome outcome;
+    outcome.trace.resize(seconds.size());
+    options.steps = steps;
+    options.momentum = momentum;
+    options.dtype = dtype;
+    options.schedule = schedule;
+    options.learning_rate = kRate;
+    if (has_statistics) options.statistics = [&](int r) { return std::vector<RunningStatistics>{{at::full({3}, 0.5 * r, dtype), at::full({3}, 1.0 + r, dtype)}}; };
+    options.watch = [&](int r, int64_t step, ReplicaState& state, ReplicaPolicy&, Hub&) {
+      outcome.trace[size_t(r)].push_back(to_vector(state.weights));
+      if (step >= steps.back() || !has_statistics) return;  // after finish
+      state.statistics[0].mean.mul_(0.9).add_(0.1 * r + 0.01 * double(step));
+      state.statistics[0].variance.mul_(0.8).add_(0.3 + 0.05 * double(step));
+    };
+    if (threads) {
+      ThreadWorld world(replicas(), policy.server());
+      outcome.results = train_toy(world, policy, problem, options);
+    } else {
+      const FixedTimes times(seconds);
+      VirtualWorld world(replicas(), times, links, policy.server());
+      outcome.results = train_toy(world, policy, problem, options);
+    }
+    return outcome;
+  }
+};
+
+ToyCheckpoint through_bytes(const ToyCheckpoint& checkpoint) {
+  ToyCheckpoint read{through_bytes(checkpoint.policy), {}, checkpoint.replicas, checkpoint.steps};
+  for (const PolicyState& part : checkpoint.parts) read.parts.push_back(through_bytes(part));
+  return read;
+}
+
+void expect_same_end(const ToyRun::Outcome& resumed, const ToyRun::Outcome& undisturbed, const std::string& what) {
+  for (size_t r = 0; r < undisturbed.results.size(); ++r) {
+    const ToyResult &got = resumed.results[r], &wanted = undisturbed.results[r];
+    EXPECT_EQ(got.weights, wanted.weights) << what << ", replica " << r;
+    EXPECT_EQ(got.moments, wanted.moments) << what << ", replica " << r;
+    EXPECT_EQ(got.steps, wanted.steps) << what << ", replica " << r;
+    ASSERT_EQ(got.statistics.size(), wanted.statistics.size());
+    for (size_t s = 0; s < got.statistics.size(); ++s) {
+      EXPECT_TRUE(at::equal(got.statistics[s].mean, wanted.statistics[s].mean)) << what << ", replica " << r;
+      EXPECT_TRUE(at::equal(got.statistics[s].variance, wanted.statistics[s].variance)) << what << ", replica " << r;
+    }
+    const auto &ends = resumed.trace[r], &all = undisturbed.trace[r];
+    ASSERT_LE(ends.size(), all.size());
+    EXPECT_TRUE(std::equal(ends.rbegin(), ends.rend(), all.rbegin())) << what << ": on the way, replica " << r;
+  }
+}
+
+int64_t staleness_counted(const std::vector<ToyResult>& results, size_t at) {
+  int64_t counted = 0;
+  for (const ToyResult& result : results) counted += at < result.counts.staleness.size() ? result.counts.staleness[at] : 0;
+  return counted;
+}
+
+/// Stops each replica after `stop_after(replica)` steps and goes on in another world. The undisturbed run's replicas meet there: a stop is
+/// a meeting, and what exchanges wait for may depend on it.
+void expect_resumes(const ToyRun& run, const std::function<int64_t(int replica)>& stop_after, const std::string& what) {
+  const auto stops = [&](int replica, int64_t step) { return step == stop_after(replica); };
+  auto policy = run.make(run.replicas());
+  const ToyRun::Outcome undisturbed = run.train(*policy, {.stops = stops});
+  ToyCheckpoint checkpoint;
+  auto first = run.make(run.replicas());
+  const ToyRun::Outcome before = run.train(*first, {.stops = stops, .checkpoint = &checkpoint});
+  first.reset();
+  const ToyCheckpoint read = through_bytes(checkpoint);
+  auto second = run.make(run.replicas());
+  const ToyRun::Outcome after = run.train(*second, {.from = &read});
+  expect_same_end(after, undisturbed, what);
+  for (size_t s = 0; s < 8; ++s)
+    EXPECT_EQ(staleness_counted(before.results, s) + staleness_counted(after.results, s), staleness_counted(undisturbed.results, s)) << what << ": staleness " << s;
+}
+
+/// After any number of equally many steps, and, where nobody waits, of different ones.
+void expect_resumes_anywhere(const ToyRun& run, const std::string& what, int64_t first = 1) {
+  const bool together = run.make(run.replicas())->stops() != UpdatePolicy::Stops::anywhere;
+  for (int64_t k = first; k < run.steps.back(); ++k) {
+    expect_resumes(run, [&](int) { return k; }, what + " after " + std::to_string(k));
+    if (!together) expect_resumes(run, [&](int r) { return std::max<int64_t>(first, r == 0 ? k : r == 1 ? k - 1 : k / 2); }, what + " apart, after " + std::to_string(k));
+  }
+}
+
+template <class Policy, class Options>
+auto with(Policy make, Options options) {
+  return [=](int) { return make(options); };
+}
+template <class Policy, class Options>
+auto with_replicas(Policy make, Options options) {
+  return [=](int replicas) { return make(options, replicas); };
+}
+
+/// On the modelled clock with three replicas, on threads with as many or, where the order of arrival matters, with one.
+void expect_resumes_everywhere(ToyRun run, const std::string& what, bool arrival_matters, int64_t first = 1) {
+  expect_resumes_anywhere(run, what + ", modelled clock", first);
+  run.threads = true;
+  if (arrival_matters) run.seconds = {1};
+  expect_resumes_anywhere(run, what + ", threads", first);
+}
+
+TEST(PolicyStates, Synchronous) {
+  expect_resumes_everywhere({.make = [](int) { return std::make_unique<SynchronousPolicy>(SynchronousOptions{}); }, .seconds = {1}}, "synchronous", true);
+}
+
+TEST(PolicyStates, LocalSgd) {
+  for (const LocalSgdOptions& options :
+       {LocalSgdOptions{.every = steps(5)}, {.every = steps(4), .post_local_after = steps(6), .weight_by_samples = true, .moments = Moments::averaged},
+        {.every = steps(5), .overlap = 3}, {.every = steps(4), .overlap = 4, .average_statistics = false}})
+    expect_resumes_everywhere({.make = with(local_sgd, options), .momentum = 0.8}, local_sgd(options)->description(), false);
+}
+
+TEST(PolicyStates, LocalSgdByEpochsAtTheEndsOfEpochs) {
+  // 3, 2 and 3 steps an epoch; stopped after each replica's second of four epochs
+  const ToyRun run{.make = with(local_sgd, LocalSgdOptions{.every = kEachEpoch, .weight_by_samples = true}), .steps = {12, 8, 12}};
+  expect_resumes(run, [](int r) { return r == 1 ? 4 : 6; }, "local-sgd by epochs");
+}
+
+TEST(PolicyStates, Diloco) {
+  for (const DilocoOptions& options : {DilocoOptions{.every = 4}, {.every = 6, .fragments = 3, .overlap = 4, .mix = 0.5},
+                                       {.every = 5, .fragments = 2, .overlap = 2, .mix = 0.25, .four_bits = true}})
+    for (const at::ScalarType dtype : {at::kDouble, at::kFloat})
+      expect_resumes_everywhere({.make = with(diloco, options), .momentum = 0.5, .dtype = dtype}, diloco(options)->description(), false);
+}
+
+TEST(PolicyStates, AsyncAverage) {
+  using Share = AsyncAverageOptions::Share;
+  for (const AsyncAverageOptions& options :
+       {AsyncAverageOptions{.every = steps(3)}, {.every = steps(4), .share = Share::by_samples, .shards = 3}, {.every = kEachEpoch, .moments = Moments::reset}})
+    expect_resumes_everywhere({.make = with(async_average, options), .momentum = 0.5}, options.description(), true);
+}
+
+TEST(PolicyStates, Partial) {
+  const PartialOptions options{.every = steps(4)};
+  expect_resumes_everywhere({.make = with_replicas(partial_average, options)}, options.description(), true);
+}
+
+TEST(PolicyStates, PartialWithARoundThatIsOpen) {
+  // replicas 0 and 1 stop after a step; 2 has come to the second round and waits for one of them
+  ToyRun run{.make = with_replicas(partial_average, PartialOptions{.every = steps(1), .quorum = 2}), .seconds = {1, 1, 1.5}, .links = {}};
+  run.has_statistics = false;  // they would change between the end of the step and that of the round
+  const auto stops = [](int replica, int64_t step) { return replica < 2 && step == 1; };
+  auto policy = run.make(3), first = run.make(3), second = run.make(3);
+  const ToyRun::Outcome undisturbed = run.train(*policy, {.stops = stops, .meets = {0, 1}});
+  ToyCheckpoint checkpoint;
+  run.train(*first, {.stops = stops, .checkpoint = &checkpoint});
+  EXPECT_EQ(checkpoint.policy.integers.at("round sum replicas"), std::vector<int64_t>{1});
+  EXPECT_EQ(checkpoint.parts[2].integers.at("waits for round"), std::vector<int64_t>{1});
+  const ToyCheckpoint read = through_bytes(checkpoint);
+  expect_same_end(run.train(*second, {.from = &read}), undisturbed, "partial");
+}
+
+TEST(PolicyStates, ElasticAveraging) {
+  for (const EasgdOptions& options : {EasgdOptions{.period = 3}, {.period = 2, .momentum = 0.9, .shards = 4}})
+    expect_resumes_everywhere({.make = with_replicas(easgd, options)}, options.description(), true);
+}
+
+TEST(PolicyStates, Shat) {
+  const ShatOptions options{.period = 3, .shards = 2};
+  expect_resumes_everywhere({.make = with_replicas(shat, options)}, options.description(), true);
+}
+
+TEST(PolicyStates, Hogwild) {
+  for (const at::ScalarType dtype : {at::kDouble, at::kFloat})
+    expect_resumes_everywhere({.make = [](int) { return hogwild(); }, .dtype = dtype}, "hogwild", true);
+}
+
+TEST(PolicyStates, Downpour) {
+  for (const DownpourOptions& options : {DownpourOptions{.shards = 3, .fetch_every = 2, .push_every = 3}, {.shards = 2, .push_every = 2, .adagrad = true},
+                                         {.fetch_every = 3, .push_every = 4, .warm_start = 3}}) {
+    ToyRun run{.make = with_replicas(downpour, options)};
+    run.schedule = [](int64_t step) { return kRate / double(1 + step / 4); };
+    expect_resumes_everywhere(run, options.description(), true, options.warm_start + 2);
+  }
+}
+
+TEST(PolicyStates, ReplicasThatAreThroughHaveSettled) {
+  using Share = AsyncAverageOptions::Share;
+  ToyRun run{.make = with_replicas(downpour, DownpourOptions{.push_every = 5}), .steps = {4, 12, 9}};
+  const auto after = [](int r) { return r == 0 ? 4 : 6; };
+  expect_resumes(run, after, "downpour");
+  run.make = with(async_average, AsyncAverageOptions{.every = steps(3), .share = Share::by_samples});
+  expect_resumes(run, after, "async-average");
+}
+
+// -- federated
+
+/// Stopped at the end of each round.
+void expect_resumes_after_rounds(const FederatedOptions& options, bool threads, const std::string& what) {
+  ToyRun run{.make = with(federated, options), .steps = {kMoreThanEnough}, .momentum = 0.5, .dtype = at::kFloat, .threads = threads};
+  run.has_statistics = !threads;  // those of clients are mixed in the order in which they come
+  auto policy = federated(options);
+  const ToyRun::Outcome undisturbed = run.train(*policy, {});
+  for (int64_t stop_at = 0; stop_at + 1 < options.rounds.rounds; ++stop_at) {
+    ToyCheckpoint checkpoint;
+    auto first = federated(options);
+    std::atomic<bool> stopping = false;
+    first->on_round = [&](const RoundRecord& record, const ModelValues&) {
+      if (record.round != stop_at) return;
+      first->hold();
+      stopping = true;
+    };
+    run.train(*first, {.stops = [&](int, int64_t) { return stopping.load(); }, .checkpoint = &checkpoint});
+    const ToyCheckpoint read = through_bytes(checkpoint);
+    auto second = federated(options);
+    const ToyRun::Outcome after = run.train(*second, {.from = &read});
+    expect_same_end(after, undisturbed, what + " after round " + std::to_string(stop_at));
+    const std::vector<RoundRecord> got = second->rounds(), wanted = policy->rounds();
+    ASSERT_EQ(got.size(), wanted.size());
+    for (size_t t = 0; t < got.size(); ++t) {
+      EXPECT_EQ(got[t].round, wanted[t].round);
+      EXPECT_EQ(got[t].answered, wanted[t].answered);
+      EXPECT_EQ(got[t].clipped, wanted[t].clipped);
+      EXPECT_EQ(got[t].samples, wanted[t].samples);
+    }
+  }
+}
+
+TEST(PolicyStates, Federated) {
+  using Kind = ServerOptimizerOptions::Kind;
+  const RoundOptions rounds{.clients = 3, .rounds = 5, .fraction = 0.7, .seed = 9};
+  for (const FederatedOptions& options :
+       {FederatedOptions{.rounds = rounds, .server = {.learning_rate = 0.8, .momentum = 0.5}, .moments = Moments::kept},
+        {.rounds = rounds, .local = steps(2), .proximal = 0.5, .clip_norm = 0.3}, {.rounds = rounds, .server = {.kind = Kind::adam, .learning_rate = 0.1}},
+        {.rounds = rounds, .server = {.kind = Kind::adagrad, .learning_rate = 0.1}}, {.rounds = rounds, .server = {.kind = Kind::yogi, .learning_rate = 0.1}}})
+    for (const bool threads : {false, true})
+      expect_resumes_after_rounds(options, threads, federated(options)->description() + (threads ? ", threads" : ", modelled clock"));
+}
+
+TEST(PolicyStates, AClientGoesOnInTheMiddleOfARound) {
+  // client 1 has its second step of the round's three to make; nobody else is selected
+  const FederatedOptions options{.rounds = {.clients = 1, .rounds = 3}, .local = steps(3), .proximal = 0.5};
+  ToyRun run{.make = with(federated, options), .seconds = {1}, .steps = {kMoreThanEnough}, .momentum = 0.5};
+  for (int64_t k = 1; k < 9; ++k) {
+    run.threads = k % 2 == 0;
+    expect_resumes(run, [&](int) { return k; }, "federated after " + std::to_string(k));
+  }
+}
+
+TEST(FederatedRoundsState, TheOpenRoundHasAsLongLeft) {
+  const RoundOptions options{.clients = 4, .rounds = 0, .fraction = 1, .timeout = 10, .seed = 3};
+  FederatedRounds rounds(options);
+  rounds.begin(0);
+  EXPECT_TRUE(rounds.answer(0, 0));
+  rounds.begin(1);
+  rounds.leave(2);
+  rounds.lose(3);
+  rounds.record().refused = 2;
+  rounds.record().refused_clients = {3, 1};
+  PolicyState state;
+  StateFields out(state);
+  rounds.fields(out, 4);
+  out.done();
+  const PolicyState read = through_bytes(state);
+  FederatedRounds other(options);
+  StateFields in(read, "test");
+  other.fields(in, 100);
+  in.done();
+  EXPECT_EQ(other.deadline(), 106);
+  EXPECT_EQ(other.record().refused_clients, (std::vector<int>{3, 1}));
+  EXPECT_FALSE(other.is_complete(105));
+  EXPECT_FALSE(other.answer(0, 0)) << "it has answered";
+  EXPECT_TRUE(other.answer(1, 0));
+  EXPECT_TRUE(other.is_complete(105)) << "client 2 has left, client 3 is back, but not in this round";
+  other.next(105);
+  EXPECT_EQ(other.record().selected, 3);
+}
+
+// -- what does not fit
+
+const ToyRun kElastic{.make = with_replicas(easgd, EasgdOptions{.period = 2, .shards = 2})};
+
+ToyCheckpoint checkpoint_of(const ToyRun& run) {
+  ToyCheckpoint checkpoint;
+  auto policy = run.make(run.replicas());
+  run.train(*policy, {.stops = [](int, int64_t step) { return step == 5; }, .checkpoint = &checkpoint});
+  return checkpoint;
+}
+
+void expect_refused(const ToyRun& run, const ToyCheckpoint& checkpoint, const std::vector<std::string>& parts) {
+  expect_error(Blame::user, parts, [&] {
+    auto policy = run.make(run.replicas());
+    run.train(*policy, {.from = &checkpoint});
+  });
+}
+
+TEST(PolicyStates, OfAnotherPolicyOrOtherOptionsAreRefused) {
+  const ToyCheckpoint checkpoint = checkpoint_of(kElastic);
+  ToyRun other = kElastic;
+  other.make = with_replicas(easgd, EasgdOptions{.period = 4, .shards = 2});
+  expect_refused(other, checkpoint, {"easgd,period=2", "this run's policy is \"easgd,period=4", "resume with the policy and options"});
+  other.make = with(local_sgd, LocalSgdOptions{});
+  expect_refused(other, checkpoint, {"\"easgd,period=2", "this run's policy is \"local-sgd,every=1 epochs"});
+}
+
+TEST(PolicyStates, OfOtherReplicasAreRefused) {
+  ToyCheckpoint checkpoint = checkpoint_of(kElastic);
+  std::swap(checkpoint.parts[0], checkpoint.parts[1]);
+  expect_refused(kElastic, checkpoint, {"update policy's state of replica", "it was of replica 1 of 3, this is 0 of 3"});
+  ToyRun fewer = kElastic;
+  fewer.seconds = {1, 1};
+  expect_refused(fewer, checkpoint_of(kElastic), {"it was of replica 0 of 3, this is 0 of 2", "resume with the experiment"});
+}
+
+TEST(PolicyStates, OfOtherSizesOrKindsAreRefused) {
+  const ToyCheckpoint good = checkpoint_of(kElastic);
+  ToyCheckpoint bad = good;
+  bad.policy.weights["server"] = at::zeros({12}, at::kDouble);
+  expect_refused(kElastic, bad, {"update policy's state, server: \"server\"", "elements of the state"});
+  bad.policy.weights["server"] = at::zeros({11}, at::kFloat);
+  expect_refused(kElastic, bad, {"\"server\"", "type Float, this run of type Double"});
+  bad = good;
+  bad.policy.statistics["server"].clear();
+  expect_refused(kElastic, bad, {"\"server\"", "other batch norms"});
+  bad = good;
+  bad.policy.integers.erase("server versions");
+  expect_refused(kElastic, bad, {"\"server versions\"", "no such value"});
+  bad = good;
+  bad.parts[0].integers["versions read"] = {1, 2, 3};
+  expect_refused(kElastic, bad, {"state of replica 0", "\"versions read\"", "3 numbers, this run 2"});
+  bad = good;
+  bad.parts[0].reals["something"] = {1};
+  expect_refused(kElastic, bad, {"\"something\"", "keeps no such value"});
+  const ToyRun outer{.make = with(diloco, DilocoOptions{.every = 4})};
+  bad = checkpoint_of(outer);
+  bad.parts[0].weights["outer momentum"] = at::zeros({12}, at::kDouble);
+  expect_refused(outer, bad, {"\"outer momentum\"", "12 elements, this run 11"});
+}
+
+TEST(PolicyStates, TextsAndTensorsOfAnotherKindAreRefused) {
+  PolicyStateParts parts = parts_of(checkpoint_of(kElastic).policy);
+  parts.tensors.emplace_back("optimizer/m", at::zeros({1}));
+  expect_error(Blame::user, {"policy.json", "\"optimizer/m\"", "no tensor of an update policy"}, [&] { policy_state_from(parts, "policy.json"); });
+  parts.tensors.clear();
+  expect_error(Blame::user, {"\"statistics/server/0/mean\"", "missing"}, [&] { policy_state_from(parts, "policy.json"); });
+  parts.text = "{";
+  expect_error(Blame::user, {"policy.json", "cannot be read"}, [&] { policy_state_from(parts, "policy.json"); });
+}
+
+// -- beside a server that goes on
+
+TEST(PolicyStates, WithoutTheServersThoseOfReplicasAreRefused) {
+  const ToyCheckpoint checkpoint = checkpoint_of(kElastic);
+  auto policy = kElastic.make(3);
+  ThreadWorld world(3, policy->server());
+  expect_error(Blame::run, {"which has not been resumed"}, [&] {
+    run_replicas(world, [&](Hub& hub) {
+      ReplicaState state = copy_of(checkpoint.replicas[size_t(hub.replica())]);
+      policy->for_replica(hub)->resume(checkpoint.parts[size_t(hub.replica())], state);
+    });
+  });
+}
+
+TEST(PolicyStates, ReplicasWithoutAnyBeginWithTheServersWeights) {
+  const ToyCheckpoint checkpoint = checkpoint_of(kElastic);
+  auto policy = kElastic.make(3);
+  policy->resume(checkpoint.policy, 0);
+  ThreadWorld world(3, policy->server());
+  run_replicas(world, [&](Hub& hub) {
+    ReplicaState state = copy_of(checkpoint.replicas[size_t(hub.replica())]);
+    for (at::Tensor& w : state.weights) w.zero_();
+    auto replica = policy->for_replica(hub);
+    if (hub.replica() == 1) {  // the only one that has kept its part
+      replica->resume(checkpoint.parts[1], state);
+      EXPECT_EQ(to_vector(state.weights), Vector(11)) << "the caller's";
+      return;
+    }
+    replica->begin(state);
+    EXPECT_EQ(to_vector(state.weights), to_vector({checkpoint.policy.weights.at("server")}));
+    EXPECT_TRUE(at::equal(state.statistics[0].mean, checkpoint.policy.statistics.at("server")[0].mean));
+    EXPECT_EQ(hub.counts().visits, 0);
+  });
+}
+
+TEST(PolicyStates, AClientWithoutAnyBeginsItsRoundAgain) {
+  const FederatedOptions options{.rounds = {.clients = 2, .rounds = 2}, .local = steps(3)};
+  const ToyRun run{.make = with(federated, options), .seconds = {1, 1}, .steps = {kMoreThanEnough}};
+  ToyCheckpoint checkpoint;
+  auto first = federated(options);
+  run.train(*first, {.stops = [](int, int64_t step) { return step == 2; }, .checkpoint = &checkpoint});
+  auto second = federated(options);
+  second->resume(checkpoint.policy, 0);
+  const Vector all_over = run.train(*second, {}).results[0].weights;  // from step 0, with the server's weights, which are the first ones
+  auto third = federated(options);
+  EXPECT_EQ(all_over, run.train(*third, {}).results[0].weights);
+}
+
+}  // namespace
+}  // namespace trireme
