@@ -11,35 +11,36 @@ namespace {
 
 using Share = AsyncAverageOptions::Share;
 
-/// Numbers of a merge: samples since the replica read the model, samples that were merged by then. Of its reply: samples merged now.
+/// Numbers of a merge: samples since the replica read the shard, samples that were merged into it by then. Of its reply: samples merged now.
 class MergingServer final : public CentralServer {
  public:
   static constexpr int kMerge = kFirstOperation;
 
-  explicit MergingServer(Share share) : CentralServer(1), share_(share) {}
+  MergingServer(Share share, int shards) : CentralServer(shards), share_(share), samples_(size_t(shards)) {}
 
  protected:
-  std::optional<Reply> apply(CentralShard& shard, int, int, CentralRequest& request, double) override {
+  std::optional<Reply> apply(CentralShard& shard, int index, int, CentralRequest& request, double) override {
     check_brings_all(shard, request);
-    const double samples = request.number(0), others = samples_ - request.number(1);
+    double& merged = samples_[size_t(index)];
+    const double samples = request.number(0), others = merged - request.number(1);
     const double share = share_ == Share::half ? 0.5 : samples / (samples + others);
     for (size_t p = 0; p < request.parts.size(); ++p) shard.weights[p].mul_(1 - share).add_(request.parts[p], share);
     mix_statistics(shard.statistics, request.statistics, share);
     ++shard.version;
-    samples_ += samples;
-    Reply reply{.tensors = copies_of_weights(shard), .numbers = {samples_}};
+    merged += samples;
+    Reply reply{.tensors = copies_of_weights(shard), .numbers = {merged}};
     for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply.tensors.push_back(std::move(tensor));
     return reply;
   }
 
  private:
   const Share share_;
-  double samples_ = 0;  ///< merged so far; belongs to whoever visits the one shard
+  std::vector<double> samples_;  ///< by shard: merged so far; each belongs to the visitor of the shard
 };
 
 class AsyncReplica final : public ReplicaPolicy {
  public:
-  AsyncReplica(const AsyncAverageOptions& options, Hub& hub) : options_(options), hub_(hub), client_(hub, 1), cadence_(options.every) {}
+  AsyncReplica(const AsyncAverageOptions& options, Hub& hub) : options_(options), hub_(hub), client_(hub, options.shards), cadence_(options.every), merged_(size_t(options.shards)) {}
 
   void begin(ReplicaState& state) override { client_.begin(state); }
 
@@ -67,10 +68,10 @@ class AsyncReplica final : public ReplicaPolicy {
  private:
   void merge(ReplicaState& state) {
     const auto told = client_.exchange({.operation = MergingServer::kMerge, .tensors = state.weights, .statistics = state.statistics,
-                                        .numbers = {samples_, merged_}, .reads = true},
+                                        .numbers = {samples_}, .of_shards = merged_, .reads = true},
                                        state.weights, [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); },
                                        state.statistics);
-    merged_ = told.front().front();
+    for (size_t s = 0; s < told.size(); ++s) merged_[s] = told[s].front();
     samples_ = 0;
     if (options_.moments == Moments::reset) reset_moments(state);
   }
@@ -79,13 +80,13 @@ class AsyncReplica final : public ReplicaPolicy {
   Hub& hub_;
   CentralClient client_;
   Cadence cadence_;
-  double samples_ = 0;  ///< since the model was read
-  double merged_ = 0;   ///< samples in the model that was read
+  double samples_ = 0;          ///< since the model was read
+  std::vector<double> merged_;  ///< by shard: samples in what was read of the model
 };
 
 class AsyncAverage final : public UpdatePolicy {
  public:
-  explicit AsyncAverage(const AsyncAverageOptions& options) : options_(options), server_(options.share) {}
+  explicit AsyncAverage(const AsyncAverageOptions& options) : options_(options), server_(options.share, options.shards) {}
   ShardServer* server() override { return &server_; }
   WhenLost when_lost() const override { return WhenLost::goes_on; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<AsyncReplica>(options_, hub); }
@@ -104,6 +105,7 @@ std::unique_ptr<UpdatePolicy> read_async_average(const ConfigTable& update, cons
   options.every = read_whole_length(update, "every", options.every, 1);
   options.share = update.get_choice("share", "half", {"half", "samples"}) == "half" ? Share::half : Share::by_samples;
   options.moments = read_moments(update, options.moments, false);
+  options.shards = read_shards(update, options.shards);
   return async_average(options);
 }
 

@@ -22,6 +22,7 @@ struct AsyncAverageOptions {
   /// the result is the model then.
   enum class Share { half, by_samples } share = Share::half;
   Moments moments = Moments::kept;  ///< reset: as dislib, which makes a new optimizer; not averaged
+  int shards = 1;                   ///< of the model; each counts samples and staleness by itself
 };
 
 std::unique_ptr<UpdatePolicy> async_average(const AsyncAverageOptions& options);

@@ -147,6 +147,7 @@ std::vector<std::vector<double>> CentralClient::exchange(const Call& call, std::
     Request request{.operation = call.operation, .tensors = parts_of(s, call.tensors)};
     request.numbers = {double(request.tensors.size()), double(versions_[size_t(s)])};
     request.numbers.insert(request.numbers.end(), call.numbers.begin(), call.numbers.end());
+    if (!call.of_shards.empty()) request.numbers.push_back(call.of_shards[size_t(s)]);
     if (s == 0)
       for (at::Tensor& tensor : tensors_of(call.statistics)) request.tensors.push_back(std::move(tensor));
     requests.push_back({s, std::move(request)});

@@ -76,6 +76,7 @@ class CentralClient {
     std::span<const at::Tensor> tensors = {};            ///< cut like the weights; empty: none go
     std::span<const RunningStatistics> statistics = {};  ///< empty: none go
     std::vector<double> numbers = {};                    ///< to each shard
+    std::span<const double> of_shards = {};              ///< one more number for each shard, after those; empty: none
     bool reads = false;                                  ///< the reply brings the newest weights: staleness counts from here
   };
   using Take = std::function<void(at::Tensor& mine, const at::Tensor& told)>;

@@ -350,13 +350,19 @@ TEST(AsyncAverage, FollowsTheOrderOfArrival) {
     const ToyProblem problem{.seed = 12, .samples = {12, 20, 9}};
     AsyncReference reference{.problem = problem, .seconds = {1, 1.7, 0.6}, .by_samples = by_samples};
     reference.run(4);
-    auto policy = async_average({.share = by_samples ? AsyncAverageOptions::Share::by_samples : AsyncAverageOptions::Share::half});
-    const auto results = train_virtually(*policy, problem, {.steps = {12, 20, 12}, .learning_rate = kRate}, 3, reference.seconds);
     Vector expected = reference.model;
     if (!by_samples)
       for (size_t d = 0; d < expected.size(); ++d)
         expected[d] = (reference.weights[0][d] + reference.weights[1][d] + reference.weights[2][d]) / 3;
-    for (const ToyResult& result : results) EXPECT_LT(largest_difference(result.weights, expected), 1e-13);
+    std::vector<Vector> whole;
+    for (const int shards : {1, 4}) {
+      const auto share = by_samples ? AsyncAverageOptions::Share::by_samples : AsyncAverageOptions::Share::half;
+      auto policy = async_average({.share = share, .shards = shards});
+      const auto results = train_virtually(*policy, problem, {.steps = {12, 20, 12}, .learning_rate = kRate}, 3, reference.seconds);
+      for (const ToyResult& result : results) EXPECT_LT(largest_difference(result.weights, expected), 1e-13);
+      whole.push_back(results[0].weights);
+    }
+    EXPECT_EQ(whole[0], whole[1]) << "where replicas come one after another shards change nothing";
   }
 }
 
@@ -477,15 +483,17 @@ TEST(AsyncAverage, IsBitEqualOverTwoRunsOf64Replicas) {
 
 TEST(AsyncAverage, ThreadsLoseNoMerge) {
   const ToyProblem problem{.seed = 17};
-  auto policy = async_average({.every = steps(1), .share = AsyncAverageOptions::Share::by_samples});
-  ThreadWorld world(4, policy->server());
-  const auto results = train_toy(world, *policy, problem, {.steps = {24}, .learning_rate = kRate});
-  int64_t merges = 0;
-  for (const ToyResult& result : results) {
-    for (const int64_t count : result.counts.staleness) merges += count;
-    EXPECT_EQ(result.weights, results[0].weights) << "the model";
+  for (const int shards : {1, 3}) {
+    auto policy = async_average({.every = steps(1), .share = AsyncAverageOptions::Share::by_samples, .shards = shards});
+    ThreadWorld world(4, policy->server());
+    const auto results = train_toy(world, *policy, problem, {.steps = {24}, .learning_rate = kRate});
+    int64_t merges = 0;
+    for (const ToyResult& result : results) {
+      for (const int64_t count : result.counts.staleness) merges += count;
+      EXPECT_EQ(result.weights, results[0].weights) << "the model";
+    }
+    EXPECT_EQ(merges, 4 * 24);
   }
-  EXPECT_EQ(merges, 4 * 24);
 }
 
 }  // namespace
