@@ -21,7 +21,7 @@
 #include "train/trainer.h"
 #include "update/federated.h"
 #include "update/synchronous.h"
-#include "update/thread_hub.h"
+#include "update/hub/thread_world.h"
 #include "update/virtual_hub.h"
 
 namespace trireme {

@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "comm/formulas.h"
 #include "remote_world.h"
-#include "update/thread_hub.h"
+#include "update/hub/thread_world.h"
 #include "update/virtual_hub.h"
 #include "worlds.h"
 

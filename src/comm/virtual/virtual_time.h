@@ -43,8 +43,8 @@ class TransferTimes {
 /// turn; all but add, advance and leave throw a run error after an abort. Outlives who has entered.
 class VirtualTime {
  public:
-  /// `transfers`: null: moving bytes takes no time.
-  VirtualTime(int ranks, std::unique_ptr<TransferTimes> transfers);
+  /// `transfers`: null: moving bytes takes no time. `kind`: what a rank is, for messages.
+  VirtualTime(int ranks, std::unique_ptr<TransferTimes> transfers, std::string kind = "rank");
 
   /// The calling thread is this rank's, or one that was added. Nobody runs before all ranks have entered. Returns also after an abort.
   void enter(int runner);
@@ -56,9 +56,24 @@ class VirtualTime {
   /// Not backwards: a time that is over is now.
   void advance_to(double time);
 
-  /// Until `counter` has come to `target`, which another runner moves with `advance`. `idle`: it may never. Returns the seconds waited.
-  double wait_for(const std::atomic<int64_t>& counter, int64_t target, bool idle = false);
+  /// Until `counter` has come to `target`, which another runner moves with `advance`, or the caller's clock to `deadline`. `waits_for`: as in
+  /// VirtualClock::block. Returns the seconds waited.
+  double wait_for(const std::atomic<int64_t>& counter, int64_t target, std::string waits_for = "the others", double deadline = VirtualClock::kNever);
   void advance(std::atomic<int64_t>& counter, int64_t by);
+
+  /// While alive, the calling thread's waits and transfers take no time of its clock: it goes on at the moment at which it began to wait.
+  class Untimed {
+   public:
+    Untimed();
+    ~Untimed();
+    Untimed(const Untimed&) = delete;
+    Untimed& operator=(const Untimed&) = delete;
+
+   private:
+    const bool before_;
+  };
+  /// Whether the calling thread has one.
+  static bool is_untimed();
 
   /// When what begins now is through.
   double message(int from, int to, int64_t bytes);
@@ -71,6 +86,7 @@ class VirtualTime {
     int runner;
     const std::atomic<int64_t>* counter;
     int64_t target;
+    bool untimed;
   };
   int runner() const;
   double carry(const ModelledTransfer& transfer);
