@@ -201,7 +201,6 @@ at::Tensor LocalState::take(int receiver, const Address& address, double& waited
 void LocalState::sleep_until(Time time) const {
   if (virtual_time_) {
     throw_if_aborted();
-    if (VirtualTime::is_untimed()) return;
     return virtual_time_->advance_to(virtual_seconds_of(time));
   }
   for (Time now = Clock::now(); now < time; now = Clock::now()) {

@@ -13,7 +13,9 @@ struct Seat {
   int runner = -1;
 };
 thread_local Seat seat;
-thread_local bool untimed = false;
+thread_local VirtualTime::Untimed::What untimed = VirtualTime::Untimed::What::nothing;
+
+bool waits_are_untimed() { return untimed == VirtualTime::Untimed::What::everything; }
 
 }  // namespace
 
@@ -42,11 +44,10 @@ void VirtualTime::leave() noexcept {
   }
 }
 
-void VirtualTime::advance_to(double time) { clock_.advance_to(runner(), std::max(time, now())); }
+void VirtualTime::advance_to(double time) { clock_.advance_to(runner(), waits_are_untimed() ? now() : std::max(time, now())); }
 
-VirtualTime::Untimed::Untimed() : before_(std::exchange(untimed, true)) {}
+VirtualTime::Untimed::Untimed(What what) : before_(std::exchange(untimed, what)) {}
 VirtualTime::Untimed::~Untimed() { untimed = before_; }
-bool VirtualTime::is_untimed() { return untimed; }
 
 double VirtualTime::wait_for(const std::atomic<int64_t>& counter, int64_t target, std::string waits_for, double deadline) {
   if (counter.load() >= target) return 0;
@@ -54,7 +55,7 @@ double VirtualTime::wait_for(const std::atomic<int64_t>& counter, int64_t target
   const int me = runner();
   {
     std::lock_guard lock(mutex_);
-    waiting_.push_back({me, &counter, target, untimed});
+    waiting_.push_back({me, &counter, target, waits_are_untimed()});
   }
   clock_.block(me, std::move(waits_for), deadline);
   if (deadline < VirtualClock::kNever) {  // nobody may have woken it
@@ -69,7 +70,8 @@ void VirtualTime::advance(std::atomic<int64_t>& counter, int64_t by) {
   std::lock_guard lock(mutex_);
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     if (waiting.counter != &counter || waiting.target > value) return false;
-    clock_.wake(waiting.runner, waiting.untimed ? clock_.time(waiting.runner) : now());
+    const double own = clock_.time(waiting.runner);
+    clock_.wake(waiting.runner, waiting.untimed ? own : std::max(own, now()));
     return true;
   });
 }
@@ -77,7 +79,7 @@ void VirtualTime::advance(std::atomic<int64_t>& counter, int64_t by) {
 /// Many at once share a connection in truth: one that is late keeps the transfer's others from nothing.
 double VirtualTime::carry(const ModelledTransfer& transfer) {
   const double begin = now();
-  if (untimed) return begin;
+  if (untimed != Untimed::What::nothing) return begin;
   double end = begin;
   for (const auto& [connection, seconds] : transfer.busy) {
     double& free = free_.at(size_t(connection));

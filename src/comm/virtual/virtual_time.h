@@ -53,7 +53,7 @@ class VirtualTime {
   int add() { return clock_.add(runner()); }
 
   double now() const { return clock_.time(runner()); }
-  /// Not backwards: a time that is over is now.
+  /// Not backwards: a time that is over is now. To now under Untimed::What::everything: others may have been woken whose clocks are earlier.
   void advance_to(double time);
 
   /// Until `counter` has come to `target`, which another runner moves with `advance`, or the caller's clock to `deadline`. `waits_for`: as in
@@ -61,19 +61,19 @@ class VirtualTime {
   double wait_for(const std::atomic<int64_t>& counter, int64_t target, std::string waits_for = "the others", double deadline = VirtualClock::kNever);
   void advance(std::atomic<int64_t>& counter, int64_t by);
 
-  /// While alive, the calling thread's waits and transfers take no time of its clock: it goes on at the moment at which it began to wait.
+  /// While alive, transfers that the calling thread begins, or is the last to come to, take no time. Under `everything` its waits take none of its
+  /// clock either: it goes on at the moment at which it began to wait. Does nothing in real time.
   class Untimed {
    public:
-    Untimed();
+    enum class What { nothing, transfers, everything };
+    explicit Untimed(What what);
     ~Untimed();
     Untimed(const Untimed&) = delete;
     Untimed& operator=(const Untimed&) = delete;
 
    private:
-    const bool before_;
+    const What before_;
   };
-  /// Whether the calling thread has one.
-  static bool is_untimed();
 
   /// When what begins now is through.
   double message(int from, int to, int64_t bytes);

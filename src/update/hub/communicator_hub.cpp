@@ -10,8 +10,11 @@
 
 #include "base/error.h"
 #include "comm/formulas.h"
+#include "comm/virtual/virtual_time.h"
 
 namespace trireme {
+
+using What = VirtualTime::Untimed::What;
 
 int64_t sum_bytes(std::span<const at::Tensor> tensors, int members, int index) {
   int64_t bytes = 0;
@@ -74,6 +77,7 @@ double CommunicatorHub::total(double number, std::span<const int> members) {
   at::Tensor value = at::full({1}, number, at::kDouble);
   Communicator& group = group_of(checked(members), /*of_control=*/true);
   const double before = group.count().wait_seconds;
+  const VirtualTime::Untimed takes_no_time(metered() ? What::transfers : What::everything);
   group.all_reduce(value);
   if (metered()) counts_.idle_seconds += group.count().wait_seconds - before;
   return value.item<double>();
@@ -85,6 +89,7 @@ int CommunicatorHub::sum(std::span<at::Tensor> tensors, std::span<const int> mem
   count(sum_bytes(tensors, n, index), sum_bytes(tensors, n, (index + n - 1) % n));
   Communicator& group = group_of(list, /*of_control=*/!metered());
   const double waited_before = group.count().wait_seconds, began = now();
+  const VirtualTime::Untimed quiet(metered() ? What::nothing : What::everything);
   for (at::Tensor& tensor : tensors) group.all_reduce(tensor);
   if (!metered()) return n;
   const double waited = group.count().wait_seconds - waited_before;

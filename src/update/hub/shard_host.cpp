@@ -1,9 +1,11 @@
 #include "update/hub/shard_host.h"
 
+#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -13,6 +15,31 @@ namespace {
 
 constexpr double kLookSeconds = 0.05;  // between two looks at the deadline, which others' visits may move, and whether the run has ended
 constexpr double kNever = std::numeric_limits<double>::infinity();
+
+class VisitsInMemory final : public Visits {
+ public:
+  VisitsInMemory(int replica, ShardHost& host, EmulatedLinks* links, int server) : replica_(replica), server_(server), host_(host), links_(links) {}
+
+  Answers visit(std::vector<Hub::ShardRequest> requests, bool metered) override {
+    EmulatedLinks* const links = metered ? links_ : nullptr;
+    Answers answers{.replies = std::vector<Reply>(requests.size())};
+    for (size_t k = 0; k < requests.size(); ++k) {  // each begins with another shard, so that they do not all queue up in front of the first
+      const size_t i = (k + size_t(replica_)) % requests.size();
+      const Request& request = requests[i].request;
+      if (links) std::this_thread::sleep_until(links->message(replica_, server_, bytes_of(request.tensors)));
+      double idle = 0;
+      answers.replies[i] = host_.serve(requests[i].shard, replica_, request, idle);
+      answers.idle_seconds += idle;
+      if (links) std::this_thread::sleep_until(links->message(server_, replica_, bytes_of(answers.replies[i].tensors)));
+    }
+    return answers;
+  }
+
+ private:
+  const int replica_, server_;  ///< workers of the links
+  ShardHost& host_;
+  EmulatedLinks* const links_;  ///< null: none
+};
 
 }  // namespace
 
@@ -57,6 +84,7 @@ void ShardHost::wait_for_answer(int shard, Parked& parked, std::unique_lock<std:
 }
 
 Reply ShardHost::serve(int shard, int replica, const Request& request, double& idle_seconds) {
+  const c10::InferenceMode inference;  // workers train under it, and what they made may be written to by such threads only
   check_internal(shard >= 0 && shard < int(shards_.size()), "a visit goes to a shard that there is");
   Shard& place = shards_[size_t(shard)];
   const double came = world_.now();
@@ -83,6 +111,10 @@ Reply ShardHost::serve(int shard, int replica, const Request& request, double& i
   wait_for_answer(shard, parked, lock);
   idle_seconds = world_.now() - came;
   return std::move(*parked.reply);
+}
+
+std::unique_ptr<Visits> visits_in_memory(int replica, ShardHost& host, EmulatedLinks* links, int server) {
+  return std::make_unique<VisitsInMemory>(replica, host, links, server);
 }
 
 }  // namespace trireme

@@ -10,8 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "comm/local/emulated_links.h"
 #include "comm/local/local_world.h"
-#include "update/hub.h"
+#include "update/hub/visits.h"
 
 namespace trireme {
 
@@ -52,5 +53,8 @@ class ShardHost {
   const std::function<std::string()> ended_;
   std::vector<Shard> shards_;
 };
+
+/// Of a replica whose memory is the host's. `links`: null, or what requests and replies travel over, between their workers `replica` and `server`.
+std::unique_ptr<Visits> visits_in_memory(int replica, ShardHost& host, EmulatedLinks* links = nullptr, int server = 0);
 
 }  // namespace trireme

@@ -21,7 +21,4 @@ class Visits {
   virtual Answers visit(std::vector<Hub::ShardRequest> requests, bool metered) = 0;
 };
 
-/// In which order a replica asks shards: each begins with another one, so that they do not all queue up in front of the first.
-inline size_t shard_in_turn(size_t k, int replica, size_t requests) { return (k + size_t(replica)) % requests; }
-
 }  // namespace trireme
