@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/seconds.h"
 #include "update/registry.h"
-#include "update/thread_hub.h"
+#include "update/hub/thread_world.h"
 
 namespace {
 

@@ -100,7 +100,7 @@ bool CollectiveQueue::await_work() {
   if (!time_) changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
   while (waiting_.empty() && !ending_) {
     lock.unlock();
-    time_->wait_for(told_, ++heard_, /*idle=*/true);
+    time_->wait_for(told_, ++heard_, /*waits_for=*/"");
     lock.lock();
   }
   return !waiting_.empty();

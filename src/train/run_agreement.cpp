@@ -16,7 +16,6 @@
 #include "train/replica_reports.h"
 #include "update/federated.h"
 #include "update/synchronous.h"
-#include "update/thread_hub.h"
 #include "update/virtual_hub.h"
 
 namespace trireme {

@@ -1,4 +1,4 @@
-// What replicas exchange through. One interface for replicas on threads (thread_hub.h), on a modelled clock (virtual_hub.h) and in processes
+// What replicas exchange through. One interface for replicas on threads (hub/thread_world.h), on a modelled clock (virtual_hub.h) and in processes
 // of their own (remote/).
 //
 // Two ways to meet. Collectives: all of a set of replicas call, nobody returns before the last has called. Visits: a replica alone asks a

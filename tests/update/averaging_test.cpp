@@ -8,7 +8,7 @@
 #include "toy.h"
 #include "update/async_average.h"
 #include "update/local_sgd.h"
-#include "update/thread_hub.h"
+#include "update/hub/thread_world.h"
 #include "update/virtual_hub.h"
 #include "worlds.h"
 

@@ -7,7 +7,7 @@
 #include "update/diloco.h"
 #include "update/e3m0.h"
 #include "update/local_sgd.h"
-#include "update/thread_hub.h"
+#include "update/hub/thread_world.h"
 #include "update/virtual_hub.h"
 #include "worlds.h"
 

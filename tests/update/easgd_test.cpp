@@ -5,7 +5,7 @@
 #include "toy.h"
 #include "update/easgd.h"
 #include "update/registry.h"
-#include "update/thread_hub.h"
+#include "update/hub/thread_world.h"
 #include "update/virtual_hub.h"
 #include "worlds.h"
 

@@ -11,7 +11,7 @@
 #include "update/federated.h"
 #include "update/local_sgd.h"
 #include "update/registry.h"
-#include "update/thread_hub.h"
+#include "update/hub/thread_world.h"
 #include "update/virtual_hub.h"
 #include "worlds.h"
 

@@ -12,7 +12,7 @@
 #include "../base/expect_error.h"
 #include "base/error.h"
 #include "toy.h"
-#include "update/thread_hub.h"
+#include "update/hub/thread_world.h"
 #include "update/virtual_hub.h"
 #include "worlds.h"
 

@@ -13,8 +13,9 @@
 #include "../base/expect_error.h"
 #include "base/random.h"
 #include "comm/formulas.h"
+#include "rank_worlds.h"
 #include "remote_world.h"
-#include "update/thread_hub.h"
+#include "update/hub/thread_world.h"
 #include "update/virtual_hub.h"
 #include "worlds.h"
 
@@ -23,11 +24,13 @@ namespace {
 
 const FixedTimes kOneSecond({1.0});
 
-enum class Kind { threads, modelled, remote };
+enum class Kind { threads, modelled, remote, ranks, gloo };
 
 std::unique_ptr<HubWorld> make_world(Kind kind, int replicas, ShardServer* server = nullptr) {
   if (kind == Kind::modelled) return std::make_unique<VirtualWorld>(replicas, kOneSecond, VirtualLinks{}, server);
   if (kind == Kind::remote) return std::make_unique<RemoteWorld>(replicas, server);
+  if (kind == Kind::ranks) return std::make_unique<RankWorlds>(testing::Backend::local, replicas, server);
+  if (kind == Kind::gloo) return std::make_unique<RankWorlds>(testing::Backend::gloo, replicas, server);
   return std::make_unique<ThreadWorld>(replicas, server);
 }
 
@@ -45,10 +48,13 @@ at::Tensor tensor_of(uint64_t seed, int replica, int64_t elements, at::ScalarTyp
 }
 
 /// All kinds of world.
-class Hubs : public testing::TestWithParam<Kind> {};
-INSTANTIATE_TEST_SUITE_P(Worlds, Hubs, testing::Values(Kind::threads, Kind::modelled, Kind::remote), [](const auto& info) {
-  return info.param == Kind::threads ? "threads" : info.param == Kind::modelled ? "virtual" : "remote";
-});
+std::string name_of_kind(const ::testing::TestParamInfo<Kind>& info) {
+  constexpr const char* kNames[] = {"threads", "virtual", "remote", "ranks", "gloo"};
+  return kNames[int(info.param)];
+}
+
+class Hubs : public ::testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, Hubs, ::testing::Values(Kind::threads, Kind::modelled, Kind::remote, Kind::ranks, Kind::gloo), name_of_kind);
 
 TEST_P(Hubs, AverageIsTheMeanOfTheMembers) {
   constexpr uint64_t kSeed = 7;
@@ -161,7 +167,7 @@ TEST_P(Hubs, OneThatFailsEndsAllAndTheRestSaysWhy) {
     };
     expect_error(Blame::run, {"the cable", "was cut"}, [&] { run_replicas(*world, body); });
     // on the virtual clock replica 2 has not even had a turn, a remote one may not have come yet: it fails on entering
-    if (GetParam() == Kind::threads) EXPECT_EQ(ended, 2);
+    if (GetParam() == Kind::threads || GetParam() == Kind::ranks || GetParam() == Kind::gloo) EXPECT_EQ(ended, 2);
     else if (GetParam() == Kind::modelled) EXPECT_EQ(ended, 1);
     else EXPECT_LE(ended, 2);
   }
@@ -234,7 +240,7 @@ TEST(VirtualHub, WaitingForOthersInWhatGoesOnMeanwhileIsIdle) {
 
 TEST(HubsInRealTime, WaitingForOthersInWhatGoesOnMeanwhileIsIdle) {
   constexpr double kLate = 0.2;
-  for (const Kind kind : {Kind::threads, Kind::remote}) {
+  for (const Kind kind : {Kind::threads, Kind::remote, Kind::ranks, Kind::gloo}) {
     auto world = make_world(kind, 2);
     run_replicas(*world, [&](Hub& hub) {
       hub.barrier();

@@ -19,7 +19,6 @@
 #include "update/partial.h"
 #include "update/shat.h"
 #include "update/synchronous.h"
-#include "update/thread_hub.h"
 #include "update/virtual_hub.h"
 #include "worlds.h"
 

@@ -23,7 +23,7 @@
 #include "update/local_sgd.h"
 #include "update/remote/gathering.h"
 #include "update/remote/message.h"
-#include "update/thread_hub.h"
+#include "update/hub/thread_world.h"
 
 namespace trireme {
 namespace {

@@ -9,7 +9,7 @@
 #include "update/easgd.h"
 #include "update/partial.h"
 #include "update/shat.h"
-#include "update/thread_hub.h"
+#include "update/hub/thread_world.h"
 #include "update/virtual_hub.h"
 #include "worlds.h"
 

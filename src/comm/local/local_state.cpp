@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/seconds.h"
 #include "comm/group_member.h"
 #include "comm/local/emulated_links.h"
 #include "comm/local/local_group.h"
@@ -21,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kSpin{20};
 constexpr int kPausesPerLook = 8;
 constexpr std::chrono::milliseconds kPoll{20};  // of a long sleep, for an abort
+constexpr double kFarAway = 1e6;                // seconds: a time beyond is never
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -88,28 +90,30 @@ LocalState::Lot& LocalState::lot_of(const void* counter) {
   return lots_[(address / 64 * 0x9E3779B97F4A7C15ull) >> 58];
 }
 
-double LocalState::wait_for(const std::atomic<int64_t>& counter, int64_t target) {
+double LocalState::wait_for(const std::atomic<int64_t>& counter, int64_t target, double until, const char* what) {
   if (counter.load(std::memory_order_acquire) >= target) {
     throw_if_aborted();
     return 0;
   }
-  if (virtual_time_) return wait_for_turn(counter, target);
+  if (virtual_time_) return wait_for_turn(counter, target, until, what);
   const Clock::time_point start = Clock::now();
-  if (!spin(counter, target)) sleep(counter, target);
+  if (!spin(counter, target)) sleep(counter, target, until);
   throw_if_aborted();
   return seconds_since(start);
 }
 
-double LocalState::wait_for_turn(const std::atomic<int64_t>& counter, int64_t target) {
+double LocalState::wait_for_turn(const std::atomic<int64_t>& counter, int64_t target, double until, const char* what) {
   double waited = 0;
   try {
-    waited = virtual_time_->wait_for(counter, target);
+    waited = virtual_time_->wait_for(counter, target, what, until);
   } catch (const Error& error) {
     abort(first_line(error));  // all wait for each other; does nothing where an abort is what ended the wait
   }
   throw_if_aborted();
   return waited;
 }
+
+double LocalState::now() const { return virtual_time_ ? virtual_time_->now() : steady_seconds(); }
 
 void LocalState::live_by(std::shared_ptr<VirtualTime> time) {
   virtual_time_ = std::move(time);
@@ -143,11 +147,14 @@ bool LocalState::spin(const std::atomic<int64_t>& counter, int64_t target) const
 
 // Sleeper: announce itself, then look at the counter. Waker: move the counter, then look for sleepers. With both sequentially
 // consistent one of them sees the other.
-void LocalState::sleep(const std::atomic<int64_t>& counter, int64_t target) {
+void LocalState::sleep(const std::atomic<int64_t>& counter, int64_t target, double until) {
   Lot& lot = lot_of(&counter);
   std::unique_lock lock(lot.mutex);
   lot.sleepers.fetch_add(1);
-  while (counter.load() < target && !aborted_.load()) lot.changed.wait(lock);
+  for (double left = until - now(); left > 0 && counter.load() < target && !aborted_.load(); left = until - now()) {
+    if (left < kFarAway) lot.changed.wait_for(lock, std::chrono::duration<double>(left));
+    else lot.changed.wait(lock);
+  }
   lot.sleepers.fetch_sub(1);
 }
 

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -37,7 +38,9 @@ class LocalState {
   void throw_if_aborted() const;
 
   /// See LocalWorld. Throws also when the target was reached in an aborted world: its data may be half a result.
-  double wait_for(const std::atomic<int64_t>& counter, int64_t target);
+  double wait_for(const std::atomic<int64_t>& counter, int64_t target, double until = std::numeric_limits<double>::infinity(),
+                  const char* what = "the others");
+  double now() const;
   void advance(std::atomic<int64_t>& counter, int64_t by);
 
   /// Which queue of a receiver's mailbox: group, sender (rank in the group), tag.
@@ -89,8 +92,8 @@ class LocalState {
 
   Lot& lot_of(const void* counter);
   bool spin(const std::atomic<int64_t>& counter, int64_t target) const;
-  void sleep(const std::atomic<int64_t>& counter, int64_t target);
-  double wait_for_turn(const std::atomic<int64_t>& counter, int64_t target);
+  void sleep(const std::atomic<int64_t>& counter, int64_t target, double until);
+  double wait_for_turn(const std::atomic<int64_t>& counter, int64_t target, double until, const char* what);
 
   const int size_;
   const bool may_spin_;

@@ -42,7 +42,10 @@ void LocalWorld::abort(const std::string& reason) { state_->abort(reason); }
 bool LocalWorld::aborted() const { return state_->aborted(); }
 std::string LocalWorld::abort_reason() const { return state_->abort_reason(); }
 
-double LocalWorld::wait_for(const std::atomic<int64_t>& counter, int64_t target) { return state_->wait_for(counter, target); }
+double LocalWorld::wait_for(const std::atomic<int64_t>& counter, int64_t target, double until, const char* what) {
+  return state_->wait_for(counter, target, until, what);
+}
+double LocalWorld::now() const { return state_->now(); }
 void LocalWorld::advance(std::atomic<int64_t>& counter, int64_t by) { state_->advance(counter, by); }
 
 }  // namespace trireme

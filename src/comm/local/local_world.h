@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -41,9 +42,13 @@ class LocalWorld {
 
   /// Blocks this thread until `counter >= target`, spinning briefly and then sleeping; throws a run error when aborted.
   /// `counter` must be advanced with `advance`. Returns the seconds waited. With these two, parts of the runtime that share
-  /// memory (one-pass reduce and update) wait for each other under the same rules as the collectives.
-  double wait_for(const std::atomic<int64_t>& counter, int64_t target);
+  /// memory (one-pass reduce and update) wait for each other under the same rules as the collectives. Returns also when now() has come to `until`.
+  /// `what`: what is waited for, in the message about virtual ranks that wait for each other for ever.
+  double wait_for(const std::atomic<int64_t>& counter, int64_t target, double until = std::numeric_limits<double>::infinity(),
+                  const char* what = "the others");
   void advance(std::atomic<int64_t>& counter, int64_t by = 1);
+  /// As Communicator::now().
+  double now() const;
 
  private:
   std::shared_ptr<LocalState> state_;  // shared with the communicators

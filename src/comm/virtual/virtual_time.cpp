@@ -13,11 +13,14 @@ struct Seat {
   int runner = -1;
 };
 thread_local Seat seat;
+thread_local VirtualTime::Untimed::What untimed = VirtualTime::Untimed::What::nothing;
+
+bool waits_are_untimed() { return untimed == VirtualTime::Untimed::What::everything; }
 
 }  // namespace
 
-VirtualTime::VirtualTime(int ranks, std::unique_ptr<TransferTimes> transfers)
-    : clock_(ranks, "rank"), transfers_(std::move(transfers)), free_(transfers_ ? size_t(transfers_->connections()) : 0) {}
+VirtualTime::VirtualTime(int ranks, std::unique_ptr<TransferTimes> transfers, std::string kind)
+    : clock_(ranks, std::move(kind)), transfers_(std::move(transfers)), free_(transfers_ ? size_t(transfers_->connections()) : 0) {}
 
 int VirtualTime::runner() const {
   check_internal(seat.time == this, "virtual time passes for threads that have entered it");
@@ -41,16 +44,24 @@ void VirtualTime::leave() noexcept {
   }
 }
 
-void VirtualTime::advance_to(double time) { clock_.advance_to(runner(), std::max(time, now())); }
+void VirtualTime::advance_to(double time) { clock_.advance_to(runner(), waits_are_untimed() ? now() : std::max(time, now())); }
 
-double VirtualTime::wait_for(const std::atomic<int64_t>& counter, int64_t target, bool idle) {
+VirtualTime::Untimed::Untimed(What what) : before_(std::exchange(untimed, what)) {}
+VirtualTime::Untimed::~Untimed() { untimed = before_; }
+
+double VirtualTime::wait_for(const std::atomic<int64_t>& counter, int64_t target, std::string waits_for, double deadline) {
   if (counter.load() >= target) return 0;
   const double began = now();
+  const int me = runner();
   {
     std::lock_guard lock(mutex_);
-    waiting_.push_back({runner(), &counter, target});
+    waiting_.push_back({me, &counter, target, waits_are_untimed()});
   }
-  clock_.block(runner(), idle ? "" : "the others");
+  clock_.block(me, std::move(waits_for), deadline);
+  if (deadline < VirtualClock::kNever) {  // nobody may have woken it
+    std::lock_guard lock(mutex_);
+    std::erase_if(waiting_, [&](const Waiting& waiting) { return waiting.runner == me; });
+  }
   return now() - began;
 }
 
@@ -59,7 +70,8 @@ void VirtualTime::advance(std::atomic<int64_t>& counter, int64_t by) {
   std::lock_guard lock(mutex_);
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     if (waiting.counter != &counter || waiting.target > value) return false;
-    clock_.wake(waiting.runner, now());
+    const double own = clock_.time(waiting.runner);
+    clock_.wake(waiting.runner, waiting.untimed ? own : std::max(own, now()));
     return true;
   });
 }
@@ -67,6 +79,7 @@ void VirtualTime::advance(std::atomic<int64_t>& counter, int64_t by) {
 /// Many at once share a connection in truth: one that is late keeps the transfer's others from nothing.
 double VirtualTime::carry(const ModelledTransfer& transfer) {
   const double begin = now();
+  if (untimed != Untimed::What::nothing) return begin;
   double end = begin;
   for (const auto& [connection, seconds] : transfer.busy) {
     double& free = free_.at(size_t(connection));

@@ -43,8 +43,8 @@ class TransferTimes {
 /// turn; all but add, advance and leave throw a run error after an abort. Outlives who has entered.
 class VirtualTime {
  public:
-  /// `transfers`: null: moving bytes takes no time.
-  VirtualTime(int ranks, std::unique_ptr<TransferTimes> transfers);
+  /// `transfers`: null: moving bytes takes no time. `kind`: what a rank is, for messages.
+  VirtualTime(int ranks, std::unique_ptr<TransferTimes> transfers, std::string kind = "rank");
 
   /// The calling thread is this rank's, or one that was added. Nobody runs before all ranks have entered. Returns also after an abort.
   void enter(int runner);
@@ -53,12 +53,27 @@ class VirtualTime {
   int add() { return clock_.add(runner()); }
 
   double now() const { return clock_.time(runner()); }
-  /// Not backwards: a time that is over is now.
+  /// Not backwards: a time that is over is now. To now under Untimed::What::everything: others may have been woken whose clocks are earlier.
   void advance_to(double time);
 
-  /// Until `counter` has come to `target`, which another runner moves with `advance`. `idle`: it may never. Returns the seconds waited.
-  double wait_for(const std::atomic<int64_t>& counter, int64_t target, bool idle = false);
+  /// Until `counter` has come to `target`, which another runner moves with `advance`, or the caller's clock to `deadline`. `waits_for`: as in
+  /// VirtualClock::block. Returns the seconds waited.
+  double wait_for(const std::atomic<int64_t>& counter, int64_t target, std::string waits_for = "the others", double deadline = VirtualClock::kNever);
   void advance(std::atomic<int64_t>& counter, int64_t by);
+
+  /// While alive, transfers that the calling thread begins, or is the last to come to, take no time. Under `everything` its waits take none of its
+  /// clock either: it goes on at the moment at which it began to wait. Does nothing in real time.
+  class Untimed {
+   public:
+    enum class What { nothing, transfers, everything };
+    explicit Untimed(What what);
+    ~Untimed();
+    Untimed(const Untimed&) = delete;
+    Untimed& operator=(const Untimed&) = delete;
+
+   private:
+    const What before_;
+  };
 
   /// When what begins now is through.
   double message(int from, int to, int64_t bytes);
@@ -71,6 +86,7 @@ class VirtualTime {
     int runner;
     const std::atomic<int64_t>* counter;
     int64_t target;
+    bool untimed;
   };
   int runner() const;
   double carry(const ModelledTransfer& transfer);

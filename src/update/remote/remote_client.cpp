@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/seconds.h"
-#include "update/remote/hub_counts.h"
+#include "update/hub/hub_counts.h"
 
 namespace trireme {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/seconds.h"
-#include "update/remote/hub_counts.h"
+#include "update/hub/hub_counts.h"
 
 namespace trireme {
 namespace {

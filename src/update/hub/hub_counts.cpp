@@ -1,4 +1,4 @@
-#include "update/remote/hub_counts.h"
+#include "update/hub/hub_counts.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,64 @@
+// The Hub of replicas that exchange through Communicators, over whichever backend, and visit a server through Visits.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "comm/collective_queue.h"
+#include "comm/communicator.h"
+#include "update/hub/visits.h"
+
+namespace trireme {
+
+/// Ranks are the replicas. A replica's thread uses all of them but `overlap`.
+struct HubEnds {
+  std::unique_ptr<Communicator> exchange;
+  std::unique_ptr<Communicator> overlap;  ///< for what goes on meanwhile, on a thread of its own
+  std::unique_ptr<Communicator> control;  ///< agreement, and what is not metered: no links slow it down
+  std::unique_ptr<Visits> visits;         ///< null: there is no server
+};
+
+class CommunicatorHub : public Hub {
+ public:
+  CommunicatorHub(int replica, int replicas) : Hub(replica, replicas) {}
+
+  void enter() override {}
+  void leave() override {}
+  double total(double number, std::span<const int> members) override;
+  std::unique_ptr<Pending> begin_average(std::vector<at::Tensor> tensors) override;
+  std::unique_ptr<Pending> begin_gather(at::Tensor tensor) override;
+  std::vector<Reply> visit(std::vector<ShardRequest> requests) override;
+  double now() const override { return ends_.control->now() - start_; }
+  void begin_step() override { step_began_ = now(); }
+  void end_step() override { counts_.compute_seconds += now() - step_began_; }
+
+ protected:
+  /// Before everything else. `start`: what the communicators' now() shows at the start of the hub's clock.
+  void connect(HubEnds ends, double start);
+  /// On the thread that connected it; nothing else follows. Waits for what goes on meanwhile.
+  void disconnect();
+  const HubEnds& ends() const { return ends_; }
+
+  int sum(std::span<at::Tensor> tensors, std::span<const int> members) override;
+
+ private:
+  using Groups = std::map<std::vector<int>, std::unique_ptr<Communicator>>;
+  using Exchange = std::function<void(Communicator& group, std::vector<at::Tensor>& tensors)>;
+  class Overlapped;
+
+  std::unique_ptr<Pending> begin(std::vector<at::Tensor> tensors, Exchange exchange);
+  /// The one among `members`, of those for exchanges that are metered or not.
+  Communicator& group_of(const std::vector<int>& members, bool of_control);
+  void count(int64_t bytes_sent, int64_t bytes_received);
+
+  HubEnds ends_;
+  double start_ = 0, step_began_ = 0;
+  Groups exchange_groups_, control_groups_;
+  std::unique_ptr<CollectiveQueue> queue_;  ///< over `overlap`, once something goes on meanwhile
+};
+
+/// Bytes that leave replica `index` of so many members when each tensor is added up over them.
+int64_t sum_bytes(std::span<const at::Tensor> tensors, int members, int index);
+
+}  // namespace trireme
