@@ -7,8 +7,8 @@
 #include <mutex>
 #include <vector>
 
-#include "data/repadded_set.h"
 #include "data/sampler.h"
+#include "data/text/repadded_set.h"
 #include "plan/plan.h"
 #include "runtime/worker.h"
 #include "train/experiment.h"

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "data/repadded_set.h"
+#include "data/text/repadded_set.h"
 #include "train/initial_weights.h"
 #include "train/metrics.h"
 #include "train/read_data.h"

@@ -10,7 +10,7 @@
 #include <random>
 #include <set>
 
-#include "data/text_stream.h"
+#include "data/text/text_stream.h"
 #include "plan/named.h"
 #include "process_ranks.h"
 #include "tiny_training.h"

@@ -12,7 +12,7 @@
 
 #include "../base/expect_error.h"
 #include "../base/faulty_file_system.h"
-#include "data/text_stream.h"
+#include "data/text/text_stream.h"
 #include "tiny_training.h"
 #include "train/checkpoint_folder.h"
 #include "train/trainer.h"
