@@ -231,7 +231,7 @@ Plan named_plan(std::string_view name, const Model& model, const Cluster& cluste
   const Strategy strategy = parse_strategy(name, where);
   if (is_planned(strategy.name))
     fail_user({where, std::string(name), "is found by a planner from what layers cost, not made by a rule",
-               fmt::format("let it be written to a file first: trireme plan EXPERIMENT --plan {} > FILE", name)});
+               fmt::format("let it be written to a file first: trireme plan show {} EXPERIMENT --json FILE", name)});
   const auto& names = named_strategies();
   const auto found = std::find_if(names.begin(), names.end(), [&](const NamedStrategy& n) { return n.name == strategy.name; });
   const NamedStrategy* named = found == names.end() ? nullptr : &*found;

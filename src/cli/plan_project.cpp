@@ -1,5 +1,4 @@
-#include "cli/plan_accuracy.h"
-
+// `trireme plan project`: how long training to the target takes on more and more devices.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,7 +10,9 @@
 #include "base/error.h"
 #include "base/json_file.h"
 #include "base/units.h"
+#include "cli/commands.h"
 #include "cli/plan_choice.h"
+#include "cli/plan_command.h"
 #include "cli/text_table.h"
 #include "cost/epochs_file.h"
 #include "cost/money.h"
@@ -198,8 +199,7 @@ std::string winner_in_words(const Projected* winner, int64_t batch) {
                      winner->batch == batch ? "" : fmt::format("; it is for a batch of {}: train it with --set batch={}", winner->batch, winner->batch));
 }
 
-}  // namespace
-
+/// "8", "2,4,8", or "1..256": 1, 2, 4, ..., 256. Throws CLI::ValidationError.
 std::vector<int> parse_device_numbers(const std::string& text) {
   const auto number = [](const std::string& item) {
     if (const std::string problem = whole_number(1, kMaxPlanDevices)(item); !problem.empty())
@@ -221,7 +221,24 @@ std::vector<int> parse_device_numbers(const std::string& text) {
   return numbers;
 }
 
-int run_plan_accuracy(const PlanAccuracyOptions& options) {
+}  // namespace
+
+void add_plan_project(CLI::App& plan, PlanProjectOptions& o) {
+  auto* verb = plan.add_subcommand("project", "project the time to the target on more and more devices, by data parallelism and by the best hybrid");
+  o.experiment.add_common(*verb);
+  verb->add_option_function<std::string>(
+      "--devices", [&o](const std::string& text) { o.experiment.devices = parse_device_numbers(text); },
+      "numbers of devices: 2,4,8, or 1..256 for 1, 2, 4, ..., 256 (default: the experiment's)");
+  verb->add_option("--epochs", o.epochs,
+                   "epochs to the target by batch: a file of measure-epochs, noise=2000[,least=12], or assumed ones, 256:4,2048:4.5,8192:16")
+      ->required();
+  verb->add_option("--batch-per-worker", o.per_worker, "samples of every data-parallel worker (default: batch)")->check(whole_number(1));
+  verb->add_option("--epoch-samples", o.epoch_samples, "samples of an epoch (default: the training set's)")->check(whole_number(1));
+  verb->add_option("--json", o.json, "also write the result to this file, or to the standard output with -");
+  o.prediction.add(*verb);
+}
+
+int run_plan_project(const PlanProjectOptions& options) {
   Experiment experiment = options.experiment.read();
   if (options.json != "-") check_target("--json", options.json);
   const EpochsToTarget epochs = parse_epochs(options.epochs);
