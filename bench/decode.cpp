@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/image_folder.h"
+#include "data/images/image_folder.h"
 
 namespace trireme {
 namespace {

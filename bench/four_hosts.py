@@ -96,7 +96,7 @@ def main():
         files = {}
         for number, (name, strategy) in enumerate(PLANS):
             file = f"{number}.json"
-            plan = bench.run("plan", bench.experiment, "--plan", strategy, "--devices", HOSTS, *(["--profile", "profile.json", *links] if strategy == "exact" else []))
+            plan = bench.run("plan", "show", strategy, bench.experiment, "--json", "-", "--devices", HOSTS, *(["--profile", "profile.json", *links] if strategy == "exact" else []))
             (bench.out / file).write_text(plan)
             files[name] = file, json.loads(plan)["devices"]
         predicted = bench.predict([file for file, devices in files.values() if devices == HOSTS], links)

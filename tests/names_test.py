@@ -37,12 +37,9 @@ OTHER_MEANINGS = {
     ("/read_data.cpp", "skip"): "what happens to broken files",
     ("update/downpour.cpp", "sgd"): "a server's optimizer",
     ("update/downpour.cpp", "adagrad"): "a server's optimizer",
+    ("update/downpour.cpp", "adagrad,gamma={},epsilon={}"): "a server's optimizer",
     ("update/federated.cpp", "adam"): "a server's optimizer",
     ("update/federated.cpp", "adagrad"): "a server's optimizer",
-    ("/replica_plans.cpp", "single"): "goes with the file",
-    ("/replica_plans.cpp", "data"): "goes with the file",
-    ("/replica_run.cpp", "single"): "goes with the file",
-    ("/replica_spec.h", "single"): "goes with the file",
 }
 
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')

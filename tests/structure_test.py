@@ -1,6 +1,7 @@
 """Holds the house to its rules: a room includes only rooms above it in src/CMakeLists.txt, headers have #pragma once
 (or say that they are included several times), files stay within 500 lines, folders within 40 files, no files of a room
-include each other in a circle, and no file but its own asks for a layer by its kind. Usage: structure_test.py SOURCE_FOLDER"""
+include each other in a circle, no file but its own asks for a layer by its kind, and a data set is called by its name in its own file
+only. Usage: structure_test.py SOURCE_FOLDER"""
 
 import collections
 import pathlib
@@ -24,9 +25,9 @@ KNOWN_CIRCLES = [
     ["comm/communicator", "comm/local/local_group", "comm/local/reduce_kernels", "comm/virtual/virtual_time"],
     ["cost/memory", "cost/memory_replica", "cost/memory_sizes", "cost/memory_walk"],
     ["cli/train_command", "cli/train_process"],
-    ["data/codecs", "data/image_file"],
-    ["data/coco", "data/coco_annotation"],
-    ["data/open", "data/open_images", "data/open_tables", "data/open_text"],
+    ["data/images/codecs", "data/images/image_file"],
+    ["data/images/coco", "data/images/coco_annotation"],
+    ["data/open", "data/text/text_sets"],
     ["model/export/script_source", "model/export/vertex", "model/export/writers", "model/layer", "model/layer_facts", "model/layers/call_facts",
      "model/layers/common", "model/layers/halo", "model/model"],
     ["model/import/walk", "model/import/walk_state"],
@@ -38,6 +39,7 @@ KNOWN_CIRCLES = [
     ["zoo/builders", "zoo/zoo"],
 ]
 REPEATED_HEADER = "No include guard on purpose"  # the words by which a header exempts itself
+ENGLISH_WORDS = ("digits", "folder", "csv", "tensors", "text")  # names of data sets, and of other things
 ENTRY_ROOM = "cli"  # the program itself: no trireme_room line, may include every room
 # Files that name kinds of layers: those that make layers, and name them after their kind.
 LAYER_MAKERS = ("model/layers/", "model/import/", "zoo/")
@@ -150,9 +152,39 @@ def bad_includes(source, rooms, name, lines):
     return found
 
 
+def data_set_names(source):
+    """By file of data/sets/: the name of the data set that it describes."""
+    names = {}
+    for path in sorted((source / "data" / "sets").glob("*.cpp")):
+        found = re.findall(r'\.name = "([^"]+)"', path.read_text())
+        names[path] = found[0] if len(found) == 1 else None
+    return names
+
+
+def named_data_sets(source):
+    """Literals that are a data set's name outside its own file. Names that are English words have other meanings too: they count as the value
+    of something called name, and beside another data set's name."""
+    names = data_set_names(source)
+    found = [f"{path.relative_to(source)}: not one data set" for path, name in names.items() if name is None]
+    for path in sorted(path for path in source.rglob("*") if path.suffix in (".h", ".cpp", ".cu")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if "#include" in line:
+                continue
+            words = [word for word in re.findall(r'"([^"]*)"', line.split("//")[0]) if word in names.values() and word != names.get(path)]
+            of_a_name = re.search(r'\bname\w*(\(\))?\s*[!=]?=\s*"', line)
+            if words and (of_a_name or len(words) > 1 or words[0] not in ENGLISH_WORDS):
+                found.append(f"{path.relative_to(source)}:{number}: the data set {words[0]} by its name: let its description say what is asked")
+    return found
+
+
 class TheHouse(unittest.TestCase):
     def test_keeps_its_rules(self):
         found = violations(SOURCE)
+        self.assertFalse(found, "\n" + "\n".join(found))
+
+    def test_calls_data_sets_by_name_in_their_own_files_only(self):
+        self.assertGreater(len(data_set_names(SOURCE)), 15)
+        found = named_data_sets(SOURCE)
         self.assertFalse(found, "\n" + "\n".join(found))
 
     def test_has_rooms(self):
@@ -192,6 +224,14 @@ class TheCheck(unittest.TestCase):
                              "base/a.cpp": '\ncosts["even_one"];\nadd("linear");\n', "comm/b.cpp": 'if (layer->kind() == "x") return;\n'})
         found = [line.split(": ")[0] for line in violations(source) if not line.startswith("model/")]
         self.assertEqual(found, ["base/a.cpp:2", "comm/b.cpp:1"])
+
+    def test_finds_names_of_data_sets(self):
+        sets = {"data/sets/faces.cpp": 'return {.name = "faces"};\n', "data/sets/text.cpp": 'return {.name = "text"};\n'}
+        self.assertEqual(named_data_sets(self.house({**sets, "base/a.cpp": 'out("text"); // "faces"\n'})), [])
+        source = self.house({**sets, "base/a.cpp": 'if (x == "faces") y();\nif (spec.name == "text") y();\nz({"text", "faces"});\n',
+                             "data/sets/two.cpp": '.name = "a", .name = "b"\n'})
+        self.assertEqual([line.split(": ")[0] for line in named_data_sets(source)],
+                         ["data/sets/two.cpp", "base/a.cpp:1", "base/a.cpp:2", "base/a.cpp:3"])
 
     def test_finds_relative_includes(self):
         source = self.house({"base/a.cpp": '#include "a.h"\n#include "../comm/b.h"\n'})

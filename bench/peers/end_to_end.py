@@ -152,7 +152,7 @@ def main():
         speedups.append([name, f"{network['speedup']:.2f}"] + [f"{found[s]:.2f}" if s in found else "–"
                                                              for s in ("tensor", "1f1b,micro_batches=4", "1f1b,micro_batches=8", "branches")])
         result = os.path.join(folder, "a.json")
-        run(trireme, "plan", experiment, "--objective", "accuracy", "--devices", "1..256", "--cluster", os.path.join(clusters, LARGE),
+        run(trireme, "plan", "project", experiment, "--devices", "1..256", "--cluster", os.path.join(clusters, LARGE),
             "--epochs", epochs_flag(network), "--batch-per-worker", str(network["batch"]), "--epoch-samples", str(network["samples"]),
             "--json", result)
         with open(result) as f:

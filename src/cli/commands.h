@@ -83,18 +83,10 @@ struct VerifyOptions {
 };
 int run_verify(const VerifyOptions& options);
 
-struct PlanOptions {
-  ExperimentOptions experiment;
-  CostSourceOptions prediction;  ///< of a planner's plan
-  std::string plan = usual_strategy();
-};
-/// Prints the plan as JSON, to be edited and given back with --plan FILE.
-int run_plan(const PlanOptions& options);
-
 struct PlanBestOptions {
   ExperimentOptions experiment;
   CostSourceOptions prediction;
-  std::string objective;                ///< "time", "memory" or "cost"
+  std::string objective = "time";       ///< "time", "memory" or "cost"
   bool explain = false;                 ///< print the runners-up and what decided, to the standard error
   std::string gap;                      ///< "1%": what is not better by more is not looked for; empty: the very best
   std::string time_limit = "60 s";      ///< of searching
@@ -103,8 +95,22 @@ struct PlanBestOptions {
 /// would help; none was found in time.
 int run_plan_best(const PlanBestOptions& options);
 
+struct PlanProjectOptions {
+  ExperimentOptions experiment;  ///< `devices`: all of them
+  CostSourceOptions prediction;
+  std::string epochs;            ///< a file, a noise scale or a table, see parse_epochs
+  int64_t per_worker = 0;        ///< samples of every data-parallel worker; 0: the experiment's batch
+  int64_t epoch_samples = 0;     ///< 0: the training set's
+  std::string json;              ///< "-": to the standard output instead of the plan; else also to this file; may be empty
+};
+/// Prints the plan that is quickest to the target as JSON and says, to the standard error, for a fixed batch per worker and for a fixed global
+/// batch, the times of data parallelism and of the best hybrid that fit into memory, where the second overtakes the first, and prices where
+/// there are any.
+int run_plan_project(const PlanProjectOptions& options);
+
 struct PlanShowOptions {
   ExperimentOptions experiment;  ///< the file may be left out
+  CostSourceOptions prediction;  ///< of a planner's plan
   std::string plan;              ///< or a model, whose layers are listed
   std::string model;             ///< of the zoo or a TorchScript file, where there is no experiment
   std::vector<int64_t> sample;   ///< shape of a sample, where there is no experiment; empty: usual ones (of the zoo's models)
@@ -112,17 +118,10 @@ struct PlanShowOptions {
   bool program = false;          ///< draw the schedule too
   int worker = -1;               ///< and list what this worker does; -1: none
   int columns = 0;               ///< of the drawing; 0: as wide as the terminal
+  std::string json;              ///< "-": the plan as JSON instead of words; else also to this file; may be empty
 };
-/// Prints a plan in words, or a model's layers.
+/// Prints a plan in words or as JSON, to be edited and given back with --plan FILE; or a model's layers.
 int run_plan_show(const PlanShowOptions& options);
-
-struct ExportOptions {
-  ExperimentOptions experiment;    ///< `experiment` is what to export: an experiment's file, a run's folder or a file of weights
-  std::string format;              ///< "safetensors", "torchscript", "onnx"; empty: by the name of `out`, else safetensors
-  std::filesystem::path out;       ///< empty: the model's name in the working folder
-};
-/// Writes a trained, a downloaded or an untrained model for other programs.
-int run_export(const ExportOptions& options);
 
 struct PlanGraphOptions {
   std::filesystem::path graph;
@@ -134,6 +133,14 @@ struct PlanGraphOptions {
 };
 /// Plans a graph file in a published cost model and prints what it found.
 int run_plan_graph(const PlanGraphOptions& options);
+
+struct ExportOptions {
+  ExperimentOptions experiment;    ///< `experiment` is what to export: an experiment's file, a run's folder or a file of weights
+  std::string format;              ///< "safetensors", "torchscript", "onnx"; empty: by the name of `out`, else safetensors
+  std::filesystem::path out;       ///< empty: the model's name in the working folder
+};
+/// Writes a trained, a downloaded or an untrained model for other programs.
+int run_export(const ExportOptions& options);
 
 /// Prints the table of a run folder and writes its report.html anew from run.json and trace.json.
 int run_report(const std::filesystem::path& folder);

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <iostream>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "data/catalogue.h"
 #include "data/open.h"
@@ -86,14 +88,25 @@ class ProgressPrinter {
   int64_t next_percent_ = 0;
 };
 
+std::vector<std::string> searched_names() {
+  std::vector<std::string> names;
+  for (const KnownSet& set : known_sets())
+    if (set.origin == DataOrigin::searched) names.push_back(set.name);
+  return names;
+}
+
 }  // namespace
 
 int data_get(const std::string& name, const std::optional<std::filesystem::path>& data_dir, std::ostream& out) {
-  if (name == "digits" || name == "generated-text") {
+  const KnownSet* known = find_known_set(name);
+  if (known && known->origin == DataOrigin::generated) {
     out << name << ": generated when needed, nothing to download\n";
     return 0;
   }
-  const KnownSet& set = known_set(name);
+  if (!known || known->origin != DataOrigin::searched)
+    fail_user({.where = "data set", .what = "\"" + name + "\"", .why = "no set of this name can be downloaded",
+               .next = "choose one of " + join(searched_names())});
+  const KnownSet& set = *known;
   ProgressPrinter printer(out, &out == &std::cout && isatty(STDOUT_FILENO) == 1);
   const auto folder =
       get_set(set, data_dir.value_or(cache_folder()), [&](const DownloadProgress& progress) { printer(progress); });
@@ -108,6 +121,7 @@ int data_list(std::ostream& out, const std::optional<std::filesystem::path>& dat
   const auto searched = data_search_path(data_dir);
   std::vector<Row> rows;
   for (const KnownSet& set : known_sets()) {
+    if (set.origin != DataOrigin::searched) continue;
     const auto folder = find_set(set, searched);
     rows.push_back({set.name, set.description,
                     folder               ? fmt::format("found in {}", folder->string())
@@ -115,8 +129,8 @@ int data_list(std::ostream& out, const std::optional<std::filesystem::path>& dat
                                           : fmt::format("not found; trireme data get {} downloads {}", set.name,
                                                         format_bytes(set.download_bytes()))});
   }
-  rows.push_back({"digits", "digits drawn by trireme, 28x28 grey, 60,000 + 10,000", "always there"});
-  rows.push_back({"generated-text", "text of 64 different words written by trireme, 200,000 + 20,000", "always there"});
+  for (const KnownSet& set : known_sets())
+    if (set.origin == DataOrigin::generated) rows.push_back({set.name, set.description, "always there"});
   size_t width = 0;
   for (const Row& row : rows) width = std::max(width, row.name.size());
   for (const Row& row : rows) out << fmt::format("{:<{}}  {}\n{:<{}}  {}\n", row.name, width, row.description, "", width, row.state);

@@ -1,4 +1,4 @@
-// What `trireme plan --explain` says about a plan and those that it is better than.
+// What `trireme plan best --explain` says about a plan and those that it is better than.
 #pragma once
 
 #include <string>

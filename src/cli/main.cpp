@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <csignal>
 #include <cstdlib>
@@ -15,7 +16,7 @@
 #include "cli/doctor.h"
 #include "cli/launch_command.h"
 #include "cli/measure_epochs_command.h"
-#include "cli/plan_accuracy.h"
+#include "cli/plan_command.h"
 #include "cli/profile_command.h"
 #include "cli/train_process.h"
 #include "plan/strategy.h"
@@ -160,126 +161,6 @@ void add_export(CLI::App& app, trireme::ExportOptions& o) {
   verb->add_option("-o,--output", o.out, "file to write (default: the model's name, here)");
 }
 
-/// `trireme plan` prints JSON, `trireme plan show` words and a picture; `trireme plan --graph` plans a file instead of an experiment.
-struct PlanVerbs {
-  trireme::PlanOptions json;
-  trireme::PlanShowOptions words;
-  trireme::PlanGraphOptions graph;
-  trireme::PlanBestOptions best;
-  trireme::PlanAccuracyOptions accuracy;
-  std::string devices;  // as written
-  bool of_graph = false;
-  CLI::App* show = nullptr;
-
-  explicit PlanVerbs(CLI::App& app) {
-    auto* plan = app.add_subcommand("plan", "print a plan as JSON, to be edited and given back with --plan FILE");
-    json.experiment.add_common(*plan);
-    plan->add_option("--devices", devices, "number of workers (default: the plan's, or the first of the experiment's); for accuracy several: "
-                                           "2,4,8, or 1..256 for 1, 2, 4, ..., 256");
-    plan->add_option("--plan", json.plan, plan_help())->capture_default_str();
-    plan->add_option("--objective", best.objective, "find the best plan: the least time of a step, memory of the fullest device, or cost; accuracy: "
-                                                      "times to the target on more and more devices, by data parallelism and by the best hybrid")
-        ->check(CLI::IsMember({"time", "memory", "cost", "accuracy"}));
-    plan->add_flag("--explain", best.explain, "with --objective: what decided, and the runners-up (to the standard error)");
-    plan->add_option("--gap", best.gap, "with --objective: stop when no plan is better by more than this, \"1%\" (default: 0, the very best)");
-    plan->add_option("--time-limit", best.time_limit,
-                     "with --objective: stop searching then, and say how far the best plan so far may be from the optimum")
-        ->capture_default_str();
-    best.prediction.add(*plan);
-    add_accuracy(*plan);
-    show = plan->add_subcommand("show", "print a plan in words, with --program its schedule as a picture, or the layers of a model");
-    show->add_option("plan", words.plan, plan_help() + "; or a model, \"own.pt\" or \"resnet18\": what its layers cost, and by what they can be split")
-        ->required();
-    words.experiment.add_common(*show);
-    words.experiment.add_devices(*show, false, trireme::kMaxPlanDevices);
-    for (auto* verb : {plan, show}) verb->get_option("experiment")->required(false);  // `show` can do without
-    add_graph(*plan);
-    plan->callback([this, plan] {
-      // each flag belongs to one of the two
-      of_graph = plan->count("--graph") > 0;
-      if (show->parsed() && of_graph) throw CLI::ValidationError("--graph", "plans a file and shows the result itself: leave out show");
-      if (show->parsed()) {
-        for (const CLI::Option* option : plan->get_options())
-          if (option->count() > 0) throw CLI::ValidationError(option->get_name(), "stands before show, which would not see it: write it after");
-        return;
-      }
-      const bool of_accuracy = best.objective == "accuracy";
-      for (const char* flag : kGraphFlags)
-        if (!of_graph && plan->count(flag) > 0) throw CLI::ValidationError(flag, "is for graph files: name one with --graph");
-      if (!of_graph && !of_accuracy && plan->count("--json") > 0)
-        throw CLI::ValidationError("--json", "goes with --graph or --objective accuracy; a plan is JSON already");
-      for (const char* flag : {"experiment", "--set", "--data-dir", "--seed", "--plan"})
-        if (of_graph && plan->count(flag) > 0) throw CLI::ValidationError(flag, "goes with an experiment, not with --graph");
-      if (!of_graph && json.experiment.experiment.empty()) throw CLI::RequiredError("experiment");
-      const bool finds = !best.objective.empty() || trireme::is_planned(json.plan);
-      for (const char* flag : {"--cluster", "--profile"})
-        if (!finds && plan->count(flag) > 0) throw CLI::ValidationError(flag, "is for finding a plan: say what for with --objective");
-      if (!best.objective.empty() && (of_graph || plan->count("--plan") > 0))
-        throw CLI::ValidationError("--objective", "finds a plan for an experiment: leave out --plan and --graph");
-      for (const char* flag : kAccuracyFlags)
-        if (!of_accuracy && plan->count(flag) > 0) throw CLI::ValidationError(flag, "goes with --objective accuracy");
-      for (const char* flag : kSearchFlags) {
-        if (of_accuracy && plan->count(flag) > 0)
-          throw CLI::ValidationError(flag, "is for time, memory and cost; accuracy says by its tables what decided");
-        if (best.objective.empty() && plan->count(flag) > 0)
-          throw CLI::ValidationError(flag, "is for finding a plan: say what for with --objective");
-      }
-      if (of_accuracy && accuracy.epochs.empty()) throw CLI::RequiredError("--epochs");
-      take_devices(of_accuracy);
-      json.prediction = best.prediction;
-    });
-    show->add_option("--model", words.model, "a named model with its usual options, or a TorchScript file, where there is no experiment");
-    show->add_option("--sample", words.sample, "shape of a sample without the batch, where there is no experiment: 3,224,224")
-        ->delimiter(',')
-        ->check(trireme::whole_number(1));
-    show->add_option("--vocabulary", words.vocabulary, "samples are token ids below this, where there is no experiment")
-        ->check(trireme::whole_number(1));
-    show->add_flag("--program", words.program, "draw what every worker does when");
-    show->add_option("--worker", words.worker, "list the instructions of this worker")->check(trireme::whole_number(0, trireme::kMaxPlanDevices));
-    show->add_option("--columns", words.columns, "width of the picture (default: the terminal's)")->check(trireme::whole_number(20, 10'000));
-  }
-
-  void take_devices(bool several) {
-    if (!devices.empty()) json.experiment.devices = trireme::parse_device_numbers(devices);
-    if (!several && json.experiment.devices.size() > 1)
-      throw CLI::ValidationError("--devices", devices + ": must be one whole number, except with --objective accuracy");
-    graph.devices = json.experiment.devices;
-    best.experiment = accuracy.experiment = json.experiment;
-    accuracy.prediction = best.prediction;
-    accuracy.json = graph.json;
-  }
-
-  static constexpr const char* kSearchFlags[] = {"--explain", "--gap", "--time-limit"};
-  static constexpr const char* kAccuracyFlags[] = {"--epochs", "--batch-per-worker", "--epoch-samples"};
-  void add_accuracy(CLI::App& plan) {
-    plan.add_option("--epochs", accuracy.epochs,
-                    "with --objective accuracy: epochs to the target by batch: a file of measure-epochs, noise=2000[,least=12], or assumed ones, "
-                    "256:4,2048:4.5,8192:16");
-    plan.add_option("--batch-per-worker", accuracy.per_worker, "with --objective accuracy: samples of every data-parallel worker (default: batch)")
-        ->check(trireme::whole_number(1));
-    plan.add_option("--epoch-samples", accuracy.epoch_samples, "with --objective accuracy: samples of an epoch (default: the training set's)")
-        ->check(trireme::whole_number(1));
-  }
-
-  static constexpr const char* kGraphFlags[] = {"--cost", "--bandwidth", "--straight", "--memory", "--limit"};
-  void add_graph(CLI::App& plan) {
-    plan.add_option("--graph", graph.graph,
-                    "plan this graph file in a published cost model (docs/planner.md): PipeDream's profile, or dnn-partitioning's JSON");
-    plan.add_option("--cost", graph.cost, "with --graph: pipedream, max-load or latency")->capture_default_str();
-    plan.add_option("--bandwidth", graph.bandwidth, "with --graph: of each device's link, for example \"1 GB/s\"");
-    plan.add_flag("--straight", graph.straight, "with --graph: no replicas");
-    plan.add_option("--memory", graph.memory, "with --graph: of each device, for example \"16 GiB\" (default: the file's, or no limit)");
-    plan.add_option("--limit", graph.limit, "with --graph: end the search then and say how far it may be from the optimum: \"60 s\"");
-    plan.add_option("--json", graph.json, "with --graph or --objective accuracy: write the result to this file, or to the standard output with -");
-  }
-  int run() {
-    if (show->parsed()) return run_plan_show(words);
-    if (best.objective == "accuracy") return run_plan_accuracy(accuracy);
-    if (!best.objective.empty()) return run_plan_best(best);
-    return of_graph ? run_plan_graph(graph) : run_plan(json);
-  }
-};
-
 /// `trireme data` has verbs of its own.
 struct DataVerbs {
   std::string set;
@@ -290,7 +171,7 @@ struct DataVerbs {
     auto* data = app.add_subcommand("data", "data sets: where they are, and how to get them");
     data->require_subcommand(1);
     get = data->add_subcommand("get", "download a data set");
-    get->add_option("name", set, "mnist or cifar10")->required();
+    get->add_option("name", set, "a set of trireme data list")->required();
     auto* list = data->add_subcommand("list", "known data sets and where they were found");
     for (auto* verb : {get, list}) verb->add_option("--data-dir", data_dir, "folder to look in and to download to");
   }
@@ -425,7 +306,7 @@ int main(int argc, char** argv) {
   add_profile(app, profile);
   add_measure_epochs(app, epochs);
   add_export(app, exported);
-  PlanVerbs plan(app);
+  trireme::PlanVerbs plan(app);
   std::filesystem::path run_folder;
   app.add_subcommand("report", "print a run folder's table and write its report.html anew")
       ->add_option("folder", run_folder, "run folder")
@@ -439,7 +320,9 @@ int main(int argc, char** argv) {
     return kUserError;
   }
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words = trireme::with_plan_verb({argv + 1, argv + argc});
+    std::reverse(words.begin(), words.end());  // the order in which the parser takes them
+    app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
     return trireme::speaks_for_command() ? report_usage_error(app, error) : kUserError;

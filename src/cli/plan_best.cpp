@@ -1,8 +1,6 @@
-// `trireme plan --objective`: the best plan for an experiment, found by the exact planner and looked at by the simulator.
+// `trireme plan best`: the best plan for an experiment, found by the exact planner and looked at by the simulator.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -12,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/explain_plan.h"
 #include "cli/plan_choice.h"
+#include "cli/plan_command.h"
 #include "cost/money.h"
 #include "train/trainer.h"
 
@@ -81,6 +80,20 @@ void explain(const PlanRequest& request, const BestPlan& best, const std::string
 }
 
 }  // namespace
+
+void add_plan_best(CLI::App& plan, PlanBestOptions& o) {
+  auto* verb = plan.add_subcommand("best", "find the best plan and print it as JSON");
+  o.experiment.add_common(*verb);
+  o.experiment.add_devices(*verb, false, kMaxPlanDevices);
+  verb->add_option("--objective", o.objective, "the least time of a step, memory of the fullest device, or cost")
+      ->check(CLI::IsMember({"time", "memory", "cost"}))
+      ->capture_default_str();
+  verb->add_flag("--explain", o.explain, "what decided, and the runners-up (to the standard error)");
+  verb->add_option("--gap", o.gap, "stop when no plan is better by more than this, \"1%\" (default: 0, the very best)");
+  verb->add_option("--time-limit", o.time_limit, "stop searching then, and say how far the best plan so far may be from the optimum")
+      ->capture_default_str();
+  o.prediction.add(*verb);
+}
 
 int run_plan_best(const PlanBestOptions& options) {
   const Objective objective = objective_of(options.objective);

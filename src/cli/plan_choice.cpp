@@ -41,7 +41,7 @@ void check_plan_name(const std::string& name, const std::string& where) {
   if (!is_known && fs::is_directory(name, ignored))  // a folder named data is no reason to refuse the plan data
     fail_user({where, name, "is a folder", fmt::format("name the plan file in it, for example {}", (fs::path(name) / "plan.json").string())});
   if (looks_like_file(name))
-    fail_user({where, name, "there is no such file", "check the path; trireme plan EXPERIMENT > FILE writes a plan"});
+    fail_user({where, name, "there is no such file", "check the path; trireme plan show data EXPERIMENT --json FILE writes a plan"});
   if (first != name && is_plan_file(first))
     fail_user({where, name, "a file says all about its plan: no keys may follow", "edit the file"});
   if (const auto forms = expand_strategy(first); forms.size() > 1)
@@ -72,7 +72,7 @@ std::optional<int> devices_of_degrees(const std::string& name) {
 void check_runs_here(int devices, const std::string& where) {
   if (devices > kMaxDevices)
     fail_user({where, fmt::format("{} devices", devices), fmt::format("at most {} can work on this machine", kMaxDevices),
-               "use fewer; trireme plan and plan show take more"});
+               "use fewer; trireme plan best and plan show take more"});
 }
 
 void check_compiles(const Plan& plan, const Experiment& experiment, const Model& model, const std::string& where) {
@@ -88,7 +88,7 @@ void check_compiles(const Plan& plan, const Experiment& experiment, const Model&
 Plan load_plan_file(const std::string& file, const Experiment& experiment, const Model& model) {
   Plan plan = read_plan(file, model);
   validate(plan, model, experiment.batch, file);
-  plan.name = fs::path(file).stem().string();  // `trireme plan` wrote "data" into it; edited, it is not that any more
+  plan.name = fs::path(file).stem().string();  // `trireme plan show` wrote "data" into it; edited, it is not that any more
   check_compiles(plan, experiment, model, file);
   return plan;
 }

@@ -1,4 +1,4 @@
-// `trireme plan --graph FILE`: a graph file planned in a published cost model.
+// `trireme plan graph FILE`: a graph file planned in a published cost model.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/plan_command.h"
 #include "planner/graph_files/latency.h"
 #include "planner/graph_files/max_load.h"
 #include "planner/graph_files/pipedream.h"
@@ -183,6 +184,18 @@ std::string in_words(const NamedPlan& named, const PlanGraphOptions& options, do
 }
 
 }  // namespace
+
+void add_plan_graph(CLI::App& plan, PlanGraphOptions& o) {
+  auto* verb = plan.add_subcommand("graph", "plan a graph file in a published cost model (docs/planner.md)");
+  verb->add_option("graph", o.graph, "PipeDream's profile, or dnn-partitioning's JSON")->required();
+  verb->add_option("--devices", o.devices, "number of devices")->check(whole_number(1, kMaxPlanDevices))->expected(1);
+  verb->add_option("--cost", o.cost, "pipedream, max-load or latency")->capture_default_str();
+  verb->add_option("--bandwidth", o.bandwidth, "of each device's link, for example \"1 GB/s\"");
+  verb->add_flag("--straight", o.straight, "no replicas");
+  verb->add_option("--memory", o.memory, "of each device, for example \"16 GiB\" (default: the file's, or no limit)");
+  verb->add_option("--limit", o.limit, "end the search then and say how far it may be from the optimum: \"60 s\"");
+  verb->add_option("--json", o.json, "also write the result to this file, or instead of words to the standard output with -");
+}
 
 int run_plan_graph(const PlanGraphOptions& options) {
   check_cost(options);

@@ -1,4 +1,4 @@
-// `trireme plan show`: a plan in words, its schedule as a picture, and what a worker is told to do.
+// `trireme plan show`: a plan in words or as JSON, its schedule as a picture, and what a worker is told to do.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/plan_choice.h"
+#include "cli/plan_command.h"
 #include "cli/show_layers.h"
 #include "cli/text_table.h"
 #include "cli/usual_models.h"
@@ -124,10 +125,36 @@ std::string instructions_in_words(const Program& program, const Model& model, in
 
 }  // namespace
 
+void add_plan_show(CLI::App& plan, PlanShowOptions& o) {
+  auto* verb = plan.add_subcommand("show", "print a plan in words or as JSON, with --program its schedule as a picture; or the layers of a model");
+  verb->add_option("plan", o.plan, "a plan file, or " + strategy_syntax() +
+                                       "; or a model, \"own.pt\" or \"resnet18\": what its layers cost, and by what they can be split")
+      ->required();
+  o.experiment.add_common(*verb);
+  verb->get_option("experiment")->required(false);
+  o.experiment.add_devices(*verb, false, kMaxPlanDevices);
+  verb->add_option("--model", o.model, "a named model with its usual options, or a TorchScript file, where there is no experiment");
+  verb->add_option("--sample", o.sample, "shape of a sample without the batch, where there is no experiment: 3,224,224")
+      ->delimiter(',')
+      ->check(whole_number(1));
+  verb->add_option("--vocabulary", o.vocabulary, "samples are token ids below this, where there is no experiment")->check(whole_number(1));
+  verb->add_option("--json", o.json, "also write the plan as JSON to this file, to be edited and given back with --plan FILE; or instead of "
+                                     "words to the standard output with -");
+  verb->add_flag("--program", o.program, "draw what every worker does when");
+  verb->add_option("--worker", o.worker, "list the instructions of this worker")->check(whole_number(0, kMaxPlanDevices));
+  verb->add_option("--columns", o.columns, "width of the picture (default: the terminal's)")->check(whole_number(20, 10'000));
+  o.prediction.add(*verb, "for a planner's plan: find it for the machines of this file (*.cluster.toml) instead of for this one");
+}
+
 int run_plan_show(const PlanShowOptions& options) {
   if (names_model(options.plan)) return show_layers(options);
   check_plan_name(options.plan, "plan show");
   refuse_policy(options.plan, "plan show");
+  if (options.json != "-") check_target("--json", options.json);
+  const CostSourceOptions& costs = options.prediction;
+  if (!is_planned(options.plan) && !(costs.cluster.empty() && costs.profile.empty()))
+    fail_user({costs.cluster.empty() ? "--profile" : "--cluster", options.plan, "it is no planner's plan, for which costs would decide",
+               "leave it out, or find a plan: trireme plan best EXPERIMENT"});
   Experiment experiment;
   std::optional<Model> model;
   std::vector<std::string> notes;
@@ -144,12 +171,18 @@ int run_plan_show(const PlanShowOptions& options) {
     model = build_model(experiment, *data);
   }
   install_memory_accounting();
-  const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, *model, /*to_run=*/false);
+  const Plan plan = data ? choose_or_find_plan(options.plan, options.experiment.devices, experiment, *model, *data, costs, /*to_run=*/false)
+                         : choose_plan(options.plan, options.experiment.devices, experiment, *model, /*to_run=*/false);
   if (data) check_shapes(experiment, *model, *data, plan);
   if (options.worker >= plan.devices)
     fail_user({"--worker", std::to_string(options.worker), fmt::format("the plan's workers are 0..{}", plan.devices - 1), ""});
   if (std::string note = strategy_note(plan.name); !note.empty()) notes.push_back(std::move(note));
-  for (const std::string& note : notes) std::cout << "note: " << note << "\n";
+  for (const std::string& note : notes) (options.json == "-" ? std::cerr : std::cout) << "note: " << note << "\n";
+  if (options.json == "-") {
+    std::cout << plan_text(plan, *model);
+    return 0;
+  }
+  if (!options.json.empty()) write_file_atomically(options.json, plan_text(plan, *model));
   std::cout << plan_in_words(plan, *model);
   if (!options.program && options.worker < 0) return 0;
   const Program program = compile(*model, plan, compile_options(experiment, true));

@@ -67,8 +67,8 @@ bool names_model(const std::string& word) {
 }
 
 int show_layers(const PlanShowOptions& options) {
-  if (options.program || options.worker >= 0)
-    fail_user({"plan show", options.plan, "a model has no schedule: --program and --worker are for plans",
+  if (options.program || options.worker >= 0 || !options.json.empty())
+    fail_user({"plan show", options.plan, "a model has no schedule: --program, --worker and --json are for plans",
                fmt::format("name a plan: trireme plan show data --model {}", options.plan)});
   const std::vector<int>& devices = options.experiment.devices;
   const int degree = devices.empty() ? kDefaultDegree : std::max(devices.front(), kDefaultDegree);

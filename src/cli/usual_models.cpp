@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "data/open.h"
-#include "data/open_text.h"
+#include "data/text/text_sets.h"
 #include "zoo/imported.h"
 #include "zoo/zoo.h"
 

@@ -38,15 +38,4 @@ int run_verify(const VerifyOptions& options) {
   return result.ok() ? 0 : 1;
 }
 
-int run_plan(const PlanOptions& options) {
-  Experiment experiment = options.experiment.read();
-  const TaskData data = open_data(experiment.data);
-  const Model model = build_model(experiment, data);
-  const Plan plan = choose_or_find_plan(options.plan, options.experiment.devices, experiment, model, data, options.prediction, /*to_run=*/false);
-  check_shapes(experiment, model, data, plan);
-  if (const std::string note = strategy_note(plan.name); !note.empty()) std::cerr << note << "\n";
-  std::cout << plan_text(plan, model);
-  return 0;
-}
-
 }  // namespace trireme

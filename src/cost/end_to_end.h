@@ -3,7 +3,8 @@
 //
 // Words: N data-parallel workers with a fixed batch each; SE_N = T_1/T_N, their scaling efficiency; E_N, epochs to the target with
 // their global batch; M, devices of one model-parallel worker; SU^M, by how much its step is shorter than that of one device. A hybrid of
-// N workers of M devices has the global batch of N devices: its epochs are E_N, not E_MN.
+// N workers of M devices has the global batch of N devices: its epochs are E_N, not E_MN. So data parallelism is quicker than one device by
+// SU_N = SE_N N E_1/E_N, and the hybrid by SU_N^M = SU^M SU_N.
 #pragma once
 
 namespace trireme {
@@ -15,29 +16,14 @@ struct TrainingTime {
   double seconds() const { return step_seconds * steps_per_epoch * epochs; }
 };
 
-/// By how much `many` is quicker than `one`.
-double speedup(const TrainingTime& one, const TrainingTime& many);
-
-/// SU_N = SE_N N E_1/E_N.
-double data_parallel_speedup(double scaling_efficiency, int workers, double epochs_of_one, double epochs_of_all);
-
-/// SU_N^M = SU^M SE_N N E_1/E_N.
-double hybrid_speedup(double step_speedup, double scaling_efficiency, int workers, double epochs_of_one, double epochs_of_all);
-
 /// N workers of M devices each, set beside M N workers of one device.
 struct HybridChoice {
   int model_degree = 2;         ///< M
   double efficiency_ratio = 1;  ///< SE_MN / SE_N; 1 is in favour of data parallelism
   double epochs_ratio = 1;      ///< E_N / E_MN
 
-  /// The hybrid is quicker where SU^M is above M (SE_MN/SE_N) (E_N/E_MN).
+  /// M (SE_MN/SE_N) (E_N/E_MN): the hybrid is quicker where SU^M is above it, and by SU^M over it.
   double threshold() const { return model_degree * efficiency_ratio * epochs_ratio; }
 };
-
-bool hybrid_wins(double step_speedup, const HybridChoice& choice);
-/// Time of data parallelism over time of the hybrid: SU^M over the threshold.
-double hybrid_gain(double step_speedup, const HybridChoice& choice);
-/// E_MN / E_N at which the hybrid's gain is `gain`.
-double epochs_growth_for(double gain, double step_speedup, int model_degree, double efficiency_ratio = 1);
 
 }  // namespace trireme

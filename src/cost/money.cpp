@@ -29,10 +29,6 @@ std::optional<Money> price_per_epoch(const Cluster& cluster, double seconds_per_
   return price_of(cluster, seconds_per_step * steps_per_epoch);
 }
 
-std::optional<Money> price_to_target(const Cluster& cluster, double seconds_per_step, double steps_per_epoch, double epochs) {
-  return price_of(cluster, seconds_per_step * steps_per_epoch * epochs);
-}
-
 std::string format_money(const std::optional<Money>& money) {
   if (!money || !std::isfinite(money->amount)) return "-";
   const double amount = money->amount;

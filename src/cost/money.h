@@ -19,7 +19,6 @@ std::optional<Money> price_per_hour(const Cluster& cluster);
 
 std::optional<Money> price_of(const Cluster& cluster, double seconds);
 std::optional<Money> price_per_epoch(const Cluster& cluster, double seconds_per_step, double steps_per_epoch);
-std::optional<Money> price_to_target(const Cluster& cluster, double seconds_per_step, double steps_per_epoch, double epochs);
 
 /// "12.3 USD", three significant digits; "1234 USD" from 1000 on; "-" where the price is not known.
 std::string format_money(const std::optional<Money>& money);

@@ -28,26 +28,6 @@ std::vector<int64_t> bucketed_order(const std::vector<int32_t>& lengths, int64_t
   return order;
 }
 
-PaddingShare padding_share(const std::vector<int32_t>& lengths, const std::vector<int64_t>& order, int64_t batch) {
-  const auto n = static_cast<int64_t>(order.size());
-  int64_t tokens = 0, own = 0, longest = 0;
-  for (int64_t first = 0; first < n; first += batch) {
-    const int64_t last = std::min(first + batch, n);
-    int64_t here = 0;
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t length = lengths.at(static_cast<size_t>(order[static_cast<size_t>(i)]));
-      tokens += length;
-      here = std::max(here, length);
-    }
-    own += here * (last - first);
-    longest = std::max(longest, here);
-  }
-  const auto share = [tokens](int64_t positions) {
-    return positions == 0 ? 0.0 : 1 - static_cast<double>(tokens) / static_cast<double>(positions);
-  };
-  return {.whole = share(longest * n), .own = share(own)};
-}
-
 BatchSampler::BatchSampler(int64_t n, int64_t batch, uint64_t seed, bool drop_last, SampleOrder order, std::vector<int32_t> lengths)
     : n_(n), batch_(batch), seed_(seed), drop_last_(drop_last || order == SampleOrder::stream), order_(order),
       lengths_(std::move(lengths)) {

@@ -28,14 +28,6 @@ constexpr int64_t kPoolBatches = 50;
 /// only. (The bucket iterator of torchtext and others.)
 std::vector<int64_t> bucketed_order(const std::vector<int32_t>& lengths, int64_t batch, uint64_t seed, int64_t epoch);
 
-/// Share of the positions of batches that hold no token, for samples of `lengths` in this order: when each batch is padded to the
-/// longest of all samples, and when it is padded to its own longest only.
-struct PaddingShare {
-  double whole = 0;
-  double own = 0;
-};
-PaddingShare padding_share(const std::vector<int32_t>& lengths, const std::vector<int64_t>& order, int64_t batch);
-
 /// Cuts an epoch's order into global batches. Thread-safe; one sampler may serve all workers.
 class BatchSampler {
  public:
@@ -47,7 +39,6 @@ class BatchSampler {
                std::vector<int32_t> lengths = {});
 
   int64_t size() const { return n_; }
-  int64_t batch_size() const { return batch_; }
   int64_t steps_per_epoch() const;
   int64_t samples_per_epoch() const { return drop_last_ ? steps_per_epoch() * batch_ : n_; }
   /// Whether the rows of step `k` start anew, rather than going on from the step before: state carried so far ends there.

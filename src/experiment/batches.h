@@ -7,8 +7,8 @@
 #include <mutex>
 #include <vector>
 
-#include "data/repadded_set.h"
 #include "data/sampler.h"
+#include "data/text/repadded_set.h"
 #include "experiment/experiment.h"
 #include "experiment/loader.h"
 #include "plan/plan.h"

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "data/repadded_set.h"
+#include "data/text/repadded_set.h"
 #include "metrics/metrics.h"
 #include "zoo/imported.h"
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "data/text/repadded_set.h"
 #include "experiment/initial_weights.h"
 #include "experiment/read_data.h"
 #include "experiment/read_emulation.h"

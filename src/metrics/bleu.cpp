@@ -6,7 +6,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "data/split_words.h"
+#include "data/text/split_words.h"
 
 namespace trireme {
 namespace {

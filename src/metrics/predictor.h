@@ -21,7 +21,7 @@ class Predictor {
   /// `weights`: by name, the whole of every parameter and buffer that the model's output depends on. Computes in `precision`.
   /// Errors: internal, when one is missing or the output depends on the targets.
   Predictor(const Model& model, const TensorMap& weights, Precision precision);
-  /// The same model for samples of other lengths (data/repadded_set.h), with the weights of `other`, which are shared.
+  /// The same model for samples of other lengths (data/text/repadded_set.h), with the weights of `other`, which are shared.
   Predictor(const Model& model, const Predictor& other);
   ~Predictor();
   Predictor(const Predictor&) = delete;

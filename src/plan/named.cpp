@@ -207,7 +207,7 @@ Plan named_plan(std::string_view name, const Model& model, const Cluster& cluste
   const Strategy strategy = parse_strategy(name, where);
   if (is_planned(strategy.name))
     fail_user({where, std::string(name), "is found by a planner from what layers cost, not made by a rule",
-               fmt::format("let it be written to a file first: trireme plan EXPERIMENT --plan {} > FILE", name)});
+               fmt::format("let it be written to a file first: trireme plan show {} EXPERIMENT --json FILE", name)});
   const NamedStrategy* named = look_up_strategy(strategy.name);
   const Cluster used = cluster_for(strategy, named, cluster, where);
 

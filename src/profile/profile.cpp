@@ -24,22 +24,23 @@ double quantile(const std::vector<double>& sorted, double share) {
   return sorted[below] + (position - double(below)) * (sorted[above] - sorted[below]);
 }
 
-json to_json(const Spread& s) { return json::array({s.median, s.p10, s.p90}); }
-Spread spread_from(const json& j) { return {j.at(0).get<double>(), j.at(1).get<double>(), j.at(2).get<double>()}; }
+}  // namespace
 
-json to_json(const LayerMemory& m) {
-  json j{{"output", m.output}, {"output_shares_input", m.output_shares_input}, {"saved", m.saved}, {"keeps_input", m.keeps_input},
-          {"keeps_output", m.keeps_output}, {"forward_workspace", m.forward_workspace}, {"backward_workspace", m.backward_workspace},
-          {"input_gradients", m.input_gradients}, {"defers_gradient", m.defers_gradient}};
+// Each struct as a JSON object of its fields, but for two.
+void to_json(json& j, const Spread& s) { j = {s.median, s.p10, s.p90}; }
+void from_json(const json& j, Spread& s) { s = {j.at(0).get<double>(), j.at(1).get<double>(), j.at(2).get<double>()}; }
+
+void to_json(json& j, const LayerMemory& m) {
+  j = {{"output", m.output}, {"output_shares_input", m.output_shares_input}, {"saved", m.saved}, {"keeps_input", m.keeps_input},
+       {"keeps_output", m.keeps_output}, {"forward_workspace", m.forward_workspace}, {"backward_workspace", m.backward_workspace},
+       {"input_gradients", m.input_gradients}, {"defers_gradient", m.defers_gradient}};
   if (m.parameter_workspace) j["parameter_workspace"] = *m.parameter_workspace;
   if (m.input_workspace) j["input_workspace"] = *m.input_workspace;
   if (m.weight_workspace) j["weight_workspace"] = *m.weight_workspace;
   if (m.deferred) j["deferred"] = *m.deferred;
-  return j;
 }
 
-LayerMemory memory_from(const json& j) {
-  LayerMemory m;
+void from_json(const json& j, LayerMemory& m) {
   m.output = j.at("output");
   m.output_shares_input = j.at("output_shares_input");
   m.saved = j.at("saved");
@@ -53,86 +54,29 @@ LayerMemory memory_from(const json& j) {
   if (j.contains("input_workspace")) m.input_workspace = j.at("input_workspace").get<int64_t>();
   if (j.contains("weight_workspace")) m.weight_workspace = j.at("weight_workspace").get<int64_t>();
   if (j.contains("deferred")) m.deferred = j.at("deferred").get<int64_t>();
-  return m;
 }
 
-json to_json(const LayerMeasurement& m) {
-  return {{"forward", to_json(m.forward)}, {"backward", to_json(m.backward)}, {"backward_input", m.backward_input},
-          {"backward_weight", m.backward_weight}, {"crowding", m.crowding}, {"runs", m.runs}, {"memory", to_json(m.memory)}};
-}
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LayerMeasurement, forward, backward, backward_input, backward_weight, crowding, runs, memory)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TransferLine, latency, bandwidth, worst, points)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GroupMeasurement, workers, lines, barrier)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkMeasurement, groups, hand_over, wake_up, compute_slowdown, transfer_slowdown)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fingerprint, cpu, cores, memory, libtorch, onednn, blas, malloc, threads)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(UpdateMeasurement, optimizer, contributors, fixed, per_element, crowding)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceMeasurement, memory, flops)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Refit, factor, rows)
 
-LayerMeasurement layer_from(const json& j) {
-  LayerMeasurement m;
-  m.forward = spread_from(j.at("forward"));
-  m.backward = spread_from(j.at("backward"));
-  m.backward_input = j.at("backward_input");
-  m.backward_weight = j.at("backward_weight");
-  m.crowding = j.at("crowding");
-  m.runs = j.at("runs");
-  m.memory = memory_from(j.at("memory"));
-  return m;
-}
-
-json to_json(const LinkMeasurement& l) {
-  json groups = json::array();
-  for (const GroupMeasurement& g : l.groups) {
-    json lines = json::object();
-    for (const auto& [name, line] : g.lines)
-      lines[name] = {{"latency", line.latency}, {"bandwidth", line.bandwidth}, {"worst", line.worst}, {"points", line.points}};
-    groups.push_back({{"workers", g.workers}, {"barrier", g.barrier}, {"lines", lines}});
-  }
-  return {{"groups", groups}, {"hand_over", l.hand_over}, {"wake_up", l.wake_up}, {"compute_slowdown", l.compute_slowdown},
-          {"transfer_slowdown", l.transfer_slowdown}};
-}
-
-LinkMeasurement links_from(const json& j) {
-  LinkMeasurement l;
-  for (const json& group : j.at("groups")) {
-    GroupMeasurement& g = l.groups.emplace_back();
-    g.workers = group.at("workers");
-    g.barrier = group.at("barrier");
-    for (const auto& [name, line] : group.at("lines").items())
-      g.lines[name] = {line.at("latency").get<double>(), line.at("bandwidth").get<double>(), line.at("worst").get<double>(),
-                       line.at("points").get<std::vector<std::pair<double, double>>>()};
-  }
-  l.hand_over = j.at("hand_over");
-  l.wake_up = j.at("wake_up");
-  l.compute_slowdown = j.at("compute_slowdown");
-  l.transfer_slowdown = j.at("transfer_slowdown");
-  return l;
-}
-
-json to_json(const Fingerprint& f) {
-  return {{"cpu", f.cpu}, {"cores", f.cores}, {"memory", f.memory}, {"libtorch", f.libtorch}, {"onednn", f.onednn},
-          {"blas", f.blas}, {"malloc", f.malloc}, {"threads", f.threads}};
-}
-
-Fingerprint fingerprint_from(const json& j) {
-  Fingerprint f;
-  f.cpu = j.at("cpu");
-  f.cores = j.at("cores");
-  f.memory = j.at("memory");
-  f.libtorch = j.at("libtorch");
-  f.onednn = j.at("onednn");
-  f.blas = j.at("blas");
-  f.malloc = j.at("malloc");
-  f.threads = j.at("threads");
-  return f;
-}
+namespace {
 
 Profile parsed(const json& j) {
   Profile profile;
-  profile.machine = fingerprint_from(j.at("machine"));
   for (const json& layer : j.at("layers"))
     for (const json& size : layer.at("sizes"))
-      profile.layers[layer.at("key").get<std::string>()][size.at("samples").get<int64_t>()] = layer_from(size);
-  profile.links = links_from(j.at("links"));
-  for (const json& u : j.at("updates"))
-    profile.updates.push_back({u.at("optimizer").get<std::string>(), u.at("contributors").get<int>(), u.at("fixed").get<double>(),
-                               u.at("per_element").get<double>(), u.at("crowding").get<double>()});
-  if (j.contains("refits"))
-    for (const auto& [name, refit] : j.at("refits").items()) profile.refits[name] = {refit.at("factor").get<double>(), refit.at("rows").get<int>()};
-  profile.device = {j.at("device").at("memory").get<int64_t>(), j.at("device").at("flops").get<double>()};
+      profile.layers[layer.at("key").get<std::string>()][size.at("samples").get<int64_t>()] = size.get<LayerMeasurement>();
+  j.at("machine").get_to(profile.machine);
+  j.at("links").get_to(profile.links);
+  j.at("updates").get_to(profile.updates);
+  j.at("device").get_to(profile.device);
+  if (j.contains("refits")) j.at("refits").get_to(profile.refits);
   return profile;
 }
 
@@ -176,21 +120,14 @@ json profile_to_json(const Profile& profile) {
   for (const auto& [key, sizes] : profile.layers) {
     json measured = json::array();
     for (const auto& [samples, measurement] : sizes) {
-      json size = to_json(measurement);
+      json size = measurement;
       size["samples"] = samples;
       measured.push_back(std::move(size));
     }
     layers.push_back({{"key", key}, {"sizes", std::move(measured)}});
   }
-  json updates = json::array();
-  for (const UpdateMeasurement& u : profile.updates)
-    updates.push_back({{"optimizer", u.optimizer}, {"contributors", u.contributors}, {"fixed", u.fixed}, {"per_element", u.per_element},
-                       {"crowding", u.crowding}});
-  json refits = json::object();
-  for (const auto& [name, refit] : profile.refits) refits[name] = {{"factor", refit.factor}, {"rows", refit.rows}};
-  return {{"format", kFormat}, {"version", kVersion}, {"refits", std::move(refits)}, {"machine", to_json(profile.machine)}, {"layers", std::move(layers)},
-          {"links", to_json(profile.links)}, {"updates", std::move(updates)},
-          {"device", {{"memory", profile.device.memory}, {"flops", profile.device.flops}}}};
+  return {{"format", kFormat},           {"version", kVersion},       {"refits", profile.refits},  {"machine", profile.machine},
+          {"layers", std::move(layers)}, {"links", profile.links},    {"updates", profile.updates}, {"device", profile.device}};
 }
 
 Profile profile_from_json(const json& j, const std::string& where) {

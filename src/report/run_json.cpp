@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -24,57 +25,8 @@ auto enum_of(const Values& values, const std::string& name, const char* what) {
   throw std::invalid_argument(fmt::format("\"{}\" is no {}", name, what));
 }
 
-double number(const json& j, const char* key) { return number_from(j.at(key)); }
-
-json optional_number(const std::optional<double>& value) { return value ? json_number(*value) : json(nullptr); }
-
 /// Null or absent: not measured.
 bool has(const json& j, const char* key) { return j.contains(key) && !j.at(key).is_null(); }
-
-std::optional<double> optional_number(const json& j, const char* key) {
-  return has(j, key) ? std::optional(j.at(key).get<double>()) : std::nullopt;
-}
-
-json metrics_json(const std::vector<Metric>& metrics) {
-  json list = json::array();
-  for (const Metric& metric : metrics) list.push_back({{"name", metric.name}, {"value", json_number(metric.value)}});
-  return list;
-}
-
-std::vector<Metric> read_metrics(const json& list) {
-  std::vector<Metric> metrics;
-  for (const json& metric : list) metrics.push_back({metric.at("name").get<std::string>(), number(metric, "value")});
-  return metrics;
-}
-
-json evaluation_json(const EvaluationPoint& e) {
-  return {{"step", e.step},
-          {"samples", e.samples},
-          {"epoch", json_number(e.epoch)},
-          {"seconds", json_number(e.seconds)},
-          {"loss", json_number(e.loss)},
-          {"metrics", metrics_json(e.metrics)}};
-}
-
-json optional_evaluation(const std::optional<EvaluationPoint>& e) { return e ? evaluation_json(*e) : json(nullptr); }
-
-/// Schema 1 knew one metric, the accuracy, and had it beside the loss.
-std::vector<Metric> read_evaluation_metrics(const json& j) {
-  return j.contains("metrics") ? read_metrics(j.at("metrics")) : std::vector<Metric>{{"accuracy", number(j, "accuracy")}};
-}
-
-EvaluationPoint read_evaluation(const json& j) {
-  return {.step = j.at("step").get<int64_t>(),
-          .samples = j.at("samples").get<int64_t>(),
-          .epoch = number(j, "epoch"),
-          .seconds = number(j, "seconds"),
-          .loss = number(j, "loss"),
-          .metrics = read_evaluation_metrics(j)};
-}
-
-std::optional<EvaluationPoint> read_optional_evaluation(const json& j, const char* key) {
-  return has(j, key) ? std::optional(read_evaluation(j.at(key))) : std::nullopt;
-}
 
 json categories_json(const std::array<int64_t, kMemoryCategories>& bytes) {
   json j = json::object();
@@ -88,54 +40,207 @@ std::array<int64_t, kMemoryCategories> read_categories(const json& j) {
   return bytes;
 }
 
-json memory_json(const std::vector<MemoryUse>& memory) {
-  json list = json::array();
-  for (const MemoryUse& use : memory) {
-    json device = categories_json(use.at_peak);
-    device["peak"] = use.peak;
-    device["at_end"] = categories_json(use.current);
-    list.push_back(std::move(device));
+template <class T, class Struct>
+concept Is = std::same_as<std::remove_const_t<T>, Struct>;
+
+// The fields of each struct after their keys, for Writer and Reader. `fields.maybe`: older files lack them.
+
+void each_field(auto& fields, Is<Metric> auto& m) {
+  fields("name", m.name, "value", m.value);
+}
+
+void each_field(auto& fields, Is<EvaluationPoint> auto& e) {
+  fields("step", e.step, "samples", e.samples, "epoch", e.epoch, "seconds", e.seconds, "loss", e.loss);
+  fields.maybe("metrics", e.metrics);
+}
+
+void each_field(auto& fields, Is<Event> auto& e) {
+  fields("rank", e.rank, "kind", e.kind, "name", e.name, "micro_batch", e.micro_batch, "begin", e.begin, "end", e.end,
+         "bytes", e.bytes);
+}
+
+void each_field(auto& fields, Is<Timeline> auto& t) {
+  fields("step", t.step, "workers", t.workers, "events", t.events);
+}
+
+void each_field(auto& fields, Is<RoundRecord> auto& r) {
+  fields("round", r.round, "seconds", r.seconds, "selected", r.selected, "answered", r.answered, "refused", r.refused,
+         "refused_clients", r.refused_clients, "clipped", r.clipped, "late", r.late, "samples", r.samples);
+}
+
+void each_field(auto& fields, Is<StepSeconds> auto& s) {
+  fields("median", s.median, "p10", s.p10, "p90", s.p90);
+}
+
+void each_field(auto& fields, Is<SimulatedStep> auto& s) {
+  fields("step_seconds", s.step_seconds, "peak_memory_bytes", s.peak_memory);
+  fields.maybe("basis", s.basis);
+}
+
+void each_field(auto& fields, Is<ToTarget> auto& t) {
+  fields("steps", t.steps, "epochs", t.epochs, "seconds", t.seconds);
+}
+
+void each_field(auto& fields, Is<ReplicaReport> auto& r) {
+  fields("count", r.replicas, "clock", r.clock, "idle_share", r.idle_share, "bytes_sent", r.bytes, "staleness", r.staleness);
+  fields.maybe("rounds", r.rounds);
+}
+
+void each_field(auto& fields, Is<CheckpointReport> auto& c) {
+  fields("written", c.written, "failed", c.failed, "newest_step", c.newest_step, "bytes", c.bytes,
+         "stall_seconds", c.stall_seconds, "write_seconds", c.write_seconds);
+}
+
+void each_field(auto& fields, Is<BlockStrategy> auto& b) {
+  fields("block", b.block, "layers", b.layers, "stage", b.stage, "strategy", b.strategy);
+}
+
+void each_field(auto& fields, Is<PlanChange> auto& c) {
+  fields("step", c.step, "from", c.from, "to", c.to, "reason", c.reason, "seconds", c.seconds);
+}
+
+void each_field(auto& fields, Is<CurvePoint> auto& p) {
+  fields("step", p.step, "samples", p.samples, "seconds", p.seconds, "loss", p.loss);
+}
+
+/// All but `reason`, `warnings`, `schedule` and the timeline.
+void each_field(auto& fields, Is<RunResult> auto& row) {
+  fields("strategy", row.strategy);
+  fields.maybe("name", row.name, "plan", row.plan, "blocks", row.blocks);
+  fields("status", row.status, "devices", row.devices);
+  fields.maybe("backend", row.backend, "oversubscribed", row.oversubscribed);
+  fields("step_seconds", row.step_seconds, "epoch_seconds", row.epoch_seconds, "samples_per_second", row.samples_per_second,
+         "scaling_efficiency", row.scaling_efficiency, "busy_share", row.busy_share, "loading_share", row.loading_share);
+  fields.within("communication", [&](auto& inner) {
+    inner("exposed_share", row.exposed_communication, "hidden_share", row.hidden_communication,
+          "bytes_per_step", row.bytes_per_step);
+  });
+  fields("memory_bytes", row.memory, "predicted", row.predicted, "price_per_epoch", row.price_per_epoch,
+         "price_to_target", row.price_to_target, "test", row.test, "test_at_equal_samples", row.test_at_equal_samples,
+         "test_at_equal_time", row.test_at_equal_time);
+  fields.maybe("final_metrics", row.final_metrics);
+  fields("target", row.target, "to_target", row.to_target, "noise_scale", row.noise_scale, "replicas", row.replicas,
+         "checkpoints", row.checkpoints);
+  fields.maybe("changes", row.changes);
+  fields("curve", row.curve);
+  fields.maybe("evaluations", row.evaluations);
+}
+
+/// All but the rows.
+void each_field(auto& fields, Is<ExperimentResult> auto& result) {
+  fields("experiment", result.experiment);
+  fields.maybe("model", result.model, "data_source", result.data_source, "generated_data", result.generated_data,
+               "precision", result.precision, "batch", result.batch, "seed", result.seed, "machine", result.machine,
+               "started", result.started, "initial_values", result.initial_values, "simulated", result.simulated);
+  fields("price_per_hour", result.price_per_hour);
+  fields.maybe("currency", result.currency, "prices", result.prices);
+}
+
+/// Makes the object of a struct's fields. Null stands for what is not there, and for numbers that are not finite.
+class Writer {
+ public:
+  template <class T>
+  static json object(const T& value) {
+    Writer writer;
+    each_field(writer, value);
+    return std::move(writer.json_);
   }
-  return list;
-}
 
-std::vector<MemoryUse> read_memory(const json& list) {
-  std::vector<MemoryUse> memory;
-  for (const json& device : list) {
-    MemoryUse use;
-    use.at_peak = read_categories(device);
-    use.peak = device.at("peak").get<int64_t>();
-    if (has(device, "at_end")) use.current = read_categories(device.at("at_end"));
-    memory.push_back(use);
+  void operator()(const char* key, const auto& value, const auto&... more) {
+    json_[key] = written(value);
+    if constexpr (sizeof...(more) > 0) (*this)(more...);
   }
-  return memory;
-}
+  void maybe(const auto&... fields) { (*this)(fields...); }
+  void within(const char* key, const auto& inner) {
+    Writer writer;
+    inner(writer);
+    json_[key] = std::move(writer.json_);
+  }
 
-json timeline_json(const Timeline& timeline) {
-  json events = json::array();
-  for (const Event& e : timeline.events)
-    events.push_back({{"rank", e.rank},
-                      {"kind", name_of(e.kind)},
-                      {"name", e.name},
-                      {"micro_batch", e.micro_batch},
-                      {"begin", json_number(e.begin)},
-                      {"end", json_number(e.end)},
-                      {"bytes", e.bytes}});
-  return {{"step", timeline.step}, {"workers", timeline.workers}, {"events", std::move(events)}};
-}
+ private:
+  template <class T>
+  static json written(const T& value) {
+    if constexpr (std::is_enum_v<T>) return name_of(value);
+    else if constexpr (std::is_class_v<T> && requires(Writer w) { each_field(w, value); }) return object(value);
+    else return value;
+  }
+  static json written(double value) { return json_number(value); }
+  static json written(const MemoryUse& use) {
+    json j = categories_json(use.at_peak);
+    j["peak"] = use.peak;
+    j["at_end"] = categories_json(use.current);
+    return j;
+  }
+  template <class T>
+  static json written(const std::optional<T>& value) {
+    return value ? written(*value) : json(nullptr);
+  }
+  template <class T>
+  static json written(const std::vector<T>& values) {
+    json list = json::array();
+    for (const T& value : values) list.push_back(written(value));
+    return list;
+  }
 
-Timeline read_timeline(const json& j) {
-  Timeline timeline{.step = j.at("step").get<int64_t>(), .workers = j.at("workers").get<int>(), .events = {}};
-  for (const json& e : j.at("events"))
-    timeline.events.push_back({.rank = e.at("rank").get<int>(),
-                               .kind = enum_of(all_event_kinds(), e.at("kind").get<std::string>(), "kind of event"),
-                               .name = e.at("name").get<std::string>(),
-                               .micro_batch = e.at("micro_batch").get<int>(),
-                               .begin = number(e, "begin"),
-                               .end = number(e, "end"),
-                               .bytes = e.at("bytes").get<int64_t>()});
-  return timeline;
-}
+  json json_ = json::object();
+};
+
+/// Reads what Writer has written.
+class Reader {
+ public:
+  explicit Reader(const json& j) : json_(j) {}
+
+  template <class T>
+  void operator()(const char* key, T& value, auto&&... more) {
+    read(json_.at(key), value);
+    if constexpr (sizeof...(more) > 0) (*this)(more...);
+  }
+  template <class T>
+  void operator()(const char* key, std::optional<T>& value, auto&&... more) {
+    if (has(json_, key)) read(json_.at(key), value.emplace());
+    if constexpr (sizeof...(more) > 0) (*this)(more...);
+  }
+  template <class T>
+  void maybe(const char* key, T& value, auto&&... more) {
+    if (has(json_, key)) read(json_.at(key), value);
+    if constexpr (sizeof...(more) > 0) maybe(more...);
+  }
+  void within(const char* key, const auto& inner) {
+    Reader reader(json_.at(key));
+    inner(reader);
+  }
+
+  template <class T>
+  static void read(const json& j, T& value) {
+    if constexpr (std::is_class_v<T> && requires(Reader r) { each_field(r, value); }) {
+      Reader reader(j);
+      each_field(reader, value);
+    } else {
+      j.get_to(value);
+    }
+  }
+  static void read(const json& j, double& value) { value = number_from(j); }
+  static void read(const json& j, RunStatus& value) { value = enum_of(kStatuses, j.get<std::string>(), "status of a run"); }
+  static void read(const json& j, EventKind& value) { value = enum_of(all_event_kinds(), j.get<std::string>(), "kind of event"); }
+  static void read(const json& j, EvaluationPoint& value) {
+    Reader reader(j);
+    each_field(reader, value);
+    // schema 1 knew one metric, the accuracy, and had it beside the loss
+    if (!j.contains("metrics")) value.metrics = {{"accuracy", number_from(j.at("accuracy"))}};
+  }
+  static void read(const json& j, MemoryUse& use) {
+    use.at_peak = read_categories(j);
+    use.peak = j.at("peak").get<int64_t>();
+    if (has(j, "at_end")) use.current = read_categories(j.at("at_end"));
+  }
+  template <class T>
+  static void read(const json& list, std::vector<T>& values) {
+    for (const json& j : list) read(j, values.emplace_back());
+  }
+
+ private:
+  const json& json_;
+};
 
 constexpr const char* kBoxKinds[] = {"forward", "backward", "backward_input", "backward_weight", "recompute"};
 
@@ -162,12 +267,12 @@ json read_schedule(const json& j) {
   for (const char* key : {"makespan", "shown_until"}) time_of(j, key);
   for (const char* key : {"batches", "micro_batches"}) j.at(key).get<int>();
   j.at("flushes").get<bool>();
-  optional_number(j, "bubble");
+  if (has(j, "bubble")) j.at("bubble").get<double>();
   for (const json& row : array_of(j, "rows")) {
     row.at("label").get<std::string>();
     row.at("workers").get<std::vector<int>>();
     row.at("stages").get<std::vector<int>>();
-    optional_number(row, "bubble");
+    if (has(row, "bubble")) row.at("bubble").get<double>();
     for (const json& box : array_of(row, "boxes")) check_box(box);
   }
   return j;
@@ -193,178 +298,23 @@ std::vector<std::string> warnings_of(const RunResult& row) {
   return warnings;
 }
 
-json rounds_json(const std::vector<RoundRecord>& rounds) {
-  json list = json::array();
-  for (const RoundRecord& r : rounds)
-    list.push_back({{"round", r.round}, {"seconds", json_number(r.seconds)}, {"selected", r.selected}, {"answered", r.answered}, {"refused", r.refused},
-                    {"refused_clients", r.refused_clients}, {"clipped", r.clipped}, {"late", r.late}, {"samples", json_number(r.samples)}});
-  return list;
-}
-
-std::vector<RoundRecord> read_rounds(const json& list) {
-  std::vector<RoundRecord> rounds;
-  for (const json& r : list)
-    rounds.push_back({.round = r.at("round").get<int64_t>(), .selected = r.at("selected").get<int>(), .answered = r.at("answered").get<int>(),
-                      .refused = r.at("refused").get<int>(), .refused_clients = r.at("refused_clients").get<std::vector<int>>(),
-                      .clipped = r.at("clipped").get<int>(), .late = r.at("late").get<int>(), .samples = number(r, "samples"),
-                      .seconds = number(r, "seconds")});
-  return rounds;
-}
-
-json measured_json(const RunResult& row) {
-  json j;
-  j["step_seconds"] = nullptr;
-  if (row.step_seconds)
-    j["step_seconds"] = {{"median", json_number(row.step_seconds->median)},
-                         {"p10", json_number(row.step_seconds->p10)},
-                         {"p90", json_number(row.step_seconds->p90)}};
-  j["epoch_seconds"] = optional_number(row.epoch_seconds);
-  j["samples_per_second"] = optional_number(row.samples_per_second);
-  j["scaling_efficiency"] = optional_number(row.scaling_efficiency);
-  j["busy_share"] = json::array();
-  for (double share : row.busy_share) j["busy_share"].push_back(json_number(share));
-  j["loading_share"] = optional_number(row.loading_share);
-  j["communication"] = {{"exposed_share", optional_number(row.exposed_communication)},
-                        {"hidden_share", optional_number(row.hidden_communication)},
-                        {"bytes_per_step", row.bytes_per_step ? json(*row.bytes_per_step) : json(nullptr)}};
-  j["memory_bytes"] = memory_json(row.memory);
-  j["predicted"] = nullptr;
-  if (row.predicted)
-    j["predicted"] = {{"step_seconds", json_number(row.predicted->step_seconds)},
-                      {"peak_memory_bytes", row.predicted->peak_memory ? json(*row.predicted->peak_memory) : json(nullptr)},
-                      {"basis", row.predicted->basis}};
-  j["price_per_epoch"] = optional_number(row.price_per_epoch);
-  j["price_to_target"] = optional_number(row.price_to_target);
-  j["test"] = optional_evaluation(row.test);
-  j["test_at_equal_samples"] = optional_evaluation(row.test_at_equal_samples);
-  j["test_at_equal_time"] = optional_evaluation(row.test_at_equal_time);
-  j["final_metrics"] = metrics_json(row.final_metrics);
-  j["target"] = optional_number(row.target);
-  j["to_target"] = nullptr;
-  if (row.to_target)
-    j["to_target"] = {{"steps", row.to_target->steps},
-                      {"epochs", json_number(row.to_target->epochs)},
-                      {"seconds", json_number(row.to_target->seconds)}};
-  j["noise_scale"] = optional_number(row.noise_scale);
-  j["replicas"] = nullptr;
-  if (row.replicas)
-    j["replicas"] = {{"count", row.replicas->replicas}, {"clock", row.replicas->clock}, {"idle_share", json_number(row.replicas->idle_share)},
-                     {"bytes_sent", row.replicas->bytes}, {"staleness", row.replicas->staleness}, {"rounds", rounds_json(row.replicas->rounds)}};
-  j["checkpoints"] = nullptr;
-  if (row.checkpoints)
-    j["checkpoints"] = {{"written", row.checkpoints->written}, {"failed", row.checkpoints->failed},
-                        {"newest_step", row.checkpoints->newest_step}, {"bytes", row.checkpoints->bytes},
-                        {"stall_seconds", json_number(row.checkpoints->stall_seconds)},
-                        {"write_seconds", json_number(row.checkpoints->write_seconds)}};
-  return j;
-}
-
 json row_json(const RunResult& row) {
-  json j = measured_json(row);
-  j["strategy"] = row.strategy;
-  j["name"] = row.name;
-  j["plan"] = row.plan;
-  j["blocks"] = json::array();
-  for (const BlockStrategy& b : row.blocks)
-    j["blocks"].push_back({{"block", b.block}, {"layers", b.layers}, {"stage", b.stage}, {"strategy", b.strategy}});
-  j["status"] = name_of(row.status);
+  json j = Writer::object(row);
   j["reason"] = row.reason.empty() ? json(nullptr) : json(row.reason);
   j["warnings"] = warnings_of(row);
-  j["devices"] = row.devices;
-  j["backend"] = row.backend;
-  j["oversubscribed"] = row.oversubscribed;
   j["schedule"] = row.schedule ? *row.schedule : json(nullptr);
-  j["changes"] = json::array();
-  for (const PlanChange& c : row.changes)
-    j["changes"].push_back({{"step", c.step}, {"from", c.from}, {"to", c.to}, {"reason", c.reason}, {"seconds", json_number(c.seconds)}});
-  j["curve"] = json::array();
-  for (const CurvePoint& p : row.curve)
-    j["curve"].push_back({{"step", p.step},
-                          {"samples", p.samples},
-                          {"seconds", json_number(p.seconds)},
-                          {"loss", json_number(p.loss)}});
-  j["evaluations"] = json::array();
-  for (const EvaluationPoint& e : row.evaluations) j["evaluations"].push_back(evaluation_json(e));
   return j;
-}
-
-void read_measured(const json& j, RunResult& row) {
-  if (has(j, "step_seconds")) {
-    const json& s = j.at("step_seconds");
-    row.step_seconds = StepSeconds{.median = number(s, "median"), .p10 = number(s, "p10"), .p90 = number(s, "p90")};
-  }
-  row.epoch_seconds = optional_number(j, "epoch_seconds");
-  row.samples_per_second = optional_number(j, "samples_per_second");
-  row.scaling_efficiency = optional_number(j, "scaling_efficiency");
-  for (const json& share : j.at("busy_share")) row.busy_share.push_back(number_from(share));
-  row.loading_share = optional_number(j, "loading_share");
-  const json& communication = j.at("communication");
-  row.exposed_communication = optional_number(communication, "exposed_share");
-  row.hidden_communication = optional_number(communication, "hidden_share");
-  if (has(communication, "bytes_per_step")) row.bytes_per_step = communication.at("bytes_per_step").get<int64_t>();
-  row.memory = read_memory(j.at("memory_bytes"));
-  if (has(j, "predicted")) {
-    const json& p = j.at("predicted");
-    row.predicted = SimulatedStep{.step_seconds = number(p, "step_seconds"), .peak_memory = {}, .basis = p.value("basis", "")};
-    if (has(p, "peak_memory_bytes")) row.predicted->peak_memory = p.at("peak_memory_bytes").get<int64_t>();
-  }
-  row.price_per_epoch = optional_number(j, "price_per_epoch");
-  row.price_to_target = optional_number(j, "price_to_target");
-  row.test = read_optional_evaluation(j, "test");
-  row.test_at_equal_samples = read_optional_evaluation(j, "test_at_equal_samples");
-  row.test_at_equal_time = read_optional_evaluation(j, "test_at_equal_time");
-  if (has(j, "final_metrics")) row.final_metrics = read_metrics(j.at("final_metrics"));
-  row.target = optional_number(j, j.contains("target_accuracy") ? "target_accuracy" : "target");  // as schema 1 called it
-  if (has(j, "to_target")) {
-    const json& t = j.at("to_target");
-    row.to_target = ToTarget{.steps = t.at("steps").get<int64_t>(), .epochs = number(t, "epochs"), .seconds = number(t, "seconds")};
-  }
-  row.noise_scale = optional_number(j, "noise_scale");
-  if (has(j, "replicas")) {
-    const json& r = j.at("replicas");
-    row.replicas = ReplicaReport{.replicas = r.at("count").get<int>(), .clock = r.at("clock").get<std::string>(), .idle_share = number(r, "idle_share"),
-                                 .bytes = r.at("bytes_sent").get<int64_t>(), .staleness = r.at("staleness").get<std::vector<int64_t>>(),
-                                 .rounds = read_rounds(r.value("rounds", json::array()))};
-  }
-  if (has(j, "checkpoints")) {
-    const json& c = j.at("checkpoints");
-    row.checkpoints = CheckpointReport{.written = c.at("written").get<int64_t>(), .failed = c.at("failed").get<int64_t>(),
-                                       .newest_step = c.at("newest_step").get<int64_t>(), .bytes = c.at("bytes").get<int64_t>(),
-                                       .stall_seconds = number(c, "stall_seconds"), .write_seconds = number(c, "write_seconds")};
-  }
 }
 
 RunResult read_row(const json& j) {
   RunResult row;
-  row.strategy = j.at("strategy").get<std::string>();
-  row.plan = j.value("plan", "");
-  if (has(j, "blocks"))
-    for (const json& b : j.at("blocks"))
-      row.blocks.push_back({b.at("block").get<std::string>(), b.at("layers").get<int>(), b.at("stage").get<int>(), b.at("strategy").get<std::string>()});
-  row.status = enum_of(kStatuses, j.at("status").get<std::string>(), "status of a run");
-  if (has(j, "reason")) row.reason = j.at("reason").get<std::string>();
-  row.warnings = j.value("warnings", std::vector<std::string>{});
-  row.name = j.value("name", "");
-  row.oversubscribed = j.value("oversubscribed", false);
-  row.devices = j.at("devices").get<int>();
-  row.backend = j.value("backend", row.backend);
-  read_measured(j, row);
-  for (const json& p : j.at("curve"))
-    row.curve.push_back({.step = p.at("step").get<int64_t>(),
-                         .samples = p.at("samples").get<int64_t>(),
-                         .seconds = number(p, "seconds"),
-                         .loss = number(p, "loss")});
-  if (has(j, "evaluations"))
-    for (const json& e : j.at("evaluations")) row.evaluations.push_back(read_evaluation(e));
-  if (has(j, "changes"))
-    for (const json& c : j.at("changes"))
-      row.changes.push_back({.step = c.at("step").get<int64_t>(),
-                             .from = c.at("from").get<std::string>(),
-                             .to = c.at("to").get<std::string>(),
-                             .reason = c.at("reason").get<std::string>(),
-                             .seconds = number(c, "seconds")});
+  Reader reader(j);
+  each_field(reader, row);
+  if (j.contains("target_accuracy")) reader("target_accuracy", row.target);  // as schema 1 called it
+  reader.maybe("reason", row.reason);
+  reader.maybe("warnings", row.warnings);
   if (has(j, "schedule")) row.schedule = std::make_shared<const json>(read_schedule(j.at("schedule")));
-  if (has(j, "timeline")) row.timeline = read_timeline(j.at("timeline"));
+  reader("timeline", row.timeline);
   return row;
 }
 
@@ -391,24 +341,12 @@ json to_json(const ExperimentResult& result) {
     interrupted |= row.status == RunStatus::interrupted;
     rows.push_back(row_json(row));
   }
-  return {{"schema", kRunSchema},
-          {"status", interrupted ? "interrupted" : "finished"},
-          {"experiment", result.experiment},
-          {"model", result.model},
-          {"data_source", result.data_source},
-          {"generated_data", result.generated_data},
-          {"precision", result.precision},
-          {"batch", result.batch},
-          {"seed", result.seed},
-          {"machine", result.machine},
-          {"started", result.started},
-          {"initial_values", result.initial_values},
-          {"simulated", result.simulated},
-          {"price_per_hour", optional_number(result.price_per_hour)},
-          {"currency", result.currency},
-          {"prices", result.prices},
-          {"notes", strategy_notes(result)},
-          {"rows", std::move(rows)}};
+  json j = Writer::object(result);
+  j.update({{"schema", kRunSchema},
+            {"status", interrupted ? "interrupted" : "finished"},
+            {"notes", strategy_notes(result)},
+            {"rows", std::move(rows)}});
+  return j;
 }
 
 ExperimentResult from_json(const json& j, const std::string& where) {
@@ -418,20 +356,8 @@ ExperimentResult from_json(const json& j, const std::string& where) {
       fail_user({where, fmt::format("schema = {}", schema), fmt::format("this Trireme reads schemas {} to {}", kOldestRunSchema, kRunSchema),
                  "read it with the version that wrote it"});
     ExperimentResult result;
-    result.experiment = j.at("experiment").get<std::string>();
-    result.model = j.value("model", "");
-    result.data_source = j.value("data_source", "");
-    result.generated_data = j.value("generated_data", false);
-    result.precision = j.value("precision", "");
-    result.batch = j.value("batch", int64_t{0});
-    result.seed = j.value("seed", uint64_t{0});
-    result.machine = j.value("machine", "");
-    result.started = j.value("started", "");
-    result.initial_values = j.value("initial_values", std::vector<std::string>{});
-    result.simulated = j.value("simulated", "");
-    result.price_per_hour = optional_number(j, "price_per_hour");
-    result.currency = j.value("currency", "");
-    result.prices = j.value("prices", "");
+    Reader reader(j);
+    each_field(reader, result);
     for (const json& row : j.at("rows")) result.rows.push_back(read_row(row));
     return result;
   });
@@ -439,7 +365,7 @@ ExperimentResult from_json(const json& j, const std::string& where) {
 
 json row_to_json(const RunResult& row) {
   json j = row_json(row);
-  j["timeline"] = row.timeline ? timeline_json(*row.timeline) : json(nullptr);
+  j["timeline"] = row.timeline ? Writer::object(*row.timeline) : json(nullptr);
   return j;
 }
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <span>
 
-#include "data/parallel_text.h"
-#include "data/repadded_set.h"
-#include "data/tokenizer.h"
+#include "data/text/parallel_text.h"
+#include "data/text/repadded_set.h"
+#include "data/text/tokenizer.h"
 #include "metrics/auc.h"
 #include "metrics/beam_search.h"
 #include "metrics/bleu.h"

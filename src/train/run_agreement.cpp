@@ -11,9 +11,11 @@
 #include "forecast/agreement_plan.h"
 #include "forecast/modelled_source.h"
 #include "plan/named.h"
+#include "plan/strategies.h"
 #include "train/modelled_times.h"
 #include "train/replica_group.h"
 #include "train/replica_reports.h"
+#include "update/hub/thread_world.h"
 #include "update/federated.h"
 #include "update/synchronous.h"
 #include "update/virtual_hub.h"
@@ -92,7 +94,7 @@ void RunAgreement::begin_modelled_time() {
     return;
   }
   const int workers = plan_.devices;
-  const Plan single = named_plan("single", model_, Cluster::uniform(1), std::max<int64_t>(1, experiment_.batch / workers), {});
+  const Plan single = named_plan(one_device_strategy(), model_, Cluster::uniform(1), std::max<int64_t>(1, experiment_.batch / workers), {});
   const auto samples = [this](int worker, int64_t step) { return share_of_worker(plan_, batches_.samples_together(step), worker); };
   ComputeTimes times(experiment_, seconds_by_samples(experiment_, model_, single, workers));
   times_ = std::make_unique<SynchronousSteps>(std::move(times), training_, samples, modelled_links(experiment_, workers, 1).replicas,

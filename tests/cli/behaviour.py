@@ -111,7 +111,7 @@ class Compare(CliTest):
         self.assertEqual([(p["step"], p["samples"]) for p in row["curve"]], [(s, 32 * s) for s in range(1, 7)])
 
     def test_degrees_files_and_repeats(self):
-        self.write("mine.json", self.trireme("plan", "e.toml", "--plan", "data=2,tensor=2")[0])
+        self.write("mine.json", self.trireme("plan", "show", "data=2,tensor=2", "e.toml", "--json", "-")[0])
         self.trireme("compare", "e.toml", "--strategies", "data=2,tensor=2,single,mine.json,data,data", "--steps", "2", "--out", "o")
         rows = [(r["devices"], r["plan"], r["status"]) for r in self.json("o", "run.json")["rows"]]
         self.assertEqual(rows, [(4, "data 2 x tensor 2", "ok"), (1, "one device", "ok"), (4, "data 2 x tensor 2", "ok"),
@@ -178,13 +178,13 @@ class Train(CliTest):
         cut_bytes, whole_bytes = (row["memory_bytes"][0]["activations"] for row in (rows[0], whole))
         self.assertLess(cut_bytes, whole_bytes, "no sentence takes more than 12 of 16 tokens")
         odd = ["--plan", "tensor=2,split=sequence", "--set", "data.pad_to_multiple_of=3"]
-        for command in (["train", "e.toml", *odd, "--out", "refused"], ["plan", "e.toml", *odd], ["verify", "e.toml", *odd],
+        for command in (["train", "e.toml", *odd, "--out", "refused"], ["plan", "show", odd[1], "e.toml", "--json", "-", *odd[2:]], ["verify", "e.toml", *odd],
                         ["plan", "show", odd[1], "e.toml", *odd[2:]]):
             self.refused(*command, says=["e.toml: data.pad_to_multiple_of = 3", "over 2 workers", "use a multiple of 2"])
         self.assertFalse(os.path.exists(self.path("refused")), "an error of the input left a run folder")
 
     def test_edited_plan(self):
-        plan = json.loads(self.trireme("plan", "e.toml", "--plan", "pipeline", "--set", "micro_batches=2")[0])
+        plan = json.loads(self.trireme("plan", "show", "pipeline", "e.toml", "--json", "-", "--set", "micro_batches=2")[0])
         self.assertEqual((plan["devices"], plan["micro_batches"]), (2, 2))
         plan["micro_batches"] = 5
         plan["layers"][-1]["stage"] = 1
@@ -205,7 +205,7 @@ class Train(CliTest):
                      r"\nworker 1, one step:\n  load batch, micro-batch 0\n", r"\n  recompute \S+, micro-batch 2\n", r"\n  backward \S+, micro-batch 2\n"):
             self.assertRegex(out, line)
         # a plan file of a model with its usual options needs no experiment
-        written, _ = self.trireme("plan", "e.toml", "--plan", "data=2,tensor=2", "--set", "model.options.hidden=256")
+        written, _ = self.trireme("plan", "show", "data=2,tensor=2", "e.toml", "--json", "-", "--set", "model.options.hidden=256")
         self.write("mine.json", written)
         shown, _ = self.trireme("plan", "show", "mine.json", data=False)
         self.assertIn("data 2 x tensor 2 on 4 devices, model mlp", shown)

@@ -13,6 +13,7 @@ from behaviour import *   # noqa: E402,F401,F403
 from endings import *     # noqa: E402,F401,F403
 from export import *      # noqa: E402,F401,F403
 from graphs import *      # noqa: E402,F401,F403
+from plan_spellings import *  # noqa: E402,F401,F403
 from predictions import *  # noqa: E402,F401,F403
 from epochs import *       # noqa: E402,F401,F403
 from policies import *     # noqa: E402,F401,F403

@@ -63,7 +63,7 @@ class Projection(CliTest):
         return self.json("s.json")["rows"][0]["step_seconds"]["median"]
 
     def test_times_to_the_target(self):
-        out, err = self.trireme("plan", "e.toml", "--objective", "accuracy", "--devices", "1..4", "--cluster", "c.toml", "--json", "a.json",
+        out, err = self.trireme("plan", "project", "e.toml", "--devices", "1..4", "--cluster", "c.toml", "--json", "a.json",
                                 "--epochs", "32:4,64:5,128:20", "--epoch-samples", "12800")
         for word in ("assumed", "approximation", "made up, 2026-01", "32 samples for every data-parallel worker", "32 samples in every global batch"):
             self.assertIn(word, err)
@@ -106,7 +106,7 @@ class Projection(CliTest):
         self.assertEqual(per_worker["crossover"], wins[0] if wins else None)
 
     def test_a_batch_that_does_not_get_there(self):
-        out, _ = self.trireme("plan", "e.toml", "--objective", "accuracy", "--devices", "2,4", "--cluster", "c.toml", "--json", "-",
+        out, _ = self.trireme("plan", "project", "e.toml", "--devices", "2,4", "--cluster", "c.toml", "--json", "-",
                               "--epochs", "64:4,128:-")
         self.write("a.json", out)
         rows = self.json("a.json")["projections"][0]["rows"]
@@ -116,7 +116,7 @@ class Projection(CliTest):
 
     def test_what_is_too_full_is_left_out(self):
         self.write("small.toml", CLUSTER.replace("MEMORY", "700 KiB"))
-        _, err = self.trireme("plan", "e.toml", "--objective", "accuracy", "--devices", "1..4", "--cluster", "small.toml", "--json", "a.json",
+        _, err = self.trireme("plan", "project", "e.toml", "--devices", "1..4", "--cluster", "small.toml", "--json", "a.json",
                               "--epochs", "noise=100", "--set", "model.options.hidden=96")
         self.assertRegex(err, "left out, too full for the devices' memory: .*data=1 with a batch of 32;")
         rows = self.json("a.json")["projections"][0]["rows"]
@@ -124,13 +124,12 @@ class Projection(CliTest):
         self.assertIsNotNone(rows[2]["hybrid"])
 
     def test_refuses(self):
-        accuracy = ["plan", "e.toml", "--objective", "accuracy", "--cluster", "c.toml"]
+        accuracy = ["plan", "project", "e.toml", "--cluster", "c.toml"]
         self.refused(*accuracy, says=["--epochs"])
         self.refused(*accuracy, "--epochs", "sixty-four", says=["--epochs", "sixty-four", "noise=2000"])
-        self.refused(*accuracy, "--epochs", "noise=100", "--explain", says=["--explain", "by its tables"])
+        self.refused(*accuracy, "--epochs", "noise=100", "--explain", says=["--explain", "trireme plan project --help"])
         self.refused(*accuracy, "--epochs", "256:4,256:8", says=["--epochs", "256:8", "already"])
         self.refused(*accuracy, "--epochs", "noise=100", "--devices", "4..2", says=["--devices", "4..2"])
         self.refused(*accuracy, "--epochs", "noise=100", "--devices", "1..8", says=["4"])
-        self.refused("plan", "e.toml", "--devices", "1..4", says=["--devices", "one whole number"])
-        self.refused("plan", "e.toml", "--epochs", "noise=3", says=["--epochs", "--objective accuracy"])
-        self.refused("plan", "e.toml", "--json", "x.json", says=["--json"])
+        self.refused("plan", "best", "e.toml", "--devices", "1..4", says=["--devices", "1..4", "whole number"])
+        self.refused("plan", "best", "e.toml", "--epochs", "noise=3", says=["--epochs", "trireme plan best --help"])

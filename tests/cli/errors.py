@@ -14,7 +14,7 @@ class Flags(CliTest):
                 (["train", "e.toml", "--plann", "data"], ["--plann", "unknown flag", "did you mean --plan?", "trireme train --help"]),
                 (["train", "e.toml", "--nope"], ["--nope", "unknown flag"]),
                 (["train", "--set", "batch=4", "seed=2", "e.toml"], ["seed=2: unknown argument", "a --set of its own"]),
-                (["plan", "e.toml", "--set", "batch=4", "seed=2"], ["seed=2: unknown argument", "a --set of its own"]),
+                (["plan", "best", "e.toml", "--set", "batch=4", "seed=2"], ["seed=2: unknown argument", "a --set of its own"]),
                 (["tran", "e.toml"], ["tran", "unknown verb", "did you mean train?"]),
                 (["data", "gt"], ["gt", "did you mean get?"]),
                 ([], ["--help"]),
@@ -27,9 +27,9 @@ class Flags(CliTest):
                 (["train", "e.toml", "--steps", "0"], ["--steps", "0", "at least 1"]),
                 (["train", "e.toml", "--steps", "1.5"], ["--steps", "1.5", "whole number"]),
                 (["simulate", "e.toml", "--epochs", ""], ["--epochs", "nothing is given"]),
-                (["plan", "e.toml", "--devices="], ["--devices", "nothing is given"]),
-                (["plan", "--devices", "4", "show", "data", "e.toml"], ["--devices", "stands before show"]),
-                (["plan", "e.toml", "show", "data"], ["experiment", "stands before show"]),
+                (["plan", "best", "e.toml", "--devices="], ["--devices", "nothing is given"]),
+                (["plan", "--devices", "4", "show", "data", "e.toml"], ["--devices: unknown flag", "trireme plan"]),
+                (["plan", "e.toml", "show", "data"], ["e.toml: unknown verb", "trireme plan"]),
                 (["train", "e.toml", "--seed", "-1"], ["--seed", "-1", "at least 0"]),
                 (["data", "get", "imagenet"], ["imagenet", "mnist, cifar10"]),
                 (["report", "nowhere"], ["nowhere", "no such folder"]),
@@ -188,9 +188,9 @@ class Plans(CliTest):
 
     def test_plans_in_words(self):
         self.write("own.pt", "no model")
-        self.write("mine.json", self.trireme("plan", "e.toml", "--plan", "data")[0])
+        self.write("mine.json", self.trireme("plan", "show", "data", "e.toml", "--json", "-")[0])
+        self.refused("plan", says=["subcommand is required", "trireme plan --help"], data=False)
         self.all_refused((["plan", *arguments], says) for arguments, says in (
-            ([], ["experiment is required", "trireme plan --help"]),
             (["show"], ["plan is required", "trireme plan show --help"]),
             (["show", "data"], ["data", "name an experiment", "--model"]),
             (["show", "data", "--model", "mpl"], ["--model", "mpl", 'did you mean "mlp"?']),
@@ -202,6 +202,8 @@ class Plans(CliTest):
             (["show", "own.pt", "e.toml"], ["own.pt", "which is a program", "--trust"]),
             (["show", "own.pt", "--sample", "3,8,8", "--trust"], ["own.pt", "is no TorchScript", "torch.jit.script"]),
             (["show", "mlp", "--program"], ["mlp", "a model has no schedule", "--model mlp"]),
+            (["show", "mlp", "--json", "-"], ["mlp", "a model has no schedule", "--json"]),
+            (["show", "data", "e.toml", "--json", "no/where.json"], ["--json", "no folder"]),
             (["show", "mlp", "--sample", "3,0"], ["--sample", "0", "at least 1"]),
             (["show", "mine.json"], ["mine.json", "a plan for model", "trireme plan show PLAN EXPERIMENT"]),
             (["show", "mine.json,recompute=all"], ["mine.json,recompute=all", "edit the file"]),
@@ -215,7 +217,7 @@ class Plans(CliTest):
     def test_plan_files(self):
         def layer(plan, name):
             return next(entry for entry in plan["layers"] if entry["layer"] == name)
-        written, cases = self.trireme("plan", "e.toml", "--plan", "data")[0], []
+        written, cases = self.trireme("plan", "show", "data", "e.toml", "--json", "-")[0], []
         for i, (change, says) in enumerate((
                 (lambda p: p["layers"][0].update(layer="fc9"), ['layer "fc9"', "no layer of that name"]),
                 (lambda p: layer(p, "fc1").update(split="diagonal"), ["layer fc1", 'split "diagonal"', "possible here"]),
@@ -242,9 +244,9 @@ class Plans(CliTest):
         self.refused("train", "e.toml", "--plan", "mine.json", says=["mine.json", "ends too early, after byte 1"])
 
     def test_plan_of_another_model(self):
-        self.write("mine.json", self.trireme("plan", "e.toml", "--plan", "data", "--set", "model.options.hidden=16")[0])
+        self.write("mine.json", self.trireme("plan", "show", "data", "e.toml", "--json", "-", "--set", "model.options.hidden=16")[0])
         self.refused("train", "e.toml", "--plan", "mine.json", says=["mine.json", "a plan for model mlp", "trireme plan"])
 
     def test_plan_for_other_devices(self):
-        self.write("mine.json", self.trireme("plan", "e.toml", "--plan", "data")[0])
+        self.write("mine.json", self.trireme("plan", "show", "data", "e.toml", "--json", "-")[0])
         self.refused("train", "e.toml", "--plan", "mine.json", "--devices", "4", says=["--devices", "4", "mine.json is for 2"])

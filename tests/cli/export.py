@@ -89,8 +89,8 @@ class Weights(CliTest):
     def test_an_imported_model_is_trained_and_exported_again(self):
         self.trireme("export", "e.toml", "-o", "own.pt")
         self.write("own.toml", EXPERIMENT.replace('name = "mlp"\noptions.hidden = 32', 'name = "own.pt"'))
-        for verb in ("train", "compare", "verify", "simulate", "plan", "profile", "export"):
-            self.refused(verb, "own.toml", says=["own.pt", "which is a program", "its code runs", "--trust"])
+        for verb in ("train", "compare", "verify", "simulate", "plan best", "profile", "export"):
+            self.refused(*verb.split(), "own.toml", says=["own.pt", "which is a program", "its code runs", "--trust"])
         out, _ = self.trireme("train", "own.toml", "--out", "o", "--trust")
         metadata = read_header(self.path("o", "weights.safetensors"))["__metadata__"]
         self.assertNotIn("trireme.model", metadata)  # the zoo cannot make it again

@@ -1,4 +1,4 @@
-"""Graph files planned in published cost models: `trireme plan --graph`."""
+"""Graph files planned in published cost models: `trireme plan graph`."""
 import json
 
 from support import CliTest
@@ -23,7 +23,7 @@ class PlanGraph(CliTest):
         self.write("fits.json", json.dumps(OPERATORS | {"maxSizePerFPGA": 1000, "maxCPUs": 1}))
 
     def plan(self, *arguments):
-        return json.loads(self.trireme("plan", "--graph", *arguments, "--json", "-", data=False)[0])
+        return json.loads(self.trireme("plan", "graph", *arguments, "--json", "-", data=False)[0])
 
     def test_pipedream(self):
         plan = self.plan("p.txt", "--cost", "pipedream", "--devices", "4", "--bandwidth", "1 GB/s")
@@ -36,7 +36,7 @@ class PlanGraph(CliTest):
         self.assertGreater(plan["seconds"], 0)
         straight = self.plan("p.txt", "--devices", "2", "--bandwidth", "1 GB/s", "--straight")
         self.assertAlmostEqual(straight["objective"], 0.022)
-        out, _ = self.trireme("plan", "--graph", "p.txt", "--devices", "4", "--bandwidth", "8 Gbit/s", "--json", "plan.json", data=False)
+        out, _ = self.trireme("plan", "graph", "p.txt", "--devices", "4", "--bandwidth", "8 Gbit/s", "--json", "plan.json", data=False)
         self.assertIn("optimal", out)
         self.assertEqual(self.json("plan.json")["stages"], plan["stages"])
 
@@ -50,7 +50,7 @@ class PlanGraph(CliTest):
 
     def test_a_file_cut_between_lines_is_suspected(self):
         self.write("cut.txt", PROFILE[:PROFILE.rindex("\t")])
-        _, err = self.trireme("plan", "--graph", "cut.txt", "--devices", "2", "--bandwidth", "1 GB/s", data=False)
+        _, err = self.trireme("plan", "graph", "cut.txt", "--devices", "2", "--bandwidth", "1 GB/s", data=False)
         self.assertIn("cut.txt: 1 of 5 layers have no edge, n3", err)
 
     def test_a_search_ended_by_its_limit_says_so(self):
@@ -73,11 +73,10 @@ class PlanGraph(CliTest):
         self.write("empty.txt", "")
         self.write("back.json", json.dumps(OPERATORS | {"edges": OPERATORS["edges"] + [{"sourceId": 3, "destId": 1, "cost": 1}]}))
         self.write("none.json", json.dumps(OPERATORS | {"maxFPGAs": 0}))
-        profile = ["plan", "--graph", "p.txt"]
+        profile = ["plan", "graph", "p.txt"]
         self.all_refused((
-            (["plan", "--cost", "max-load"], ["--cost", "--graph"]),
-            (["plan"], ["experiment is required"]),
-            (profile + ["e.toml"], ["experiment", "not with --graph"]),
+            (["plan", "graph", "--cost", "max-load"], ["graph is required", "trireme plan graph --help"]),
+            (profile + ["e.toml"], ["e.toml", "unknown argument"]),
             (profile + ["--devices", "0", "--bandwidth", "1 GB/s"], ["--devices", "0", "from 1"]),
             (profile + ["--bandwidth", "1 GB/s"], ["--devices", "is needed"]),
             (profile + ["--devices", "2"], ["--bandwidth", "is needed"]),
@@ -88,23 +87,22 @@ class PlanGraph(CliTest):
             (profile + ["--devices", "2", "--bandwidth", "0.5 B/s"], ["--bandwidth", "less than 1 B/s"]),
             (profile + ["--devices", "two", "--bandwidth", "1 GB/s"], ["--devices", "two", "whole number"]),
             (profile + ["--devices", "2", "--bandwidth", "1 GB/s", "--cost", "max-load", "--straight"], ["--straight", "max-load"]),
-            (profile + ["show", "p.txt"], ["--graph", "show"]),
             (profile + ["--cost", "max-lod"], ["--cost", "max-lod", "did you mean \"max-load\"?"]),
             (profile + ["--cost", "latency", "--devices", "2", "--bandwidth", "1 GB/s"], ["p.txt", "latency", "JSON"]),
             (profile + ["--devices", "2", "--bandwidth", "1 GB/s", "--limit", "soon"], ["--limit", "soon"]),
             (profile + ["--devices", "2", "--bandwidth", "1 GB/s", "--json", "no/where.json"], ["--json", "no folder"]),
-            (["plan", "--graph", "gone.txt"], ["gone.txt", "cannot be read"]),
-            (["plan", "--graph", "cycle.txt", "--devices", "2", "--bandwidth", "1 GB/s"], ["cycle.txt", "n3 -> n1", "cycle"]),
-            (["plan", "--graph", "cut.txt", "--devices", "2", "--bandwidth", "1 GB/s"], ["cut.txt:4", "parameter_size is missing"]),
-            (["plan", "--graph", "cut.json", "--cost", "max-load"], ["cut.json", "not valid JSON"]),
-            (["plan", "--graph", "empty.txt", "--devices", "2", "--bandwidth", "1 GB/s"], ["empty.txt", "no nodes"]),
-            (["plan", "--graph", "back.json", "--cost", "max-load"], ["back.json", "cycle"]),
-            (["plan", "--graph", "none.json", "--cost", "max-load"], ["none.json", "no devices"]),
-            (["plan", "--graph", "", "--cost", "latency"], ["--graph", "nothing is given"]),
-            (["plan", "--graph", "text.txt", "--devices", "2", "--bandwidth", "1 GB/s"], ["text.txt:1", "once upon"]),
-            (["plan", "--graph", "broken.json", "--cost", "max-load"], ["broken.json", "not valid JSON"]),
-            (["plan", "--graph", "o.json"], ["o.json", "pipedream", "max-load"]),
-            (["plan", "--graph", "o.json", "--cost", "max-load", "--bandwidth", "1 GB/s"], ["--bandwidth", "o.json"]),
-            (["plan", "--graph", "o.json", "--cost", "latency", "--straight"], ["--straight", "latency"]),
-            (["plan", "--graph", "o.json", "--cost", "max-load"], ["o.json", "20 bytes", "missing per device"]),
-            (["plan", "--graph", "o.json", "--cost", "latency"], ["o.json", "20 bytes", "missing per device"])), data=False)
+            (["plan", "graph", "gone.txt"], ["gone.txt", "cannot be read"]),
+            (["plan", "graph", "cycle.txt", "--devices", "2", "--bandwidth", "1 GB/s"], ["cycle.txt", "n3 -> n1", "cycle"]),
+            (["plan", "graph", "cut.txt", "--devices", "2", "--bandwidth", "1 GB/s"], ["cut.txt:4", "parameter_size is missing"]),
+            (["plan", "graph", "cut.json", "--cost", "max-load"], ["cut.json", "not valid JSON"]),
+            (["plan", "graph", "empty.txt", "--devices", "2", "--bandwidth", "1 GB/s"], ["empty.txt", "no nodes"]),
+            (["plan", "graph", "back.json", "--cost", "max-load"], ["back.json", "cycle"]),
+            (["plan", "graph", "none.json", "--cost", "max-load"], ["none.json", "no devices"]),
+            (["plan", "graph", "", "--cost", "latency"], ["--graph", "nothing is given"]),
+            (["plan", "graph", "text.txt", "--devices", "2", "--bandwidth", "1 GB/s"], ["text.txt:1", "once upon"]),
+            (["plan", "graph", "broken.json", "--cost", "max-load"], ["broken.json", "not valid JSON"]),
+            (["plan", "graph", "o.json"], ["o.json", "pipedream", "max-load"]),
+            (["plan", "graph", "o.json", "--cost", "max-load", "--bandwidth", "1 GB/s"], ["--bandwidth", "o.json"]),
+            (["plan", "graph", "o.json", "--cost", "latency", "--straight"], ["--straight", "latency"]),
+            (["plan", "graph", "o.json", "--cost", "max-load"], ["o.json", "20 bytes", "missing per device"]),
+            (["plan", "graph", "o.json", "--cost", "latency"], ["o.json", "20 bytes", "missing per device"])), data=False)

@@ -22,7 +22,6 @@ TEST(Money, IsTimeByPrice) {
   EXPECT_EQ(price_per_hour(cluster)->currency, "EUR");
   EXPECT_DOUBLE_EQ(price_of(cluster, 120)->amount, 1);
   EXPECT_DOUBLE_EQ(price_per_epoch(cluster, 0.5, 240)->amount, 1);
-  EXPECT_DOUBLE_EQ(price_to_target(cluster, 0.5, 240, 12.5)->amount, 12.5);
   EXPECT_EQ(price_note(cluster), "a list, 2024-05");
 }
 
@@ -30,7 +29,7 @@ TEST(Money, IsNotGuessed) {
   Cluster cluster = two_machines();
   cluster.nodes[1].price_per_hour = 0;
   EXPECT_FALSE(price_per_hour(cluster));
-  EXPECT_FALSE(price_to_target(cluster, 1, 1, 1));
+  EXPECT_FALSE(price_per_epoch(cluster, 1, 1));
   EXPECT_FALSE(price_per_hour(Cluster::uniform(4)));
   EXPECT_EQ(format_money(price_of(cluster, 60)), "-");
   EXPECT_EQ(price_note(cluster), "");

@@ -1,4 +1,4 @@
-#include "data/augment.h"
+#include "data/images/augment.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "data/resize.h"
+#include "data/images/resize.h"
 #include "image_writer.h"
 #include "support.h"
 

@@ -16,6 +16,32 @@ std::vector<int32_t> random_lengths(int64_t n, std::mt19937& random) {
   return lengths;
 }
 
+/// Share of the positions of batches that hold no token, for samples of `lengths` in this order: when each batch is padded to the
+/// longest of all samples, and when it is padded to its own longest only.
+struct PaddingShare {
+  double whole = 0;
+  double own = 0;
+};
+PaddingShare padding_share(const std::vector<int32_t>& lengths, const std::vector<int64_t>& order, int64_t batch) {
+  const auto n = static_cast<int64_t>(order.size());
+  int64_t tokens = 0, own = 0, longest = 0;
+  for (int64_t first = 0; first < n; first += batch) {
+    const int64_t last = std::min(first + batch, n);
+    int64_t here = 0;
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t length = lengths.at(static_cast<size_t>(order[static_cast<size_t>(i)]));
+      tokens += length;
+      here = std::max(here, length);
+    }
+    own += here * (last - first);
+    longest = std::max(longest, here);
+  }
+  const auto share = [tokens](int64_t positions) {
+    return positions == 0 ? 0.0 : 1 - static_cast<double>(tokens) / static_cast<double>(positions);
+  };
+  return {.whole = share(longest * n), .own = share(own)};
+}
+
 struct Extent {
   int32_t least = 0, most = 0;
 };

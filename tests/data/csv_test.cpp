@@ -1,4 +1,4 @@
-#include "data/csv.h"
+#include "data/tables/csv.h"
 
 #include <random>
 

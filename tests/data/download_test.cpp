@@ -1,4 +1,4 @@
-#include "data/download.h"
+#include "data/download/download.h"
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "data/generated_digits.h"
+#include "data/images/generated_digits.h"
 
 #include <array>
 #include <cmath>

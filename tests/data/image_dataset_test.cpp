@@ -1,4 +1,4 @@
-#include "data/image_dataset.h"
+#include "data/images/image_dataset.h"
 
 #include <ATen/ATen.h>
 

@@ -1,4 +1,4 @@
-#include "data/image_file.h"
+#include "data/images/image_file.h"
 
 #include <zlib.h>
 

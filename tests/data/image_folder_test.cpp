@@ -1,4 +1,4 @@
-#include "data/image_folder.h"
+#include "data/images/image_folder.h"
 
 #include <ATen/ATen.h>
 
@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "data/image_loader.h"
+#include "data/images/image_loader.h"
 #include "data/open.h"
 #include "image_writer.h"
 #include "support.h"

@@ -1,4 +1,4 @@
-#include "data/npy.h"
+#include "data/tables/npy.h"
 
 #include <ATen/ATen.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "data/open.h"
-#include "data/tensor_dataset.h"
+#include "data/tables/tensor_dataset.h"
 #include "model/weights/safetensors.h"
 #include "support.h"
 
@@ -102,23 +102,6 @@ TEST(Npy, RefusesWhatTensorsCannotHold) {
 TEST(Npy, RefusesFilesOfAnotherSizeThanTheirHeaderSays) {
   EXPECT_THAT(error_in(npy(header_of("<f4", "(3,)"), floats(2))), AllOf(HasSubstr("truncated .npy"), HasSubstr("[3] of Float")));
   EXPECT_THAT(error_in(npy(header_of("<f4", "(3,)"), floats(4))), HasSubstr("surplus bytes"));
-}
-
-TEST(Npy, ReadsSomeRowsOfAFile) {
-  TemporaryFolder folder;
-  for (const bool fortran : {false, true}) {
-    write_file(folder / "a.npy", npy(header_of("<f4", "(4, 3)", fortran), floats(12)));
-    const at::Tensor whole = read_npy(folder / "a.npy");
-    EXPECT_TRUE(at::equal(read_npy_rows(folder / "a.npy", 1, 2), whole.narrow(0, 1, 2)));
-    EXPECT_EQ(read_npy_rows(folder / "a.npy", 4, 0).sizes(), (std::vector<int64_t>{0, 3}));
-    EXPECT_EQ(read_npy_header(folder / "a.npy").shape, (Shape{4, 3}));
-  }
-  EXPECT_THAT(error_of([&] { read_npy_rows(folder / "a.npy", 3, 2); }, Blame::run), HasSubstr("rows lie inside"));
-  EXPECT_THAT(error_of([&] { read_npy_header(folder / "no.npy"); }), HasSubstr("no.npy"));
-  std::string long_header = header_of("<f4", "(2,)");
-  long_header.insert(long_header.size() - 2, 5000, ' ');
-  write_file(folder / "long.npy", npy(long_header, floats(2)));
-  EXPECT_TRUE(at::equal(read_npy_rows(folder / "long.npy", 1, 1), at::ones({1})));
 }
 
 TEST(Npz, RefusesDamagedArchives) {

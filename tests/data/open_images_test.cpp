@@ -1,10 +1,10 @@
-#include "data/open_images.h"
-
 #include <ATen/ATen.h>
 
 #include <cstdlib>
 #include <vector>
 
+#include "data/catalogue.h"
+#include "data/open.h"
 #include "image_writer.h"
 #include "support.h"
 

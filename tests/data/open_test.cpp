@@ -48,7 +48,7 @@ class OpenData : public ::testing::Test {
 TEST_F(OpenData, SearchesInTheDocumentedOrder) {
   auto order = [](const std::optional<std::filesystem::path>& dir) { return data_search_path(dir); };
   ScopedVariable data("TRIREME_DATA", "/d");
-  EXPECT_EQ(order("/given"), (std::vector<std::filesystem::path>{"/given", "/d", folder_ / "cache", "../shared/data"}));
+  EXPECT_EQ(order("/given"), (std::vector<std::filesystem::path>{"/given", "/d", folder_ / "cache"}));
   ScopedVariable cache("TRIREME_CACHE", std::nullopt), xdg("XDG_CACHE_HOME", "/x"), home("HOME", "/h");
   EXPECT_EQ(order({})[1], "/x/trireme");
   ScopedVariable no_xdg("XDG_CACHE_HOME", std::nullopt);
@@ -56,7 +56,7 @@ TEST_F(OpenData, SearchesInTheDocumentedOrder) {
 }
 
 TEST_F(OpenData, FindsASetWithAndWithoutItsOwnFolderName) {
-  for (const char* place : {"cache/mnist", "cache", "cache/MNIST/raw", "shared/data/mnist"}) {
+  for (const char* place : {"cache/mnist", "cache", "cache/MNIST/raw"}) {
     write_mnist(folder_ / place);
     TaskData task = open_data({.name = "mnist"});
     EXPECT_EQ(task.train->size(), 3) << place;
@@ -66,7 +66,6 @@ TEST_F(OpenData, FindsASetWithAndWithoutItsOwnFolderName) {
     EXPECT_FALSE(task.generated);
     EXPECT_THAT(task.source, HasSubstr("MNIST"));
     std::filesystem::remove_all(folder_ / "cache");
-    std::filesystem::remove_all(folder_ / "shared");
   }
 }
 
@@ -96,7 +95,7 @@ TEST_F(OpenData, DoesNotReplaceAnIncompleteSet) {
 
 TEST_F(OpenData, ListsTheFoldersSearchedForAMissingSet) {
   EXPECT_THAT(error_of([] { open_data({.name = "cifar10"}); }),
-              AllOf(HasSubstr("CIFAR-10: not found"), HasSubstr((folder_ / "cache").string()), HasSubstr("../shared/data"),
+              AllOf(HasSubstr("CIFAR-10: not found"), HasSubstr((folder_ / "cache").string()),
                     HasSubstr("trireme data get cifar10")));
 }
 

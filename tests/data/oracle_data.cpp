@@ -13,11 +13,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "data/npy.h"
-#include "data/split_words.h"
-#include "data/table.h"
-#include "data/text_lines.h"
-#include "data/utf8.h"
+#include "data/tables/npy.h"
+#include "data/tables/table.h"
+#include "data/text/split_words.h"
+#include "data/text/text_lines.h"
+#include "data/text/utf8.h"
 
 namespace trireme {
 

@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "data/bytes.h"
-#include "data/image_folder.h"
-#include "data/image_loader.h"
+#include "data/images/image_folder.h"
+#include "data/images/image_loader.h"
 
 namespace trireme {
 namespace {

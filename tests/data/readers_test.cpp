@@ -1,7 +1,7 @@
 #include <string>
 
-#include "data/cifar.h"
-#include "data/idx.h"
+#include "data/images/cifar.h"
+#include "data/images/idx.h"
 #include "support.h"
 
 namespace trireme {
@@ -12,6 +12,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+const CifarFormat kCifar10{"cifar10", "CIFAR-10", 10, 0}, kCifar100{"cifar100", "CIFAR-100", 100, 20};
 const std::string kTwoImages = idx_images(2, 2, 3, "abcdefghijkl");
 
 TEST(IdxReader, ReadsPlainAndGzippedFiles) {
@@ -19,7 +20,7 @@ TEST(IdxReader, ReadsPlainAndGzippedFiles) {
   write_file(folder / "images", kTwoImages);
   write_gzip(folder / "images.gz", kTwoImages);
   for (const char* name : {"images", "images.gz"}) {
-    IdxArray array = read_idx(folder / name, 3);
+    IdxArray array = read_idx(folder / name, 3, "mnist");
     EXPECT_THAT(array.lengths, ElementsAre(2, 2, 3));
     EXPECT_EQ(std::string(array.values.begin(), array.values.end()), "abcdefghijkl");
   }
@@ -28,7 +29,7 @@ TEST(IdxReader, ReadsPlainAndGzippedFiles) {
 TEST(IdxReader, ReadsAPlainFileThatKeptItsGzName) {
   TemporaryFolder folder;
   write_file(folder / "images.gz", kTwoImages);
-  EXPECT_EQ(read_idx(folder / "images.gz", 3).values.size(), 12u);
+  EXPECT_EQ(read_idx(folder / "images.gz", 3, "mnist").values.size(), 12u);
 }
 
 TEST(IdxReader, ReadsGzipOfSeveralMembersAndManyBlocks) {
@@ -39,14 +40,14 @@ TEST(IdxReader, ReadsGzipOfSeveralMembersAndManyBlocks) {
   write_gzip(folder / "a.gz", whole.substr(0, 1234567));
   write_gzip(folder / "b.gz", whole.substr(1234567));
   write_file(folder / "both.gz", read_text(folder / "a.gz") + read_text(folder / "b.gz"));
-  auto array = read_idx(folder / "both.gz", 3);
+  auto array = read_idx(folder / "both.gz", 3, "mnist");
   EXPECT_TRUE(std::equal(array.values.begin(), array.values.end(), values.begin(), values.end(),
                          [](uint8_t a, char b) { return a == static_cast<uint8_t>(b); }));
 }
 
 TEST(IdxReader, NamesAMissingFile) {
   TemporaryFolder folder;
-  std::string message = error_of([&] { read_idx(folder / "nowhere.gz", 3); });
+  std::string message = error_of([&] { read_idx(folder / "nowhere.gz", 3, "mnist"); });
   EXPECT_THAT(message, AllOf(HasSubstr((folder / "nowhere.gz").string()), HasSubstr("no such file"),
                              HasSubstr("trireme data get mnist")));
 }
@@ -58,63 +59,63 @@ TEST(IdxReader, GivesTheBytePositionOfCorruptGzip) {
   std::string broken = bytes;
   broken[10] = static_cast<char>(0x07);  // the first byte after the header: block type 3 does not exist
   write_file(folder / "broken.gz", broken);
-  EXPECT_THAT(error_of([&] { read_idx(folder / "broken.gz", 3); }),
+  EXPECT_THAT(error_of([&] { read_idx(folder / "broken.gz", 3, "mnist"); }),
               AllOf(HasSubstr("broken.gz"), ::testing::ContainsRegex("corrupt gzip data at byte 1[01] of"), HasSubstr("block type")));
 
   broken = bytes;
   broken[bytes.size() - 8] ^= 1;  // the checksum
   write_file(folder / "checksum.gz", broken);
-  EXPECT_THAT(error_of([&] { read_idx(folder / "checksum.gz", 3); }), HasSubstr("incorrect data check"));
+  EXPECT_THAT(error_of([&] { read_idx(folder / "checksum.gz", 3, "mnist"); }), HasSubstr("incorrect data check"));
 
   write_file(folder / "cut.gz", bytes.substr(0, bytes.size() / 2));
-  EXPECT_THAT(error_of([&] { read_idx(folder / "cut.gz", 3); }),
+  EXPECT_THAT(error_of([&] { read_idx(folder / "cut.gz", 3, "mnist"); }),
               AllOf(HasSubstr("ends before the gzip stream does"),
                     HasSubstr("byte " + std::to_string(bytes.size() / 2) + " of")));
 
   write_file(folder / "page.gz", "<html>404</html>");
-  EXPECT_THAT(error_of([&] { read_idx(folder / "page.gz", 3); }), HasSubstr("incorrect header check"));
+  EXPECT_THAT(error_of([&] { read_idx(folder / "page.gz", 3, "mnist"); }), HasSubstr("incorrect header check"));
   write_file(folder / "empty.gz", "");
-  EXPECT_THAT(error_of([&] { read_idx(folder / "empty.gz", 3); }), HasSubstr("ends before"));
+  EXPECT_THAT(error_of([&] { read_idx(folder / "empty.gz", 3, "mnist"); }), HasSubstr("ends before"));
 }
 
 TEST(IdxReader, ExplainsAWrongMagicNumber) {
   TemporaryFolder folder;
   write_file(folder / "labels", idx_labels("abc"));
-  EXPECT_THAT(error_of([&] { read_idx(folder / "labels", 3); }),
+  EXPECT_THAT(error_of([&] { read_idx(folder / "labels", 3, "mnist"); }),
               AllOf(HasSubstr("wrong magic number 0x00000801"), HasSubstr("0x00000803"), HasSubstr("holds labels")));
   write_file(folder / "text", "hello world, this is text");
-  EXPECT_THAT(error_of([&] { read_idx(folder / "text", 3); }), HasSubstr("0x68656c6c"));
+  EXPECT_THAT(error_of([&] { read_idx(folder / "text", 3, "mnist"); }), HasSubstr("0x68656c6c"));
 }
 
 TEST(IdxReader, GivesExpectedAndFoundBytesOfATruncatedFile) {
   TemporaryFolder folder;
   write_file(folder / "short", kTwoImages.substr(0, 25));
-  EXPECT_THAT(error_of([&] { read_idx(folder / "short", 3); }),
+  EXPECT_THAT(error_of([&] { read_idx(folder / "short", 3, "mnist"); }),
               AllOf(HasSubstr("truncated"), HasSubstr("asks for 28 bytes, found 25 bytes")));
   write_file(folder / "header", kTwoImages.substr(0, 9));
-  EXPECT_THAT(error_of([&] { read_idx(folder / "header", 3); }), HasSubstr("header of 16 bytes, found 9"));
+  EXPECT_THAT(error_of([&] { read_idx(folder / "header", 3, "mnist"); }), HasSubstr("header of 16 bytes, found 9"));
   write_file(folder / "two", "ab");
-  EXPECT_THAT(error_of([&] { read_idx(folder / "two", 3); }), HasSubstr("found 2 bytes"));
+  EXPECT_THAT(error_of([&] { read_idx(folder / "two", 3, "mnist"); }), HasSubstr("found 2 bytes"));
   write_file(folder / "long", kTwoImages + "z");
-  EXPECT_THAT(error_of([&] { read_idx(folder / "long", 3); }), HasSubstr("surplus"));
+  EXPECT_THAT(error_of([&] { read_idx(folder / "long", 3, "mnist"); }), HasSubstr("surplus"));
   write_file(folder / "huge", idx_images(0xffffffff, 0xffffffff, 0xffffffff, "x"));
-  EXPECT_THAT(error_of([&] { read_idx(folder / "huge", 3); }), HasSubstr("impossible idx header"));
+  EXPECT_THAT(error_of([&] { read_idx(folder / "huge", 3, "mnist"); }), HasSubstr("impossible idx header"));
 }
 
 TEST(IdxReader, ChecksLabelsAgainstImages) {
   TemporaryFolder folder;
   write_file(folder / "images", kTwoImages);
   write_file(folder / "three", idx_labels(std::string{1, 2, 3}));
-  EXPECT_THAT(error_of([&] { read_idx_images(folder / "images", folder / "three", 10); }),
+  EXPECT_THAT(error_of([&] { read_idx_images(folder / "images", folder / "three", 10, "mnist"); }),
               AllOf(HasSubstr("three: 3 labels"), HasSubstr("holds 2 images")));
   write_file(folder / "range", idx_labels(std::string{9, 10}));
-  EXPECT_THAT(error_of([&] { read_idx_images(folder / "images", folder / "range", 10); }),
+  EXPECT_THAT(error_of([&] { read_idx_images(folder / "images", folder / "range", 10, "mnist"); }),
               AllOf(HasSubstr("label 10 of sample 1"), HasSubstr("0 to 9")));
   write_file(folder / "none", idx_images(0, 28, 28, ""));
   write_file(folder / "nolabels", idx_labels(""));
-  EXPECT_THAT(error_of([&] { read_idx_images(folder / "none", folder / "nolabels", 10); }), HasSubstr("no images"));
+  EXPECT_THAT(error_of([&] { read_idx_images(folder / "none", folder / "nolabels", 10, "mnist"); }), HasSubstr("no images"));
   write_file(folder / "good", idx_labels(std::string{9, 0}));
-  Images images = read_idx_images(folder / "images", folder / "good", 10);
+  Images images = read_idx_images(folder / "images", folder / "good", 10, "mnist");
   EXPECT_EQ(images.count(), 2);
   EXPECT_EQ(images.height, 2);
   EXPECT_EQ(images.width, 3);

@@ -1,11 +1,11 @@
-#include "data/segmentation_dataset.h"
+#include "data/images/segmentation_dataset.h"
 
 #include <ATen/ATen.h>
 
 #include <numeric>
 #include <vector>
 
-#include "data/mask_folder.h"
+#include "data/images/mask_folder.h"
 #include "data/open.h"
 #include "image_writer.h"
 #include "support.h"

@@ -2,13 +2,13 @@
 
 #include <cstring>
 
-#include "data/labelled_text.h"
 #include "data/open.h"
-#include "data/parallel_text.h"
-#include "data/repadded_set.h"
-#include "data/split_words.h"
-#include "data/text_lines.h"
-#include "data/utf8.h"
+#include "data/text/labelled_text.h"
+#include "data/text/parallel_text.h"
+#include "data/text/repadded_set.h"
+#include "data/text/split_words.h"
+#include "data/text/text_lines.h"
+#include "data/text/utf8.h"
 #include "real_data.h"
 #include "support.h"
 

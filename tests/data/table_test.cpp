@@ -1,4 +1,4 @@
-#include "data/table.h"
+#include "data/tables/table.h"
 
 #include <ATen/ATen.h>
 
@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "data/open.h"
-#include "data/open_tables.h"
-#include "data/tensor_dataset.h"
+#include "data/tables/table_sets.h"
+#include "data/tables/tensor_dataset.h"
 #include "real_data.h"
 #include "support.h"
 

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "data/generated_text.h"
 #include "data/sampler.h"
-#include "data/text_stream.h"
-#include "data/words.h"
+#include "data/text/generated_text.h"
+#include "data/text/text_stream.h"
+#include "data/text/words.h"
 #include "support.h"
 
 namespace trireme {

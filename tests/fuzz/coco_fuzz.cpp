@@ -1,4 +1,4 @@
-#include "data/coco.h"
+#include "data/images/coco.h"
 #include "fuzz_input.h"
 
 /// The text of an instances file. Small masks are painted too.

@@ -1,6 +1,6 @@
 #include <numeric>
 
-#include "data/table.h"
+#include "data/tables/table.h"
 #include "fuzz_input.h"
 
 namespace {

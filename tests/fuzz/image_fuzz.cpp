@@ -1,4 +1,4 @@
-#include "data/image_file.h"
+#include "data/images/image_file.h"
 #include "fuzz_input.h"
 
 /// A JPEG or PNG file, decoded in every way. Sizes that only cost time are left out.

@@ -1,6 +1,6 @@
 #include <ATen/ATen.h>
 
-#include "data/npy.h"
+#include "data/tables/npy.h"
 #include "fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

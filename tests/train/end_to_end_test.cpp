@@ -137,9 +137,9 @@ TEST(Projection, AgreesWithTheRule) {
       EXPECT_EQ(rows[i].hybrid->strategy, "data=" + std::to_string(half) + ",tensor=2");
       EXPECT_EQ(rows[i].hybrid->batch, 64 * half);
       const HybridChoice choice{2, world.efficiency(n) / world.efficiency(half), *epochs.at(64 * half).value / *epochs.at(64 * n).value};
-      EXPECT_NEAR(*rows[i].data->seconds() / *rows[i].hybrid->seconds(), hybrid_gain(su, choice), 1e-9) << n;
-      EXPECT_EQ(*rows[i].hybrid->seconds() < *rows[i].data->seconds(), hybrid_wins(su, choice)) << n;
-      if (first == 0 && hybrid_wins(su, choice)) first = n;
+      EXPECT_NEAR(*rows[i].data->seconds() / *rows[i].hybrid->seconds(), su / choice.threshold(), 1e-9) << n;
+      EXPECT_EQ(*rows[i].hybrid->seconds() < *rows[i].data->seconds(), su > choice.threshold()) << n;
+      if (first == 0 && su > choice.threshold()) first = n;
     }
     const ProjectedRow* crossover = crossover_of(rows);
     EXPECT_EQ(crossover ? crossover->devices : 0, first);

@@ -10,8 +10,8 @@
 #include <set>
 
 #include "../base/expect_error.h"
-#include "data/labelled_text.h"
-#include "data/parallel_text.h"
+#include "data/text/labelled_text.h"
+#include "data/text/parallel_text.h"
 #include "experiment/batches.h"
 #include "metrics/beam_search.h"
 #include "metrics/predictor.h"

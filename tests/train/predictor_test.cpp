@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "../base/expect_error.h"
-#include "data/parallel_text.h"
+#include "data/text/parallel_text.h"
 #include "experiment/make_plan.h"
 #include "memory_data.h"
 #include "metrics/bleu.h"

@@ -12,7 +12,7 @@
 
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/resume.h"
-#include "data/text_stream.h"
+#include "data/text/text_stream.h"
 #include "experiment/make_plan.h"
 #include "plan/named.h"
 #include "process_ranks.h"

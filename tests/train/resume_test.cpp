@@ -13,7 +13,7 @@
 #include "../base/expect_error.h"
 #include "../base/faulty_file_system.h"
 #include "checkpoint/checkpoint_folder.h"
-#include "data/text_stream.h"
+#include "data/text/text_stream.h"
 #include "experiment/make_plan.h"
 #include "tiny_training.h"
 #include "train/trainer.h"

@@ -1,4 +1,5 @@
 // Update policies that are stopped and go on from their state: as the undisturbed run, bit for bit.
+#include "update/hub/thread_world.h"
 #include "update/policy_state.h"
 
 #include <gtest/gtest.h>

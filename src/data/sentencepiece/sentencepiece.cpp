@@ -11,7 +11,7 @@
 #include "base/json_file.h"
 #include "data/bytes.h"
 #include "data/sentencepiece/module.h"
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 namespace trireme {
 namespace {

@@ -1,0 +1,284 @@
+// `trireme plan project`: how long training to the target takes on more and more devices.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/plan_choice.h"
+#include "cli/plan_command.h"
+#include "cli/text_table.h"
+#include "cost/epochs_file.h"
+#include "cost/money.h"
+#include "experiment/make_plan.h"
+#include "forecast/projection.h"
+#include "report/run_json.h"
+#include "train/trainer.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+
+/// Predicted steps of plans, each once.
+class Steps {
+ public:
+  Steps(const Experiment& experiment, const Model& model, Predictions& predictions)
+      : experiment_(experiment), model_(model), predictions_(predictions) {}
+
+  /// None where the plan does not suit the model, the batch or so many devices.
+  std::optional<PredictedStep> operator()(const std::string& strategy, int devices, int64_t batch) {
+    const auto [place, fresh] = known_.try_emplace({strategy, devices, batch});
+    if (fresh) place->second = predicted(strategy, devices, batch);
+    return place->second;
+  }
+
+  /// Plans that were asked for and are too full for the devices: "data=1 with a batch of 32".
+  std::vector<std::string> too_full() const {
+    std::vector<std::string> plans;
+    for (const auto& [asked, step] : known_)
+      if (step && !step->fits) plans.push_back(fmt::format("{} with a batch of {}", std::get<0>(asked), std::get<2>(asked)));
+    return plans;
+  }
+
+  Plan plan_of(const Projected& p) {
+    Experiment experiment = experiment_;
+    experiment.batch = p.batch;
+    return make_plan(p.strategy, experiment, model_, predictions_.source(p.devices));
+  }
+
+  std::optional<Money> price(int devices, double seconds) { return price_of(predictions_.source(devices).cluster, seconds); }
+
+ private:
+  std::optional<PredictedStep> predicted(const std::string& strategy, int devices, int64_t batch) {
+    Experiment experiment = experiment_;
+    experiment.batch = batch;
+    try {
+      const CostSource& source = predictions_.source(devices);
+      const Plan plan = make_plan(strategy, experiment, model_, source);
+      const RunResult row = predict(experiment, model_, plan, source, {.timeline = false});
+      return PredictedStep(row.step_seconds->median, row.status != RunStatus::does_not_fit);
+    } catch (const Error& error) {
+      if (error.blame() == Blame::user) return std::nullopt;
+      throw;
+    }
+  }
+
+  const Experiment& experiment_;
+  const Model& model_;
+  Predictions& predictions_;
+  std::map<std::tuple<std::string, int, int64_t>, std::optional<PredictedStep>> known_;
+};
+
+struct Projection {
+  ProjectionRequest request;
+  std::vector<ProjectedRow> rows;
+};
+
+std::string time_cell(const std::optional<Projected>& p) { return p && p->seconds() ? format_seconds(*p->seconds()) : ""; }
+std::string step_cell(const std::optional<Projected>& p) { return p ? format_seconds(p->step_seconds) : ""; }
+
+std::string epochs_cell(const std::optional<Projected>& p) {
+  if (!p) return "";
+  return p->epochs.value ? fmt::format("{:.3g}", *p->epochs.value) : p->epochs.basis;
+}
+
+std::string gain_cell(const ProjectedRow& row) {
+  if (!row.data || !row.hybrid || !row.data->seconds() || !row.hybrid->seconds()) return "";
+  return fmt::format("{:+.1f} %", 100 * (*row.data->seconds() / *row.hybrid->seconds() - 1));
+}
+
+std::string table_of(const Projection& projection, Steps& steps) {
+  const auto price_cell = [&](const std::optional<Projected>& p) -> std::string {
+    const auto price = p && p->seconds() ? steps.price(p->devices, *p->seconds()) : std::nullopt;
+    return price ? format_money(price) : "";
+  };
+  std::vector<std::vector<std::string>> rows;
+  for (const ProjectedRow& row : projection.rows)
+    rows.push_back({std::to_string(row.devices), row.data ? std::to_string(row.data->batch) : "", step_cell(row.data), epochs_cell(row.data),
+                    time_cell(row.data), price_cell(row.data), row.hybrid ? row.hybrid->strategy : "",
+                    row.hybrid ? std::to_string(row.hybrid->batch) : "", step_cell(row.hybrid), epochs_cell(row.hybrid), time_cell(row.hybrid),
+                    price_cell(row.hybrid), gain_cell(row)});
+  return text_table({"devices", "data: batch", "step", "epochs", "time", "price", "best hybrid", "batch", "step", "epochs", "time", "price",
+                     "gain"},
+                    rows, {0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12});
+}
+
+/// Why the hybrid wins on these devices, by the rule of a fixed batch per worker.
+std::string rule_in_words(const Projection& projection, const ProjectedRow& row) {
+  const int degree = row.hybrid->model_degree;
+  const auto narrow = std::find_if(projection.rows.begin(), projection.rows.end(), [&](const ProjectedRow& r) { return r.devices == row.devices / degree; });
+  if (!projection.request.per_worker || narrow == projection.rows.end() || !narrow->data || !row.data || !row.data->epochs.value) return "";
+  const double su = narrow->data->step_seconds / row.hybrid->step_seconds;
+  const HybridChoice choice{degree, narrow->data->step_seconds / row.data->step_seconds, *row.hybrid->epochs.value / *row.data->epochs.value};
+  return fmt::format(": a worker of {} devices is {:.3g} times as fast as one device, more than {} x {:.3g} (efficiencies) x {:.3g} (epochs) = {:.3g}",
+                     degree, su, degree, choice.efficiency_ratio, choice.epochs_ratio, choice.threshold());
+}
+
+std::string crossover_in_words(const Projection& projection, const ProjectedRow& row) {
+  const std::vector<int> again = data_quicker_again(projection.rows);
+  std::string text = fmt::format("{} {} devices{} a hybrid is quicker than data parallelism on the same devices{}\n", again.empty() ? "from" : "on",
+                                 row.devices, again.empty() ? " on" : "", rule_in_words(projection, row));
+  if (!again.empty()) text += fmt::format("data parallelism is quicker again on {} devices\n", fmt::join(again, ", "));
+  return text;
+}
+
+std::string findings(const Projection& projection) {
+  std::string text;
+  const ProjectedRow* row = crossover_of(projection.rows);
+  if (!row) text += "no hybrid is quicker than data parallelism on the same devices\n";
+  else text += crossover_in_words(projection, *row);
+  const Projected *data = quickest_data(projection.rows), *hybrid = quickest_hybrid(projection.rows);
+  if (data) text += fmt::format("quickest data parallelism: {} on {} devices\n", format_seconds(*data->seconds()), data->devices);
+  if (hybrid) text += fmt::format("quickest hybrid: {} on {} devices ({})", format_seconds(*hybrid->seconds()), hybrid->devices, hybrid->strategy);
+  if (data && hybrid) text += fmt::format(", {:+.1f} %", 100 * (*data->seconds() / *hybrid->seconds() - 1));
+  return hybrid ? text + "\n" : text;
+}
+
+json to_json(const Projected& p, Steps& steps) {
+  json j{{"strategy", p.strategy}, {"devices", p.devices}, {"model_degree", p.model_degree}, {"batch", p.batch}};
+  j["step_seconds"] = json_number(p.step_seconds);
+  j["steps_per_epoch"] = json_number(p.steps_per_epoch);
+  j["epochs"] = p.epochs.value ? json_number(*p.epochs.value) : json(nullptr);
+  j["epochs_basis"] = p.epochs.basis;
+  j["by_product"] = p.by_product;
+  j["seconds"] = p.seconds() ? json_number(*p.seconds()) : json(nullptr);
+  const auto price = p.seconds() ? steps.price(p.devices, *p.seconds()) : std::nullopt;
+  j["price"] = price ? json_number(price->amount) : json(nullptr);
+  return j;
+}
+
+json to_json(const Projection& projection, Steps& steps) {
+  json rows = json::array();
+  for (const ProjectedRow& row : projection.rows)
+    rows.push_back({{"devices", row.devices},
+                    {"data", row.data ? to_json(*row.data, steps) : json(nullptr)},
+                    {"hybrid", row.hybrid ? to_json(*row.hybrid, steps) : json(nullptr)}});
+  const ProjectedRow* crossover = crossover_of(projection.rows);
+  return {{"batch", projection.request.batch},
+          {"batch_is", projection.request.per_worker ? "per worker" : "global"},
+          {"epoch_samples", projection.request.epoch_samples},
+          {"rows", rows},
+          {"crossover", crossover ? json(crossover->devices) : json(nullptr)},
+          {"data_quicker_again", data_quicker_again(projection.rows)}};
+}
+
+void print(const std::vector<Projection>& projections, Steps& steps) {
+  for (const Projection& p : projections)
+    std::cerr << (p.request.per_worker ? fmt::format("\n{} samples for every data-parallel worker\n", p.request.batch)
+                                       : fmt::format("\n{} samples in every global batch\n", p.request.batch))
+              << table_of(p, steps) << findings(p);
+  constexpr size_t kMostNamed = 4;
+  std::vector<std::string> left_out = steps.too_full();
+  if (left_out.empty()) return;
+  const size_t more = left_out.size() - std::min(left_out.size(), kMostNamed);
+  left_out.resize(left_out.size() - more);
+  std::cerr << fmt::format("\nleft out, too full for the devices' memory: {}{}\n", fmt::join(left_out, "; "),
+                           more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+/// The quickest to the target of all that one plan can say; null where no epochs are known.
+const Projected* winner_of(const std::vector<Projection>& projections) {
+  const Projected* winner = nullptr;
+  for (const Projection& projection : projections)
+    for (const ProjectedRow& row : projection.rows)
+      for (const std::optional<Projected>* p : {&row.data, &row.hybrid})
+        if (*p && (*p)->seconds() && !(*p)->by_product && (!winner || *(*p)->seconds() < *winner->seconds())) winner = &**p;
+  return winner;
+}
+
+std::string winner_in_words(const Projected* winner, int64_t batch) {
+  if (!winner) return "no plan is printed: with none of these batches the epochs to the target are known\n";
+  return fmt::format("the plan of {} on {} {}, {} to the target{}\n", winner->strategy, winner->devices, winner->devices == 1 ? "device" : "devices",
+                     format_seconds(*winner->seconds()),
+                     winner->batch == batch ? "" : fmt::format("; it is for a batch of {}: train it with --set batch={}", winner->batch, winner->batch));
+}
+
+/// "8", "2,4,8", or "1..256": 1, 2, 4, ..., 256. Throws CLI::ValidationError.
+std::vector<int> parse_device_numbers(const std::string& text) {
+  const auto number = [](const std::string& item) {
+    if (const std::string problem = whole_number(1, kMaxPlanDevices)(item); !problem.empty())
+      throw CLI::ValidationError("--devices", problem);
+    return std::stoi(item);
+  };
+  const size_t range = text.find("..");
+  if (range != text.npos) {
+    const int first = number(text.substr(0, range)), last = number(text.substr(range + 2));
+    if (first > last) throw CLI::ValidationError("--devices", fmt::format("{}: the first is more than the last", text));
+    return doubling_devices(first, last);
+  }
+  std::vector<int> numbers;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    numbers.push_back(number(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return numbers;
+}
+
+}  // namespace
+
+void add_plan_project(CLI::App& plan, PlanProjectOptions& o) {
+  auto* verb = plan.add_subcommand("project", "project the time to the target on more and more devices, by data parallelism and by the best hybrid");
+  o.experiment.add_common(*verb);
+  verb->add_option_function<std::string>(
+      "--devices", [&o](const std::string& text) { o.experiment.devices = parse_device_numbers(text); },
+      "numbers of devices: 2,4,8, or 1..256 for 1, 2, 4, ..., 256 (default: the experiment's)");
+  verb->add_option("--epochs", o.epochs,
+                   "epochs to the target by batch: a file of measure-epochs, noise=2000[,least=12], or assumed ones, 256:4,2048:4.5,8192:16")
+      ->required();
+  verb->add_option("--batch-per-worker", o.per_worker, "samples of every data-parallel worker (default: batch)")->check(whole_number(1));
+  verb->add_option("--epoch-samples", o.epoch_samples, "samples of an epoch (default: the training set's)")->check(whole_number(1));
+  verb->add_option("--json", o.json, "also write the result to this file, or to the standard output with -");
+  o.prediction.add(*verb);
+}
+
+int run_plan_project(const PlanProjectOptions& options) {
+  Experiment experiment = options.experiment.read();
+  if (options.json != "-") check_target("--json", options.json);
+  const EpochsToTarget epochs = parse_epochs(options.epochs);
+  const TaskData data = open_data(experiment.data);
+  const Model model = build_model(experiment, data);
+  Predictions predictions(experiment, model, data, options.prediction);
+  std::vector<int> devices = options.experiment.devices.empty() ? experiment.devices : options.experiment.devices;
+  std::sort(devices.begin(), devices.end());
+  predictions.source(devices.back());  // so many there must be
+  Steps steps(experiment, model, predictions);
+  std::vector<Projection> projections;
+  for (bool per_worker : {true, false}) {
+    Projection p;
+    p.request.devices = devices;
+    p.request.per_worker = per_worker;
+    p.request.batch = per_worker && options.per_worker > 0 ? options.per_worker : experiment.batch;
+    p.request.epoch_samples = options.epoch_samples > 0 ? options.epoch_samples : data.train->size();
+    p.rows = project(p.request, epochs, std::ref(steps));
+    projections.push_back(std::move(p));
+  }
+  predictions.keep();
+  ExperimentResult prices;
+  predictions.describe_prices(prices);
+  std::cerr << fmt::format("{} on {}; epochs to the target: {}\n", model.name(), predictions.in_words(), epochs.source());
+  if (!prices.prices.empty()) std::cerr << "prices: " << prices.prices << "\n";
+  print(projections, steps);
+  const Projected* winner = winner_of(projections);
+  std::cerr << "\n" << winner_in_words(winner, experiment.batch);
+  const std::optional<Plan> plan = winner ? std::optional(steps.plan_of(*winner)) : std::nullopt;
+  if (plan && options.json != "-") std::cout << plan_text(*plan, model);
+  if (options.json.empty()) return 0;
+  json all = json::array();
+  for (const Projection& p : projections) all.push_back(to_json(p, steps));
+  const json result{{"objective", "accuracy"},   {"model", model.name()},       {"predicted_on", predictions.in_words()},
+                    {"epochs_from", epochs.source()}, {"currency", prices.currency}, {"prices", prices.prices}, {"projections", all},
+                    {"best", winner ? to_json(*winner, steps) : json(nullptr)}, {"plan", plan ? trireme::to_json(*plan, model) : json(nullptr)}};
+  if (options.json == "-") std::cout << json_text(result, 2) << "\n";
+  else write_json_file(options.json, result);
+  return 0;
+}
+
+}  // namespace trireme

