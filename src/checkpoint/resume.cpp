@@ -84,7 +84,7 @@ std::map<std::string, std::string> curve_settings(const Experiment& e, const Mod
       {"numbers", e.precision == Precision::fp64 ? "float64" : "float32"}, {"batch_norm", name_of(e.batch_norm)},
       {"frozen", join(e.frozen)}, {"clip_norm", fmt::format("{}", e.clip_norm)}, {"data.name", e.data.name},
       {"data.pad_to_multiple_of", std::to_string(e.pad_to_multiple_of)}, {"training samples", std::to_string(data.train->size())},
-      {"data.augment", e.data.augment ? "true" : "false"}, {"optimizer", name_of(o.kind)},
+      {"data.augment", e.data.augment ? "true" : "false"}, {"optimizer", o.kind->name},
       {"optimizer.tensors", std::to_string(optimizer_state_count(o))}, {"optimizer.learning_rate", fmt::format("{}", o.learning_rate)},
       {"optimizer.schedule", text_of(e.schedule)}};
   using Kind = LearningRateSchedule::Kind;

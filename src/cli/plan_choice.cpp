@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "experiment/make_plan.h"
 #include "experiment/replica_spec.h"
+#include "forecast/agreement_plan.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
 #include "program/compile.h"
@@ -69,6 +70,11 @@ std::optional<int> devices_of_degrees(const std::string& name) {
   return devices;
 }
 
+int devices_of(const std::string& name, const Experiment& experiment) {
+  const int usual = experiment.devices.front();
+  return is_update_policy(name) ? usual : devices_of_degrees(name).value_or(usual);
+}
+
 void check_runs_here(int devices, const std::string& where) {
   if (devices > kMaxDevices)
     fail_user({where, fmt::format("{} devices", devices), fmt::format("at most {} can work on this machine", kMaxDevices),
@@ -77,7 +83,7 @@ void check_runs_here(int devices, const std::string& where) {
 
 void check_compiles(const Plan& plan, const Experiment& experiment, const Model& model, const std::string& where) {
   try {
-    compile(model, plan, compile_options(experiment, true));
+    compile(model, plan, options_of(experiment, plan, true));
   } catch (const Error& error) {  // an unknown schedule, a deadlock: of this plan
     Diagnosis diagnosis = error.diagnosis();
     if (diagnosis.where.starts_with("plan")) diagnosis.where = where;
@@ -87,7 +93,7 @@ void check_compiles(const Plan& plan, const Experiment& experiment, const Model&
 
 Plan load_plan_file(const std::string& file, const Experiment& experiment, const Model& model) {
   Plan plan = read_plan(file, model);
-  validate(plan, model, experiment.batch, file);
+  validate(plan, model, std::max<int64_t>(1, experiment.batch / plan.replicas), file);
   plan.name = fs::path(file).stem().string();  // `trireme plan show` wrote "data" into it; edited, it is not that any more
   check_compiles(plan, experiment, model, file);
   return plan;
@@ -96,7 +102,6 @@ Plan load_plan_file(const std::string& file, const Experiment& experiment, const
 Plan choose_plan(const std::string& name, const std::vector<int>& devices, const Experiment& experiment, const Model& model,
                  bool to_run) {
   check_plan_name(name, "--plan");
-  refuse_policy(name, "--plan");
   if (is_plan_file(name)) {
     Plan plan = load_plan_file(name, experiment, model);
     if (!devices.empty() && devices.front() != plan.workers())
@@ -105,9 +110,9 @@ Plan choose_plan(const std::string& name, const std::vector<int>& devices, const
     if (to_run) check_runs_here(plan.workers(), name);
     return plan;
   }
-  const int count = !devices.empty() ? devices.front() : devices_of_degrees(name).value_or(experiment.devices.front());
+  const int count = !devices.empty() ? devices.front() : devices_of(name, experiment);
   if (to_run) check_runs_here(count, fmt::format("--plan {}", name));
-  Plan plan = make_plan(name, experiment, model, count);
+  Plan plan = is_update_policy(name) ? plan_with_agreement(name, experiment, model, count) : make_plan(name, experiment, model, count);
   check_compiles(plan, experiment, model, fmt::format("plan {}", name));
   return plan;
 }

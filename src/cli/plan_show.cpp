@@ -107,8 +107,11 @@ std::string plan_in_words(const Plan& plan, const Model& model) {
                     fmt::format("data {} x tensor {}", layer.data, layer.tensor),
                     mesh.shares.empty() ? "" : fmt::format("{}", fmt::join(mesh.shares, ":")), join(run.splits), layer.recompute});
   }
-  std::string text = fmt::format("{}: {} on {} {}, model {}\n", plan.name, plan.in_short(model), plan.devices,
-                                 plan.devices == 1 ? "device" : "devices", model.name());
+  std::string text = fmt::format("{}: {} on {} {}, model {}\n", plan.name, plan.in_short(model), plan.workers(),
+                                 plan.workers() == 1 ? "device" : "devices", model.name());
+  if (!plan.agreement.empty())
+    text += fmt::format("{} of the plan below, on {} {} each; agreement: {}\n", plan.replicas == 1 ? "one replica" : fmt::format("{} replicas", plan.replicas),
+                        plan.devices, plan.devices == 1 ? "device" : "devices", plan.agreement);
   return text + text_table({"stage", "workers", "layers", "degrees", "shares", "splits", "recomputed with"}, rows);
 }
 
@@ -149,7 +152,6 @@ void add_plan_show(CLI::App& plan, PlanShowOptions& o) {
 int run_plan_show(const PlanShowOptions& options) {
   if (names_model(options.plan)) return show_layers(options);
   check_plan_name(options.plan, "plan show");
-  refuse_policy(options.plan, "plan show");
   if (options.json != "-") check_target("--json", options.json);
   const CostSourceOptions& costs = options.prediction;
   if (!is_planned(options.plan) && !(costs.cluster.empty() && costs.profile.empty()))
@@ -185,7 +187,7 @@ int run_plan_show(const PlanShowOptions& options) {
   if (!options.json.empty()) write_file_atomically(options.json, plan_text(plan, *model));
   std::cout << plan_in_words(plan, *model);
   if (!options.program && options.worker < 0) return 0;
-  const Program program = compile(*model, plan, compile_options(experiment, true));
+  const Program program = compile(*model, plan, options_of(experiment, plan, true));
   const int columns = options.columns > 0 ? options.columns : standard_output_style().width;
   if (options.program) std::cout << "\n" << draw_schedule(program, *model, columns);
   if (options.worker >= 0) std::cout << "\n" << instructions_in_words(program, *model, options.worker);

@@ -27,6 +27,9 @@
 #include "comm/rendezvous/text_messages.h"
 #include "comm/rendezvous/token.h"
 #include "experiment/batches.h"
+#include "experiment/make_plan.h"
+#include "experiment/replica_spec.h"
+#include "forecast/agreement_plan.h"
 #include "report/earlier_run.h"
 #include "train/follow.h"
 #include "train/trainer.h"
@@ -184,8 +187,7 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
   if (!devices.empty() && devices.front() != place.size)
     fail_user({"--devices", std::to_string(devices.front()),
                fmt::format("by {} there are {} processes, each of them one worker", place.said_by, place.size), "leave --devices out"});
-  if (is_update_policy(options.plan))
-    fail_user({"--plan", options.plan, "replicas under an update policy are no ranks of a plan", "see trireme serve --help"});
+  const bool agrees = is_update_policy(options.plan);
   if (place.rank == 0) check_target("--json", options.json);
   TrainSubject subject = read_subject(options.experiment);
   Experiment& experiment = subject.experiment;
@@ -197,7 +199,10 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
   if (experiment.elastic && !member.generation)
     fail_user({fmt::format("{}: elastic", experiment.file.string()), "is for trireme launch", "other launchers end all processes when one is lost",
                "leave it out; trireme launch train --resume goes on with the run"});
-  experiment.private_replicas = experiment.processes = true;
+  if (agrees && experiment.replicas.clock)
+    fail_user({fmt::format("{}: update.virtual", experiment.file.string()), "processes take the time that they take", "", "leave it out, or train in one process"});
+  experiment.processes = true;
+  experiment.private_replicas = !agrees;  // a replica is a process, whose workers are threads
   experiment.devices = {place.size};
   if (place.rank == 0) resumption = resumption_of(member, subject);
   return subject;
@@ -208,12 +213,15 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
   const auto& [experiment, data, model] = subject;
   if (process.rank() != 0) return plan_from_json(nlohmann::json::parse(broadcast_text(process.world(), "")), model, "rank 0's plan");
   const LongWork planning(flight_recorder(process.world()), "planning");  // profiles too, where it must
-  Plan plan = choose_or_find_plan(options.plan, {}, experiment, model, data, options.prediction, /*to_run=*/true);
-  if (plan.devices != process.size())
-    fail_user({"--plan", options.plan, fmt::format("it is for {} workers, and there are {} processes", plan.devices, process.size()),
+  const bool agrees = is_update_policy(options.plan) && !is_plan_file(options.plan);
+  Plan plan = agrees ? plan_with_agreement(options.plan, experiment, model, process.size() * devices_of_replica(options.plan, experiment))
+                     : choose_or_find_plan(options.plan, {}, experiment, model, data, options.prediction, /*to_run=*/true);
+  const int processes = plan.agreement.empty() ? plan.devices : plan.replicas;
+  if (processes != process.size())
+    fail_user({"--plan", options.plan, fmt::format("it is for {} {}, and there are {} processes", processes, plan.agreement.empty() ? "workers" : "replicas", process.size()),
                "start as many, or choose another plan"});
   check_shapes(experiment, model, data, plan);
-  check_checkpoints(experiment, data, plan);
+  check_train_checkpoints(options, experiment, data, plan);
   broadcast_text(process.world(), to_json(plan, model).dump());
   return plan;
 }

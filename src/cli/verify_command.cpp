@@ -19,6 +19,7 @@ int run_verify(const VerifyOptions& options) {
   const TaskData data = open_data(experiment.data);
   const Model model = with_initial_weights(experiment, build_model(experiment, data));
   install_memory_accounting();
+  refuse_policy(options.plan, "--plan");
   const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, model);
   const VerifyResult result = verify(experiment, model, data, plan, options.steps);
 

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "data/text/repadded_set.h"
 #include "metrics/metrics.h"
+#include "model/weights/read_weights.h"
 #include "zoo/imported.h"
 
 namespace trireme {
@@ -160,7 +161,7 @@ Model build_model(const Experiment& experiment, const RepaddedSet& set) {
 Model with_initial_weights(const Experiment& experiment, const Model& model) {
   if (!experiment.initial_weights) return model;
   const InitialWeights& wanted = *experiment.initial_weights;
-  const fs::path path = weights_file(wanted.path);
+  const std::filesystem::path path = weights_file(wanted.path);
   const Weights file = read_weights(path);
   MatchOptions options = wanted.match;
   options.not_tensors = file.not_tensors;

@@ -30,4 +30,10 @@ Plan make_plan(const std::string& name, const Experiment& experiment, const Mode
                     experiment.micro_batches);
 }
 
+CompileOptions options_of(const Experiment& experiment, const Plan& plan, bool training) {
+  CompileOptions options = compile_options(experiment, training);
+  if (!plan.agreement.empty()) options.private_replicas = false;
+  return options;
+}
+
 }  // namespace trireme

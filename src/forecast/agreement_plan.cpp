@@ -63,16 +63,19 @@ Plan plan_of_replica(const Experiment& experiment, const Model& model, const std
 
 }  // namespace
 
+int devices_of_replica(const std::string& strategy, const Experiment& experiment) {
+  const size_t cut = strategy.find(kInner);
+  const int usual = experiment.replicas.devices;
+  if (cut == strategy.npos) return usual;
+  return parse_strategy(strategy.substr(cut + std::string_view(kInner).size()), "strategy " + strategy).devices().value_or(usual);
+}
+
 Plan plan_with_agreement(const std::string& strategy, const Experiment& given, const Model& model, int workers) {
   Experiment experiment = given;
   const size_t cut = strategy.find(kInner);
   const std::string policy = strategy.substr(0, cut);
-  std::string inner = experiment.replicas.plan;
-  int devices = experiment.replicas.devices;
-  if (cut != strategy.npos) {
-    inner = strategy.substr(cut + std::string_view(kInner).size());
-    devices = parse_strategy(inner, "strategy " + strategy).devices().value_or(devices);
-  }
+  const std::string inner = cut == strategy.npos ? experiment.replicas.plan : strategy.substr(cut + std::string_view(kInner).size());
+  const int devices = devices_of_replica(strategy, experiment);
   const int replicas = std::max(1, workers / devices);
   if (experiment.replicas.batch_per_replica) experiment.batch *= replicas;
   const RunFacts facts{replicas, experiment.seed, is_plain_sgd(experiment.optimizer)};

@@ -20,6 +20,9 @@ RunFacts facts_of(const Experiment& experiment, const Plan& plan);
 /// make_policy; workers that are no whole number of replicas; an inner plan for another number of workers.
 Plan plan_with_agreement(const std::string& strategy, const Experiment& experiment, const Model& model, int workers);
 
+/// Workers of one replica of that plan.
+int devices_of_replica(const std::string& strategy, const Experiment& experiment);
+
 /// A worker's share of the batch of all.
 int64_t share_of_worker(const Plan& plan, int64_t samples, int worker);
 

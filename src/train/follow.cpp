@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/seconds.h"
 #include "experiment/batches.h"
+#include "forecast/agreement_plan.h"
 #include "train/run.h"
 #include "train/share_state.h"
 
@@ -21,13 +23,16 @@ constexpr double kPatienceSeconds = 1;   // after that, for this rank's worker t
 
 }  // namespace
 
-void follow(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan,
+void follow(const Experiment& given, const Model& model, const TaskData& data, const Plan& plan,
             const std::shared_ptr<ProcessRank>& process, const std::atomic<bool>& interrupted) {
-  validate(plan, model, experiment.batch, fmt::format("plan {}", plan.name));
+  const Experiment experiment = whole_experiment(given, plan);
+  validate(plan, model, std::max<int64_t>(1, experiment.batch / plan.replicas), fmt::format("plan {}", plan.name));
   check_shapes(experiment, model, data, plan);
   install_memory_accounting();
-  RunOptions options{.process = process};
+  const std::unique_ptr<Communicator> leaders = plan.agreement.empty() ? nullptr : process->worker_communicator();
+  RunOptions options{.make_world = leaders ? replicas_as_ranks(*leaders) : MakeReplicaWorld(), .process = process};
   share_beginning(options);
+  if (leaders) options.process.reset();
   const double seconds_for_rank_0 = options.writes_checkpoints ? kSecondsForCheckpoint : kSecondsForRank0;
   const auto run = std::make_shared<Run>(experiment, model, data, plan, std::move(options));
   std::thread crew([run] { run->work_all(); });
@@ -51,7 +56,7 @@ void follow(const Experiment& experiment, const Model& model, const TaskData& da
     }
   }
   crew.join();
-  if (run->error()) std::rethrow_exception(run->error());
+  if (run->error() && !(leaders && ends_well(process->abort_reason()))) std::rethrow_exception(run->error());
 }
 
 }  // namespace trireme

@@ -15,6 +15,7 @@
 #include "plan/strategy.h"
 #include "profile/measure_links.h"
 #include "program/compile.h"
+#include "runtime/migrate.h"
 #include "schedule/schedule.h"
 
 namespace trireme {

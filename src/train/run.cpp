@@ -12,6 +12,7 @@
 #include "base/seconds.h"
 #include "comm/flight_recorder.h"
 #include "cost/virtual_costs.h"
+#include "experiment/make_plan.h"
 #include "forecast/predict.h"
 #include "runtime/crew.h"
 #include "runtime/gradient_pieces.h"
@@ -41,13 +42,6 @@ std::vector<Range> loaded_samples(const Program& program, const Model& model, in
   return ranges;
 }
 
-/// Links lie between replicas where there are several: each replica's workers share one copy of the weights.
-CompileOptions options_for(const Experiment& experiment, const Plan& plan, bool training) {
-  CompileOptions options = compile_options(experiment, training);
-  if (!plan.agreement.empty()) options.private_replicas = false;
-  return options;
-}
-
 }  // namespace
 
 LocalWorld world_of(const Experiment& experiment, std::shared_ptr<EmulatedLinks> links, int threads) {
@@ -64,8 +58,8 @@ std::unique_ptr<InstructionTimes> times_of(const Experiment& experiment, const M
 }
 
 Phase::Phase(const Experiment& experiment, const Model& model, Plan p, std::vector<int> who, const std::shared_ptr<EmulatedLinks>& links, int threads)
-    : plan(std::move(p)), workers(std::move(who)), training(compile(model, plan, options_for(experiment, plan, true))),
-      evaluation(compile(model, plan, options_for(experiment, plan, false))), times(times_of(experiment, model)), weights(training, model),
+    : plan(std::move(p)), workers(std::move(who)), training(compile(model, plan, options_of(experiment, plan, true))),
+      evaluation(compile(model, plan, options_of(experiment, plan, false))), times(times_of(experiment, model)), weights(training, model),
       gatherer(training) {
   const bool agrees = !plan.agreement.empty();
   for (int r = 0; r < plan.replicas; ++r) {

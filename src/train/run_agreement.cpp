@@ -15,8 +15,9 @@
 #include "train/modelled_times.h"
 #include "train/replica_group.h"
 #include "train/replica_reports.h"
-#include "update/hub/thread_world.h"
 #include "update/federated.h"
+#include "update/hub/rank_world.h"
+#include "update/hub/thread_world.h"
 #include "update/synchronous.h"
 #include "update/virtual_hub.h"
 
@@ -31,6 +32,17 @@ VirtualFailures failures_of(const Experiment& experiment, const Plan& plan, cons
 }
 
 }  // namespace
+
+bool ends_well(const std::string& abort_reason) { return abort_reason == kInterrupted || abort_reason == kOutOfTime || abort_reason == kDiverged; }
+
+MakeReplicaWorld replicas_as_ranks(Communicator& leaders) {
+  return [&leaders](RunAgreement& agreement) -> std::unique_ptr<HubWorld> {
+    if (agreement.update().shares_memory())
+      fail_user({"--plan", agreement.update().description(), "its replicas write to one memory, which processes have not", "use trireme train alone"});
+    const auto take_report = [&agreement](int replica, Request report) { agreement.take_report(replica, std::move(report)); };
+    return std::make_unique<RankWorld>(leaders, agreement.update().server(), take_report);
+  };
+}
 
 int64_t largest_exchange(const Experiment& experiment, const Model& model) {
   constexpr int64_t kBytes = sizeof(double);  // of an element, at most
@@ -61,6 +73,7 @@ RunAgreement::RunAgreement(const Experiment& experiment, const Model& model, con
   memory_.resize(size_t(plan.workers()));
   if (make_world) {
     world_ = make_world(*this);
+    has_ranks_ = !world_->serves();
   } else if (is_modelled()) {
     begin_modelled_time();
   } else {
@@ -180,7 +193,7 @@ void RunAgreement::take_report(int replica, Request report) {
         if (step.facts.step != next_step(replica) || step.facts.samples > experiment_.batch)
           fail_run({"a replica's report", fmt::format("step {} of {} samples", step.facts.step, step.facts.samples), "is not its next", ""});
         note(replica, step);
-        keep_central_if_due(step.end);
+        if (world_->serves()) keep_central_if_due(step.end);  // else this process has a replica, which does it
       }
       return;
     case ReplicaReportKind::snapshot: return evaluator_.add(snapshot_from(std::move(report), snapshot_shape()));
@@ -294,7 +307,7 @@ void RunAgreement::work(const std::function<void(Hub&)>& body) {
   for (size_t d = 0; d < memory_.size(); ++d)
     if (memory_[d].peak == 0 && !world_->serves()) memory_[d] = memory_use(int(d));  // else it was reported
   lift_memory_limits();
-  if (error) keep_newest();
+  if (error && !has_ranks_) keep_newest();
   bool was_aborted = false;
   {
     std::lock_guard lock(mutex_);

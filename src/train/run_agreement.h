@@ -34,8 +34,12 @@ struct SnapshotShape;
 /// The world of a run whose replicas are not all in this process. The agreement is made but for its world.
 using MakeReplicaWorld = std::function<std::unique_ptr<HubWorld>(RunAgreement& agreement)>;
 
-/// The reason for abort() that leaves out evaluations, too.
-inline constexpr const char* kInterrupted = "interrupted";
+/// Reasons for abort() by which a run ends as it should, and its processes too. kInterrupted leaves out evaluations.
+inline constexpr const char *kInterrupted = "interrupted", *kOutOfTime = "time_limit", *kDiverged = "diverged";
+bool ends_well(const std::string& abort_reason);
+
+/// Replicas whose leaders are the ranks of this communicator, which outlives the run; rank 0 evaluates and has the result.
+MakeReplicaWorld replicas_as_ranks(Communicator& leaders);
 
 /// Bytes that a replica sends at once, at most: weights, what the optimizer keeps and running statistics.
 int64_t largest_exchange(const Experiment& experiment, const Model& model);
@@ -124,6 +128,7 @@ class RunAgreement {
   std::unique_ptr<StepTimes> times_;
   std::unique_ptr<HubWorld> world_;
   bool policy_decides_length_ = false;
+  bool has_ranks_ = false;      ///< a replica trains here, others in other processes
   int64_t evaluate_every_ = 0;  ///< samples of all replicas
   std::atomic<double> began_{0};  ///< replica 0's first step, on its hub's clock
 

@@ -149,7 +149,7 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
       if (ending.diverged_step == 0) ending.diverged = agreement ? not_finite_of_replica(*entry, *agreement) : not_finite_in(*entry, point->loss);
       if (!ending.diverged.empty() && ending.diverged_step == 0) {
         ending.diverged_step = entry->step;
-        if (agreement) run.abort("diverged");
+        if (agreement) run.abort(kDiverged);
         else run.gate.stop();
       }
     } else if (!timed_out_waiting) {
@@ -177,7 +177,7 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
     if (agreement && agreement->is_over()) continue;
     if (!ending.timed_out && run.experiment.time_limit > 0 && steady_seconds() - started > run.experiment.time_limit) {
       ending.timed_out = true;
-      if (agreement) run.abort("time_limit");
+      if (agreement) run.abort(kOutOfTime);
       else run.gate.stop();
     }
   }
@@ -421,7 +421,10 @@ RunResult train(const Experiment& given, const Model& model, const TaskData& dat
   if (experiment.virtual_machines) result.backend = kVirtualBackend.name;
   if (!make_world) add_warnings(plan, model, experiment, process ? process->cores() : inspect_machine(false).cores, result);
 
-  RunOptions options{.adapts = adapter != nullptr, .writes_checkpoints = !checkpoints.folder.empty(), .resumed = {}, .make_world = make_world,
+  MakeReplicaWorld world_of_replicas = make_world;
+  const std::unique_ptr<Communicator> leaders = process && !plan.agreement.empty() ? process->worker_communicator() : nullptr;
+  if (leaders) world_of_replicas = replicas_as_ranks(*leaders);
+  RunOptions options{.adapts = adapter != nullptr, .writes_checkpoints = !checkpoints.folder.empty(), .resumed = {}, .make_world = world_of_replicas,
                      .process = process};
   CurvePoint begun_at;
   if (checkpoints.resumed) {
@@ -431,6 +434,7 @@ RunResult train(const Experiment& given, const Model& model, const TaskData& dat
   }
   if (!checkpoints.folder.empty()) check_checkpoints(experiment, data, plan);
   if (process) share_beginning(options);
+  if (leaders) options.process.reset();
   auto run = std::make_shared<Run>(experiment, model, data, plan, std::move(options));
   add_length_warnings(*run, result);
   if (plan.stages.size() > 1 || plan.micro_batches > 1) result.schedule = std::make_shared<const nlohmann::json>(short_picture(run->last_phase().training, model));

@@ -48,6 +48,9 @@ double verify_tolerance(Precision precision) {
 
 VerifyResult verify(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, int64_t steps) {
   const std::string where = fmt::format("plan {}", plan.name);
+  if (!plan.agreement.empty())
+    fail_user({where, fmt::format("agreement \"{}\"", plan.agreement), "replicas differ between two agreements: there is no curve of one device to compare with",
+               "verify the inner plan"});
   if (!find_schedule(plan.schedule, where).flushes)
     fail_user({where, fmt::format("schedule \"{}\"", plan.schedule),
                "computes gradients with older weights, so the run differs from a single device by design", "verify a schedule that flushes"});

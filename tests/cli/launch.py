@@ -89,6 +89,27 @@ class Launch(LaunchTest):
             self.assertIn("rank 1 is through", text_of(self.path(f"p{devices}", "logs", "rank-1.log")))
             self.assertNotIn("rank 1", err)
 
+    def test_replicas_that_agree_may_be_processes(self):
+        """Each process is a replica; the workers of its inner plan are threads."""
+        for k, (policy, devices) in enumerate((("local-sgd,every=2 steps", 2), ("diloco,every_steps=3", 2), ("fedavg,rounds=2", 2),
+                                               ("local-sgd,every=2 steps,inner=pipeline=2", 4), ("local-sgd,every=3 steps,inner=tensor=2", 4))):
+            self.trireme("train", "e.toml", "--plan", policy, "--devices", str(devices), "--out", f"t{k}")
+            self.trireme("launch", "-n", "2", "train", "e.toml", "--plan", os.path.join(f"t{k}", "plan.json"), "--out", f"p{k}")
+            threads, processes = (self.json(f"{kind}{k}", "run.json")["rows"][0] for kind in "tp")
+            self.assertEqual(processes["status"], "ok", (policy, processes["reason"]))
+            self.assertEqual((processes["backend"], processes["devices"], len(processes["memory_bytes"])), ("gloo", devices, devices))
+            self.assertEqual(self.weights(f"t{k}"), self.weights(f"p{k}"), policy)
+            self.assertEqual([e["loss"] for e in threads["evaluations"]], [e["loss"] for e in processes["evaluations"]], policy)
+            self.assertEqual(threads["replicas"]["bytes_sent"], processes["replicas"]["bytes_sent"], policy)
+            self.assertEqual(len(processes["curve"]), 6)
+
+    def test_replicas_that_wait_for_nobody_may_be_processes(self):
+        for k, policy in enumerate(("async-average,shards=2", "partial,quorum=1", "easgd,period=2", "eamsgd,period=2", "downpour,shards=2", "shat,period=2",
+                                    "streaming-diloco,every_steps=4,fragments=2", "fedprox,rounds=2", "fedadam,rounds=2")):
+            self.trireme("launch", "-n", "2", "train", "e.toml", "--plan", policy, "--set", "optimizer.momentum=0", "--json", f"{k}.json")
+            row = self.json(f"{k}.json")["rows"][0]
+            self.assertEqual((row["status"], row["replicas"]["count"], len(row["curve"])), ("ok", 2, 6), (policy, row["reason"]))
+
     def test_a_planners_plan_has_all_processes(self):
         self.trireme("launch", "-n", "2", "train", "e.toml", "--plan", "exact", "--json", "p.json", "--profile", "profile.json")
         self.assertEqual(self.json("p.json")["rows"][0]["devices"], 2, "alone it would be quicker")
@@ -119,6 +140,10 @@ class Launch(LaunchTest):
                 self.assertEqual([rank.returncode for rank in ranks], [0, 0], said)
                 self.assertEqual(self.curve(f"{kind}.json"), self.curve("t.json"))
                 self.assertEqual(said[1], "", "ranks other than 0 are quiet")
+                ranks = [self.rank(variables(str(r)), "--plan", "easgd,period=2", "--json", f"{kind}-easgd.json") for r in (0, 1)]
+                said = ["".join(rank.communicate(timeout=60)) for rank in ranks]
+                self.assertEqual([rank.returncode for rank in ranks], [0, 0], said)
+                self.assertEqual(self.json(f"{kind}-easgd.json")["rows"][0]["replicas"]["count"], 2)
 
     def test_one_rank(self):
         """Another launcher may start a single process, whatever the backend."""
@@ -266,7 +291,8 @@ class Launch(LaunchTest):
             (["train", "e.toml", "--backend", "gloo"], ["--backend", "threads", "trireme launch"]),
             (["train", "e.toml", "--backend", "pvm"], ["--backend", "pvm"]),
             (["launch", "-n", "2", "train", "nowhere.toml"], ["nowhere.toml"]),
-            (["launch", "-n", "2", "train", "e.toml", "--plan", "local-sgd"], ["local-sgd", "trireme serve"]),
+            (["launch", "-n", "2", "train", "e.toml", "--plan", "hogwild", "--set", "optimizer.momentum=0"], ["hogwild", "write to one memory"]),
+            (["launch", "-n", "2", "train", "e.toml", "--plan", "local-sgd", "--set", "update.virtual.step_seconds=1 s"], ["update.virtual", "processes take the time"]),
             (["launch", "-n", "3", "train", "e.toml", "--plan", "two.json"], ["two.json", "2 workers", "3 processes"]),
             (["launch", "-n", "2", "train", "e.toml", "--set", "adapt=true"], ["adapt"]),
         ])
@@ -303,6 +329,9 @@ class Launch(LaunchTest):
             self.assertEqual(self.weights(backend), self.weights("t"), backend)
             self.assertEqual(self.json(f"{backend}.json")["rows"][0]["backend"], backend)
             self.assertIn(f"4 processes on 1 machine, backend {backend}", out)
+            out, err = (process := self.mpirun("--backend", backend, "--plan", "downpour", "--set", "optimizer.momentum=0", "--json", "d.json")).communicate(timeout=120)
+            self.assertEqual(process.returncode, 0, out + err)
+            self.assertEqual(self.json("d.json")["rows"][0]["replicas"]["count"], 4)
 
     def training_over_mpi(self, *arguments):
         process = self.mpirun("--backend", "mpi", "--out", "o", *LONG, *arguments)

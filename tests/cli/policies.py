@@ -91,11 +91,56 @@ class Policies(CliTest):
         self.assertEqual(a["evaluations"], b["evaluations"])
         self.assertEqual(a["replicas"]["staleness"], b["replicas"]["staleness"])
 
+    def test_an_agreement_is_part_of_the_plan(self):
+        policy = "local-sgd,every=2 steps,inner=pipeline=2"
+        out, _ = self.trireme("plan", "show", policy, "e.toml", "--devices", "4", "--worker", "1")
+        self.assertIn("2 replicas of the plan below, on 2 devices each; agreement: local-sgd,every=2 steps", out)
+        instructions = out[out.index("one step:"):].split("\n")
+        self.assertEqual(instructions[1].strip(), "agree before the step")
+        self.assertIn("agree after the step", instructions[-3] + instructions[-2])
+        self.trireme("train", "e.toml", "--plan", policy, "--devices", "4", "--out", "a")
+        plan = self.json("a", "plan.json")
+        self.assertEqual((plan["replicas"], plan["agreement"], plan["devices"]), (2, "local-sgd,every=2 steps", 2))
+        self.trireme("train", "e.toml", "--plan", os.path.join("a", "plan.json"), "--set", "data.workers=1", "--out", "b")
+        a, b = (self.json(name, "run.json")["rows"][0] for name in "ab")
+        self.assertEqual((a["plan"], a["devices"]), ("2 x pipeline 2, 4 micro-batches", 4))
+        self.assertEqual(a["evaluations"][-1]["loss"], b["evaluations"][-1]["loss"], "loading threads change no result")
+
+    def test_options_of_the_file_are_part_of_the_plan(self):
+        self.trireme("plan", "show", "easgd,period=3", "e.toml", "--set", "update.easgd.beta=0.5", "--json", "p.json")
+        self.assertEqual(self.json("p.json")["agreement"], "easgd,beta=0.5,period=3")
+
+    def test_every_policy_is_predicted(self):
+        cluster = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "clusters", "64xcpu-1g.cluster.toml")
+        policies = ["local-sgd,every=2 steps", "async-average", "partial", "easgd", "eamsgd", "downpour", "shat", "diloco,every_steps=2",
+                    "streaming-diloco,every_steps=4", "fedavg,rounds=2", "fedprox,rounds=2", "fedadam,rounds=2", "local-sgd,every=2 steps,inner=tensor=2"]
+        self.trireme("simulate", "e.toml", "--cluster", cluster, "--devices", "4", "--set", "optimizer.momentum=0", "--strategies", ",".join(policies), "--json", "s.json")
+        rows = {row["name"]: row for row in self.json("s.json")["rows"]}
+        self.assertEqual(list(rows), policies)
+        for name, row in rows.items():
+            self.assertEqual(row["status"], "ok", (name, row["reason"]))
+            self.assertGreater(row["step_seconds"]["median"], 0, name)
+        # a ring of 4 moves 3/2 of the weights over 1 Gbit/s in every second step, in 6 rounds of 50 us
+        weights = 4 * (784 * 32 + 32 + 32 * 32 + 32 + 32 * 10 + 10)
+        alone = rows["local-sgd,every=2 steps"]["step_seconds"]["median"] * rows["local-sgd,every=2 steps"]["busy_share"][0]
+        self.assertAlmostEqual(rows["local-sgd,every=2 steps"]["step_seconds"]["median"] / (alone + (1.5 * weights / 125e6 + 6 * 50e-6) / 2), 1, delta=0.05)
+
+    def test_predicted_beside_what_the_modelled_clock_measured(self):
+        self.modelled('link.bandwidth = "10 MB/s"\nlink.latency = "1 ms"\n')
+        self.predicts = True
+        self.trireme("compare", "e.toml", "--strategies", "local-sgd,every=2 steps,diloco,every_steps=3", "--devices", "2", "--json", "c.json", "--out", "run")
+        for row in self.json("c.json")["rows"]:
+            seconds = row["evaluations"][-1]["seconds"] / 6
+            self.assertAlmostEqual(row["predicted"]["step_seconds"] / seconds, 1, delta=0.02, msg=row["name"])
+
     def test_refuses(self):
         self.all_refused([
             (["train", "e.toml", "--plan", "local-sdg"], ["local-sdg", 'did you mean "local-sgd"?']),
             (["train", "e.toml", "--plan", "local-sgd,every=3 parsecs"], ["local-sgd", "every"]),
             (["train", "e.toml", "--plan", "local-sgd,evry=3 steps"], ["evry", "every"]),
+            (["train", "e.toml", "--plan", "local-sgd,inner=pipelin=2"], ["local-sgd,inner=pipelin=2", "pipelin"]),
+            (["train", "e.toml", "--plan", "local-sgd,inner=pipeline=2", "--devices", "3"], ["3 workers", "no whole number of replicas"]),
+            (["train", "e.toml", "--plan", "local-sgd,inner=data=2,sharding=zero1"], ["zero1", "copy of the weights"]),
             (["train", "e.toml", "--plan", "downpour", "--set", "optimizer.momentum=0.9"], ["downpour", "momentum"]),
             (["train", "e.toml", "--plan", "hogwild", "--set", "optimizer.momentum=0.9"], ["hogwild", "momentum"]),
             (["train", "e.toml", "--plan", "hogwild", "--set", "optimizer.momentum=0", "--set", "cluster.link.bandwidth=1 MB/s"], ["cluster.link", "hogwild"]),

@@ -24,6 +24,7 @@ constexpr int64_t kRequestTag = 0, kReplyTag = 1, kCountsTag = 2;
 
 // Numbers that begin a request, before its own; a message without any says that the replica leaves.
 constexpr size_t kShard = 0, kOperation = 1, kRequestTensors = 2, kMetered = 3, kRequestHead = 4;
+constexpr double kReport = -1;  // in place of a shard: it is not answered
 // Those that begin a reply.
 constexpr size_t kIdle = 0, kReplyTensors = 1, kReplyHead = 2;
 
@@ -55,10 +56,7 @@ class VisitsByMessage final : public Visits {
     const auto in_turn = [&](size_t k) { return (k + size_t(replica_)) % requests.size(); };
     for (size_t k = 0; k < requests.size(); ++k) {
       const auto& [shard, request] = requests[in_turn(k)];
-      std::vector<double> numbers = {double(shard), double(request.operation), double(request.tensors.size()), metered ? 1.0 : 0.0};
-      numbers.insert(numbers.end(), request.numbers.begin(), request.numbers.end());
-      send_numbers(*pair_, numbers, 0, kRequestTag);
-      for (const at::Tensor& tensor : request.tensors) pair_->send(tensor, 0, kRequestTag);
+      send(double(shard), request, metered);
     }
     Answers answers{.replies = std::vector<Reply>(requests.size())};
     for (size_t k = 0; k < requests.size(); ++k) {
@@ -69,9 +67,17 @@ class VisitsByMessage final : public Visits {
     return answers;
   }
 
+  void report(const Request& request) { send(kReport, request, /*metered=*/false); }
   void leave() { send_numbers(*pair_, {}, 0, kRequestTag); }
 
  private:
+  void send(double shard, const Request& request, bool metered) {
+    std::vector<double> numbers = {shard, double(request.operation), double(request.tensors.size()), metered ? 1.0 : 0.0};
+    numbers.insert(numbers.end(), request.numbers.begin(), request.numbers.end());
+    send_numbers(*pair_, numbers, 0, kRequestTag);
+    for (const at::Tensor& tensor : request.tensors) pair_->send(tensor, 0, kRequestTag);
+  }
+
   const int replica_;
   const std::unique_ptr<Communicator> pair_;  ///< with rank 0
 };
@@ -98,6 +104,12 @@ class RankHub final : public CommunicatorHub {
     connect(std::move(ends), start);
   }
 
+  bool reports() const override { return world_.on_report_ && replica() > 0; }
+  void report(Request request) override {
+    const VirtualTime::Untimed quiet(What::everything);
+    messages_->report(request);
+  }
+
   void leave() override {
     if (messages_) messages_->leave();
     if (replica() > 0) send_numbers(*ends().control, numbers_of(counts_), 0, kCountsTag);
@@ -110,20 +122,24 @@ class RankHub final : public CommunicatorHub {
   VisitsByMessage* const messages_;  ///< of its ends; null: none
 };
 
-RankWorld::RankWorld(Communicator& leaders, ShardServer* server) : leaders_(leaders), waiting_(waiting_room(leaders.virtual_time())), counts_(size_t(leaders.size())) {
+RankWorld::RankWorld(Communicator& leaders, ShardServer* server, OnReport on_report)
+    : leaders_(leaders), on_report_(std::move(on_report)), waiting_(waiting_room(leaders.virtual_time())), counts_(size_t(leaders.size())) {
   VirtualTime* const time = leaders.virtual_time();
   const std::vector<int> all = all_of(leaders);
   HubEnds ends{leaders.group(all), leaders.group(all), leaders.group(all), nullptr};
   VisitsByMessage* messages = nullptr;
   const double start = leaders.now();
-  if (server && leaders.rank() > 0) {
+  const bool has_messages = server || on_report_;
+  if (has_messages && leaders.rank() > 0) {
     const int pair[] = {0, leaders.rank()};
     auto visits = std::make_unique<VisitsByMessage>(leaders.rank(), leaders.group(pair));
     messages = visits.get();
     ends.visits = std::move(visits);
-  } else if (server) {
-    host_.emplace(*server, waiting_, start, time ? std::function<std::string()>() : [&leaders] { return leaders.abort_reason(); });
-    ends.visits = visits_in_memory(0, *host_);
+  } else if (has_messages) {
+    if (server) {
+      host_.emplace(*server, waiting_, start, time ? std::function<std::string()>() : [&leaders] { return leaders.abort_reason(); });
+      ends.visits = visits_in_memory(0, *host_);
+    }
     for (int replica = 1; replica < leaders.size(); ++replica) {
       const int pair[] = {0, replica};
       pairs_.push_back(leaders.group(pair));
@@ -169,6 +185,11 @@ void RankWorld::serve(int replica, Communicator& pair, int runner) {
       const VirtualTime::Untimed quiet(numbers.at(kMetered) != 0 ? What::nothing : What::everything);
       Request request{.operation = int(numbers.at(kOperation)), .tensors = receive_tensors(pair, numbers.at(kRequestTensors), 1, kRequestTag),
                       .numbers = {numbers.begin() + kRequestHead, numbers.end()}};
+      if (numbers.at(kShard) == kReport) {
+        for (at::Tensor& tensor : request.tensors) tensor = tensor.clone();
+        on_report_(replica, std::move(request));
+        continue;
+      }
       double idle = 0;
       const Reply reply = host_->serve(int(numbers.at(kShard)), replica, request, idle);
       std::vector<double> head = {idle, double(reply.tensors.size())};

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,9 +23,11 @@ class RankHub;
 /// The world as one rank sees it; belongs to that rank's thread but for abort. A rank that dies ends the others as the backend says.
 class RankWorld final : public HubWorld {
  public:
+  /// What rank 0 does with reports of other replicas (Hub::report); called by one thread per replica.
+  using OnReport = std::function<void(int replica, Request report)>;
   /// All ranks of `leaders` make theirs together, and wait for each other. `server`: null on all ranks where the policy has none; used on rank 0
-  /// only. Both outlive it.
-  RankWorld(Communicator& leaders, ShardServer* server);
+  /// only. Both outlive it. `on_report`: null on all ranks where replicas report nothing; called on rank 0 only.
+  RankWorld(Communicator& leaders, ShardServer* server, OnReport on_report = nullptr);
   /// Where the rank's replica has not left, and nothing has failed, all are aborted: others may wait for it.
   ~RankWorld() override;
 
@@ -46,6 +49,7 @@ class RankWorld final : public HubWorld {
   void wait_for_the_others(Communicator& control);
 
   Communicator& leaders_;
+  const OnReport on_report_;
   LocalWorld waiting_;             ///< where visitors and rank 0 wait
   std::optional<ShardHost> host_;  ///< rank 0, with a server
   std::vector<HubCounts> counts_;
