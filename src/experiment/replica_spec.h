@@ -11,6 +11,7 @@
 
 #include "base/config.h"
 #include "comm/local/emulated_links.h"
+#include "plan/strategies.h"
 #include "update/failures.h"
 #include "update/policy.h"
 #include "update/run_facts.h"
@@ -41,7 +42,7 @@ struct ModelledClock {
 };
 
 struct ReplicaSpec {
-  std::string plan = "single";      ///< of each replica; on "devices" workers
+  std::string plan = single_strategy();      ///< of each replica; on "devices" workers
   int devices = 1;                  ///< workers of a replica
   bool batch_per_replica = false;   ///< Experiment::batch is each replica's; else all replicas' together
   SampleShares shares = SampleShares::batches;

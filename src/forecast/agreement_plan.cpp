@@ -25,7 +25,7 @@ Plan plan_of_workers(const Experiment& experiment, const Model& model, const Syn
   const ReplicaSpec& spec = experiment.replicas;
   if (!spec.clock)
     fail_user({"strategy synchronous", "without [update.virtual]", "in real time it is the plan data", "use data, or add [update.virtual]"});
-  if (spec.plan != "single" || spec.devices != 1)
+  if (spec.plan != single_strategy() || spec.devices != 1)
     fail_user({spec.where, fmt::format("plan = \"{}\", plan_devices = {}", spec.plan, spec.devices),
                "synchronous averages the gradients of single devices", "leave them out"});
   if (options.shares_by_speed && spec.shares != SampleShares::batches)
@@ -34,13 +34,13 @@ Plan plan_of_workers(const Experiment& experiment, const Model& model, const Syn
   Cluster cluster = Cluster::uniform(workers);
   if (options.shares_by_speed) {
     const int64_t equal = std::max<int64_t>(1, experiment.batch / workers);
-    const Plan single = named_plan("single", model, Cluster::uniform(1), equal, {});
+    const Plan single = single_plan(model, equal);
     const SecondsBySamples seconds = seconds_by_samples(experiment, model, single, workers);
     double least = seconds(0, equal);
     for (int d = 1; d < workers; ++d) least = std::min(least, seconds(d, equal));
     for (int d = 0; d < workers; ++d) cluster.devices[size_t(d)].speed = least / seconds(d, equal);
   }
-  Plan plan = named_plan("data", model, cluster, experiment.batch, {});
+  Plan plan = named_plan(usual_strategy(), model, cluster, experiment.batch, {});
   validate(plan, model, experiment.batch, "strategy synchronous");
   return plan;
 }
@@ -53,7 +53,7 @@ Plan plan_of_replica(const Experiment& experiment, const Model& model, const std
   Experiment one = experiment;
   one.batch = std::max<int64_t>(1, experiment.batch / (workers / devices));
   Plan plan = make_plan(inner, one, model, devices);
-  if (plan.devices != devices && inner != "single")
+  if (plan.devices != devices && inner != single_strategy())
     fail_user({where, fmt::format("plan = \"{}\"", inner), fmt::format("is for {} workers", plan.devices), fmt::format("write plan_devices = {}", plan.devices)});
   validate(plan, model, one.batch, "the replicas' plan");
   plan.replicas = workers / devices;

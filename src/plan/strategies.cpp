@@ -97,6 +97,10 @@ std::vector<std::string> expand_strategy(std::string_view strategy) {
   return forms;
 }
 
+std::string single_strategy() {
+  return names_with([](const NamedStrategy& named) { return named.one_device; }).front();
+}
+
 std::string usual_strategy() {
   return names_with([](const NamedStrategy& named) { return named.axis == &Degrees::data; }).front();
 }
