@@ -27,7 +27,7 @@ FOLDERS = ("backend", "update policy")  # what may spell its name in all of its 
 ABOUT_PLANS = r"named_plan|make_plan|strateg|\bplan\s*(?:==|!=|=|,|\{|\()"
 ORDINARY = {"data": ABOUT_PLANS, "tensor": ABOUT_PLANS, "pipeline": ABOUT_PLANS, "local": "backend", "virtual": "backend"}
 
-# Literals that spell a name and mean something else: (how the file's path ends, literal): what it is there.
+# Names that mean something else in a file: (how its path ends, name): what it is there.
 OTHER_MEANINGS = {
     ("cli/launch_script.cpp", "mpi"): "a kind of job script: mpirun's, whatever the backend",
     ("cli/commands.h", "pipedream"): "a published cost model of --graph",
@@ -77,13 +77,13 @@ def violations(source, other_meanings):
                 continue
             if name in ORDINARY and not re.search(ORDINARY[name], lines[number - 1]):
                 continue
-            meaning = next((key for key in other_meanings if key[1] == literal and path.endswith(key[0])), None)
+            meaning = next((key for key in other_meanings if key[1] == name and path.endswith(key[0])), None)
             if meaning:
                 used.add(meaning)
                 continue
             what, owner = names[name][0]
             found.append(f'{path}:{number}: "{literal}" is a name ({what}): take it from {owner.relative_to(source)}')
-    return found + [f'{end}: "{literal}" is not there any more' for end, literal in other_meanings if (end, literal) not in used]
+    return found + [f'{end}: "{name}" is not there any more' for end, name in other_meanings if (end, name) not in used]
 
 
 class Names(unittest.TestCase):

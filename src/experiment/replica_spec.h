@@ -42,7 +42,7 @@ struct ModelledClock {
 };
 
 struct ReplicaSpec {
-  std::string plan = one_device_strategy();      ///< of each replica; on "devices" workers
+  std::string plan = single_strategy();      ///< of each replica; on "devices" workers
   int devices = 1;                  ///< workers of a replica
   bool batch_per_replica = false;   ///< Experiment::batch is each replica's; else all replicas' together
   SampleShares shares = SampleShares::batches;

@@ -26,7 +26,7 @@ Plan plan_of_workers(const Experiment& experiment, const Model& model, const Syn
   const ReplicaSpec& spec = experiment.replicas;
   if (!spec.clock)
     fail_user({"strategy synchronous", "without [update.virtual]", "in real time it is the plan data", "use data, or add [update.virtual]"});
-  if (!is_single(spec.plan) || spec.devices != 1)
+  if (spec.plan != single_strategy() || spec.devices != 1)
     fail_user({spec.where, fmt::format("plan = \"{}\", plan_devices = {}", spec.plan, spec.devices),
                "synchronous averages the gradients of single devices", "leave them out"});
   if (options.shares_by_speed && spec.shares != SampleShares::batches)
@@ -35,7 +35,7 @@ Plan plan_of_workers(const Experiment& experiment, const Model& model, const Syn
   Cluster cluster = Cluster::uniform(workers);
   if (options.shares_by_speed) {
     const int64_t equal = std::max<int64_t>(1, experiment.batch / workers);
-    const Plan single = named_plan(one_device_strategy(), model, Cluster::uniform(1), equal, {});
+    const Plan single = single_plan(model, equal);
     const SecondsBySamples seconds = seconds_by_samples(experiment, model, single, workers);
     double least = seconds(0, equal);
     for (int d = 1; d < workers; ++d) least = std::min(least, seconds(d, equal));
@@ -54,7 +54,7 @@ Plan plan_of_replica(const Experiment& experiment, const Model& model, const std
   Experiment one = experiment;
   one.batch = std::max<int64_t>(1, experiment.batch / (workers / devices));
   Plan plan = make_plan(inner, one, model, devices);
-  if (plan.devices != devices && !is_single(inner))
+  if (plan.devices != devices && inner != single_strategy())
     fail_user({where, fmt::format("plan = \"{}\"", inner), fmt::format("is for {} workers", plan.devices), fmt::format("write plan_devices = {}", plan.devices)});
   validate(plan, model, one.batch, "the replicas' plan");
   plan.replicas = workers / devices;

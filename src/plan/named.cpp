@@ -233,9 +233,7 @@ Plan named_plan(std::string_view name, const Model& model, const Cluster& cluste
 }
 
 Plan single_plan(const Model& model, int64_t batch) {
-  const auto& all = named_strategies();
-  const auto single = std::find_if(all.begin(), all.end(), [](const NamedStrategy& named) { return named.one_device; });
-  return named_plan(single->name, model, Cluster::uniform(1), batch, {});
+  return named_plan(single_strategy(), model, Cluster::uniform(1), batch, {});
 }
 
 }  // namespace trireme

@@ -97,7 +97,7 @@ std::vector<std::string> expand_strategy(std::string_view strategy) {
   return forms;
 }
 
-std::string one_device_strategy() {
+std::string single_strategy() {
   return names_with([](const NamedStrategy& named) { return named.one_device; }).front();
 }
 

@@ -63,7 +63,7 @@ std::string family_of(std::string_view strategy);
 std::vector<std::string> expand_strategy(std::string_view strategy);
 
 // Lists that follow from the registry.
-std::string one_device_strategy();                 ///< of a run without parallelism
+std::string single_strategy();                     ///< the one for one device
 std::string usual_strategy();                      ///< of a run that names none: all devices over the data axis
 std::vector<std::string> compared_strategies();    ///< of a comparison that names none: families without a schedule or sharding
 std::vector<std::string> strategies_to_beat();     ///< by a plan that is searched for: what the step model knows, on few devices first

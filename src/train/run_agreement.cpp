@@ -107,7 +107,7 @@ void RunAgreement::begin_modelled_time() {
     return;
   }
   const int workers = plan_.devices;
-  const Plan single = named_plan(one_device_strategy(), model_, Cluster::uniform(1), std::max<int64_t>(1, experiment_.batch / workers), {});
+  const Plan single = single_plan(model_, std::max<int64_t>(1, experiment_.batch / workers));
   const auto samples = [this](int worker, int64_t step) { return share_of_worker(plan_, batches_.samples_together(step), worker); };
   ComputeTimes times(experiment_, seconds_by_samples(experiment_, model_, single, workers));
   times_ = std::make_unique<SynchronousSteps>(std::move(times), training_, samples, modelled_links(experiment_, workers, 1).replicas,

@@ -39,6 +39,7 @@ TEST(StrategyNote, OfAReconstructionOnly) {
 
 TEST(Strategies, ListsFollowFromTheRegistry) {
   using Names = std::vector<std::string>;
+  EXPECT_EQ(single_strategy(), "single");
   EXPECT_EQ(usual_strategy(), "data");
   EXPECT_EQ(compared_strategies(), (Names{"single", "data", "tensor", "pipeline", "hybrid"}));
   EXPECT_EQ(strategies_to_beat(), (Names{"single", "data", "tensor", "pipeline", "1f1b", "interleaved", "zero-bubble", "hybrid:tensor",
