@@ -32,13 +32,11 @@ OTHER_MEANINGS = {
     ("cli/launch_script.cpp", "mpi"): "a kind of job script: mpirun's, whatever the backend",
     ("cli/commands.h", "pipedream"): "a published cost model of --graph",
     ("cli/plan_graph.cpp", "pipedream"): "a published cost model of --graph",
-    ("cli/plan_graph.cpp", "pipedream, max-load or latency"): "published cost models of --graph",
     ("model/model.cpp", "inception"): "a piece of layers' names",
     ("/initial_weights.cpp", "partial"): "how files of weights match",
     ("/read_data.cpp", "skip"): "what happens to broken files",
     ("update/downpour.cpp", "sgd"): "a server's optimizer",
     ("update/downpour.cpp", "adagrad"): "a server's optimizer",
-    ("update/downpour.cpp", "adagrad,gamma={},epsilon={}"): "a server's optimizer",
     ("update/federated.cpp", "adam"): "a server's optimizer",
     ("update/federated.cpp", "adagrad"): "a server's optimizer",
 }
