@@ -1,4 +1,4 @@
-"""End-to-end time: `measure-epochs`, `plan --objective accuracy`, and the noise scale of a training."""
+"""End-to-end time: `measure-epochs`, `plan project`, and the noise scale of a training."""
 import json
 import os
 
