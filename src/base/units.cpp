@@ -81,6 +81,11 @@ Quantity parse(std::string_view text, std::string_view key, const Expected& expe
   fail(key, text, expected, fmt::format("\"{}\" is not a unit of it", rest));
 }
 
+double amount(std::string_view text, std::string_view key, const Expected& expected) {
+  const Quantity q = parse(text, key, expected);
+  return q.number * q.unit.factor;
+}
+
 /// Three significant digits of a number in [0, 10000), without an exponent.
 std::string three_digits(double value) {
   double size = std::abs(value);
@@ -97,31 +102,18 @@ std::string in_units(double value, std::span<const Unit> units, double step) {
 }  // namespace
 
 int64_t parse_bytes(std::string_view text, std::string_view key) {
-  Quantity q = parse(text, key, kBytes);
-  double bytes = q.number * q.unit.factor;
+  const double bytes = amount(text, key, kBytes);
   if (bytes >= double(std::numeric_limits<int64_t>::max())) fail(key, text, kBytes, "it is more than 2^63 bytes");
   return std::llround(bytes);
 }
 
-double parse_bandwidth(std::string_view text, std::string_view key) {
-  Quantity q = parse(text, key, kBandwidth);
-  return q.number * q.unit.factor;
-}
+double parse_bandwidth(std::string_view text, std::string_view key) { return amount(text, key, kBandwidth); }
 
-double parse_flops(std::string_view text, std::string_view key) {
-  Quantity q = parse(text, key, kWork);
-  return q.number * q.unit.factor;
-}
+double parse_flops(std::string_view text, std::string_view key) { return amount(text, key, kWork); }
 
-double parse_flop_rate(std::string_view text, std::string_view key) {
-  Quantity q = parse(text, key, kWorkRate);
-  return q.number * q.unit.factor;
-}
+double parse_flop_rate(std::string_view text, std::string_view key) { return amount(text, key, kWorkRate); }
 
-double parse_seconds(std::string_view text, std::string_view key) {
-  Quantity q = parse(text, key, kTime);
-  return q.number * q.unit.factor;
-}
+double parse_seconds(std::string_view text, std::string_view key) { return amount(text, key, kTime); }
 
 Length parse_length(std::string_view text, std::string_view key) {
   Quantity q = parse(text, key, kLength);

@@ -48,7 +48,7 @@ struct ServeOptions {
 /// Trains under an update policy with replicas that are processes, whose server this one is.
 int run_serve(const ServeOptions& options);
 
-struct JoinOptions {
+struct ClientOptions {
   ExperimentOptions experiment;
   std::string server;                 ///< "tcp://host:port"
   int client = -1;                    ///< its number; -1: any
@@ -56,7 +56,7 @@ struct JoinOptions {
   std::filesystem::path token_file;
 };
 /// Trains as one client of a server.
-int run_join(const JoinOptions& options);
+int run_join(const ClientOptions& options);
 
 struct CompareOptions {
   ExperimentOptions experiment;

@@ -75,7 +75,7 @@ void train_as_client(Run& run, int number) {
 
 class Joining {
  public:
-  explicit Joining(const JoinOptions& options) : options_(options), wanted_(options.client), token_(read_token(options.token_file)) {
+  explicit Joining(const ClientOptions& options) : options_(options), wanted_(options.client), token_(read_token(options.token_file)) {
     check_endpoint(options.server, /*listens=*/false, !token_.empty());
     task_ = std::make_unique<Task>(Task::read(options.experiment, options.own_data));
   }
@@ -127,7 +127,7 @@ class Joining {
     }
   }
 
-  const JoinOptions& options_;
+  const ClientOptions& options_;
   int wanted_;
   const std::string token_;
   std::unique_ptr<Task> task_;
@@ -136,7 +136,7 @@ class Joining {
 
 }  // namespace
 
-int run_join(const JoinOptions& options) {
+int run_join(const ClientOptions& options) {
   interrupted_by_user();
   install_memory_accounting();
   Joining joining(options);

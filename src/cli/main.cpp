@@ -99,7 +99,7 @@ void add_serve(CLI::App& app, trireme::ServeOptions& o) {
   verb->add_option("--json", o.json, "also write run.json's content to this file");
 }
 
-void add_join(CLI::App& app, trireme::JoinOptions& o) {
+void add_join(CLI::App& app, trireme::ClientOptions& o) {
   auto* verb = app.add_subcommand("join", "train as a client of trireme serve, on the same experiment");
   verb->add_option("server", o.server, "where it listens: tcp://HOST:PORT")->required();
   o.experiment.add_common(*verb);
@@ -288,7 +288,7 @@ int main(int argc, char** argv) {
   trireme::CompareOptions compare;
   trireme::TrainOptions train;
   trireme::ServeOptions serve;
-  trireme::JoinOptions join;
+  trireme::ClientOptions join;
   trireme::SimulateOptions simulate;
   trireme::VerifyOptions verify;
   trireme::ExportOptions exported;

@@ -1,10 +1,12 @@
 #include "cli/plan_command.h"
+
 #include <algorithm>
 #include <iostream>
 #include <optional>
 
 #include "cli/launch_hosts.h"
 #include "cli/train_process.h"
+#include "plan/strategies.h"
 
 namespace trireme {
 namespace {
@@ -56,7 +58,7 @@ std::vector<std::string> with_plan_verb(std::vector<std::string> words) {
     now.push_back(*objective == "accuracy" ? "project" : "best");
     if (*objective != "accuracy") rest.insert(rest.end(), {"--objective", *objective});
   } else {
-    now.insert(now.end(), {"show", take(rest, "--plan").value_or("data")});
+    now.insert(now.end(), {"show", take(rest, "--plan").value_or(usual_strategy())});
     rest.insert(rest.end(), {"--json", "-"});
   }
   now.insert(now.end(), rest.begin(), rest.end());

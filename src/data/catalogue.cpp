@@ -61,7 +61,13 @@ int64_t KnownSet::download_bytes() const {
 
 const std::vector<KnownSet>& known_sets() {
 #define TRIREME_CALL(name) sets::name(),
-  static const std::vector<KnownSet> sets{TRIREME_DATA_SETS(TRIREME_CALL)};
+  static const std::vector<KnownSet> sets = [] {
+    std::vector<KnownSet> all{TRIREME_DATA_SETS(TRIREME_CALL)};
+    for (KnownSet& set : all)
+      if (set.parts.empty())
+        for (const DownloadSource& source : set.sources) set.parts.push_back({{source.file}, source.size});
+    return all;
+  }();
   return sets;
 }
 
@@ -83,11 +89,6 @@ const KnownSet* find_known_set(const std::string& name) {
 const KnownSet& known_set(const std::string& name) {
   if (const KnownSet* set = find_known_set(name)) return *set;
   fail_user({.where = "data.name", .what = "\"" + name + "\"", .why = "no data set has this name", .next = "choose one of " + join(data_names())});
-}
-
-KnownSet with_parts_of_sources(KnownSet set) {
-  for (const DownloadSource& source : set.sources) set.parts.push_back({{source.file}, source.size});
-  return set;
 }
 
 std::optional<std::filesystem::path> find_part(const std::filesystem::path& folder, const KnownSet::Part& part) {

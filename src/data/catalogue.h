@@ -35,7 +35,7 @@ struct KnownSet {
   std::optional<LearningTask> task = {};  ///< empty: the files or the experiment say it
   DataOrigin origin = DataOrigin::searched;
   std::vector<std::string> folders = {};  ///< names of the set's own folder; the first is the one downloads go to
-  std::vector<Part> parts = {};           ///< any of them there: the folder holds the set, perhaps not whole
+  std::vector<Part> parts = {};           ///< any of them there: the folder holds the set, perhaps not whole; none given: the sources' files
   std::vector<DownloadSource> sources = {};  ///< none: the set cannot be downloaded by us, `advice` says how to get it
   bool archived = false;             ///< the only source is an archive that unpacks to folders[0]
   std::string advice = {};           ///< where to get it, and what its folder holds: a sentence's end
@@ -66,9 +66,6 @@ const KnownSet* find_known_set(const std::string& name);
 
 /// User error that lists the known names.
 const KnownSet& known_set(const std::string& name);
-
-/// Each downloaded file is a part.
-KnownSet with_parts_of_sources(KnownSet set);
 
 /// The part's file or folder in `folder` under the first of its names that is there.
 std::optional<std::filesystem::path> find_part(const std::filesystem::path& folder, const KnownSet::Part& part);

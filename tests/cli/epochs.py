@@ -1,4 +1,4 @@
-"""End-to-end time: `measure-epochs`, `plan --objective accuracy`, and the noise scale of a training."""
+"""End-to-end time: `measure-epochs`, `plan project`, and the noise scale of a training."""
 import json
 import os
 
@@ -132,4 +132,4 @@ class Projection(CliTest):
         self.refused(*accuracy, "--epochs", "noise=100", "--devices", "4..2", says=["--devices", "4..2"])
         self.refused(*accuracy, "--epochs", "noise=100", "--devices", "1..8", says=["4"])
         self.refused("plan", "best", "e.toml", "--devices", "1..4", says=["--devices", "1..4", "whole number"])
-        self.refused("plan", "best", "e.toml", "--epochs", "noise=3", says=["--epochs", "trireme plan best --help"])
+        self.refused("plan", "best", "e.toml", "--epochs", "32:4", says=["--epochs", "trireme plan best --help"])

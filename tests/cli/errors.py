@@ -29,7 +29,7 @@ class Flags(CliTest):
                 (["simulate", "e.toml", "--epochs", ""], ["--epochs", "nothing is given"]),
                 (["plan", "best", "e.toml", "--devices="], ["--devices", "nothing is given"]),
                 (["plan", "--devices", "4", "show", "data", "e.toml"], ["--devices: unknown flag", "trireme plan"]),
-                (["plan", "e.toml", "show", "data"], ["e.toml: unknown verb", "trireme plan"]),
+                (["plan", "e.toml", "show", "data"], ["e.toml: unknown argument", "trireme plan"]),
                 (["train", "e.toml", "--seed", "-1"], ["--seed", "-1", "at least 0"]),
                 (["data", "get", "imagenet"], ["imagenet", "mnist, cifar10"]),
                 (["report", "nowhere"], ["nowhere", "no such folder"]),

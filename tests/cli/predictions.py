@@ -1,4 +1,4 @@
-"""Predictions: `simulate`, `compare` with predicted beside measured, and `plan --objective`."""
+"""Predictions: `simulate`, `compare` with predicted beside measured, and `plan best`."""
 import json
 import re
 import statistics

@@ -125,6 +125,11 @@ std::string sha256_of(const std::filesystem::path& file) {
   return hex;
 }
 
+std::vector<DownloadSource> published_at(const std::string& address, std::vector<DownloadSource> files) {
+  for (DownloadSource& file : files) file.urls = {address + file.file};
+  return files;
+}
+
 void download(const std::vector<DownloadSource>& sources, const std::filesystem::path& folder,
               const ProgressCallback& progress, const DownloadOptions& options) {
   std::error_code error;

@@ -15,8 +15,11 @@ struct DownloadSource {
   std::string file;    ///< its name in the target folder
   std::string sha256;  ///< 64 lower-case hex digits
   int64_t size = 0;    ///< bytes
-  std::vector<std::string> urls;
+  std::vector<std::string> urls = {};
 };
+
+/// The files with the address of each: `address` and its name.
+std::vector<DownloadSource> published_at(const std::string& address, std::vector<DownloadSource> files);
 
 struct DownloadProgress {
   std::string file;

