@@ -201,8 +201,7 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
                "leave it out; trireme launch train --resume goes on with the run"});
   if (agrees && experiment.replicas.clock)
     fail_user({fmt::format("{}: update.virtual", experiment.file.string()), "processes take the time that they take", "", "leave it out, or train in one process"});
-  experiment.processes = true;
-  experiment.private_replicas = !agrees;  // a replica is a process, whose workers are threads
+  experiment.private_replicas = experiment.processes = true;
   experiment.devices = {place.size};
   if (place.rank == 0) resumption = resumption_of(member, subject);
   return subject;

@@ -100,7 +100,7 @@ void check_replicas(const Experiment& experiment) {
   if (experiment.links && !experiment.links->changes.empty()) refuse("cluster.link.change", "links change during synchronous training only");
   if (experiment.replicas.clock && experiment.links) refuse("cluster.link", "on the modelled clock links are those of [update.virtual]");
   if (experiment.noise_scale) refuse("noise_scale", "is estimated from synchronous training only");
-  if (experiment.private_replicas && !experiment.links) refuse("replicas = \"private\"", "the workers of a replica share one copy of its weights");
+  if (experiment.private_replicas && !experiment.links && !experiment.processes) refuse("replicas = \"private\"", "the workers of a replica share one copy of its weights");
 }
 
 int64_t share_of_worker(const Plan& plan, int64_t samples, int worker) {

@@ -101,14 +101,15 @@ class Launch(LaunchTest):
             self.assertEqual(self.weights(f"t{k}"), self.weights(f"p{k}"), policy)
             self.assertEqual([e["loss"] for e in threads["evaluations"]], [e["loss"] for e in processes["evaluations"]], policy)
             self.assertEqual(threads["replicas"]["bytes_sent"], processes["replicas"]["bytes_sent"], policy)
-            self.assertEqual(len(processes["curve"]), 6)
+            self.assertEqual(len(processes["curve"]), len(threads["curve"]), policy)
 
     def test_replicas_that_wait_for_nobody_may_be_processes(self):
         for k, policy in enumerate(("async-average,shards=2", "partial,quorum=1", "easgd,period=2", "eamsgd,period=2", "downpour,shards=2", "shat,period=2",
                                     "streaming-diloco,every_steps=4,fragments=2", "fedprox,rounds=2", "fedadam,rounds=2")):
             self.trireme("launch", "-n", "2", "train", "e.toml", "--plan", policy, "--set", "optimizer.momentum=0", "--json", f"{k}.json")
             row = self.json(f"{k}.json")["rows"][0]
-            self.assertEqual((row["status"], row["replicas"]["count"], len(row["curve"])), ("ok", 2, 6), (policy, row["reason"]))
+            self.assertEqual((row["status"], row["replicas"]["count"]), ("ok", 2), (policy, row["reason"]))
+            self.assertGreaterEqual(len(row["curve"]), 6, policy)
 
     def test_a_planners_plan_has_all_processes(self):
         self.trireme("launch", "-n", "2", "train", "e.toml", "--plan", "exact", "--json", "p.json", "--profile", "profile.json")
