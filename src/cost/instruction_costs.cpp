@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "program/meetings.h"
+#include "program/rendezvous.h"
 
 namespace trireme {
 namespace {
