@@ -91,7 +91,7 @@ Measured measure(const Options& o, const Model& model, const Cluster& described,
   Program program;
   m.compiling = seconds_of([&] { program = compile(model, plan, {.mixed_precision = true, .private_replicas = true, .checked = false}); });
   std::vector<int> chosen;
-  m.choosing = seconds_of([&] { chosen = representatives(program, model, cluster, batch); });
+  m.choosing = seconds_of([&] { chosen = representatives(program, cluster, batch); });
   m.ranks = chosen.size();
   m.simulating = seconds_of([&] {
     const ClusterLinks links(cluster);

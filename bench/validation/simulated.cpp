@@ -45,7 +45,7 @@ double step_seconds(const Setting& setting, const Plan& plan) {
   if (!setting.layers) own = datasheet_of(setting);
   const ClusterLinks links(cluster, setting.library);
   InstructionCostOptions options{.batch = setting.batch, .precision = setting.precision};
-  if (!few) options.representatives = representatives(program, setting.model, cluster, setting.batch);
+  if (!few) options.representatives = representatives(program, cluster, setting.batch);
   InstructionCosts costs(program, setting.model, cluster, setting.layers ? *setting.layers : *own, links, options);
   const int steps = program.greatest_lag > 0 ? kStepsInFlight : few ? kSteps : 1;
   return simulate(program, setting.model, costs, links, {.steps = steps, .ranks = options.representatives}).step_seconds;

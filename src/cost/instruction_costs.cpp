@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "program/meetings.h"
+#include "program/rendezvous.h"
 
 namespace trireme {
 namespace {
@@ -84,32 +84,24 @@ const InstructionCost& InstructionCosts::of(int rank, const Instruction& i) {
 
 InstructionCost InstructionCosts::compute(int rank, const Instruction& i, int64_t samples) {
   InstructionCost cost;
-  switch (i.code) {
-    case OpCode::load_batch:
+  switch (description_of(i.code).operand) {
+    case Operand::stage:
       for (const Value& value : program_.values)
         if (value.loaded && value.node == 0 && value.layout.mesh.index_of(rank) >= 0) {
           const double seconds = options_.loading * double(share_of_rank(value.layout, rank, samples));
           cost = {computing(rank, seconds, 1), 0, own_seconds(rank, seconds)};
         }
       break;
-    case OpCode::forward:
-    case OpCode::recompute:
-    case OpCode::backward:
-    case OpCode::backward_input:
-    case OpCode::backward_weight: cost = segment_cost(rank, i, samples); break;
-    case OpCode::redistribute:
-    case OpCode::send:
-    case OpCode::receive: cost = move_cost(rank, i, samples); break;
-    case OpCode::prefetch_weights:
-    case OpCode::gather_weights:
-    case OpCode::reduce_gradients:
-    case OpCode::optimizer_step:
-    case OpCode::clip_gradients: cost = bucket_cost(rank, i); break;
-    case OpCode::release_weights:
-    case OpCode::synchronize_buffers: break;
-    case OpCode::agree:
+    case Operand::segment: cost = segment_cost(rank, i, samples); break;
+    case Operand::move: cost = move_cost(rank, i, samples); break;
+    case Operand::bucket: cost = bucket_cost(rank, i); break;
+    case Operand::nothing:
+      if (i.code == OpCode::clip_gradients) cost = norm_cost();
+      break;
+    case Operand::end_of_step:
       if (i.index == kAfterStep) cost = {{options_.agreement_seconds, {}}, options_.agreement_bytes, 0};
       break;
+    case Operand::op: break;
   }
   if (options_.overhead > 0) {
     if (cost.demand.shares.empty() && cost.demand.fixed <= 0) cost.demand = computing(rank, options_.overhead, 1);
@@ -245,12 +237,14 @@ InstructionCost InstructionCosts::move_cost(int rank, const Instruction& i, int6
   return {links_.receiver_moves() ? links_.message(other, rank, received, alike(own, to.workers)) : Demand{}, 0};
 }
 
+/// One number, summed over all ranks.
+InstructionCost InstructionCosts::norm_cost() const {
+  std::vector<int> all(program_.list_of_rank.size());
+  for (size_t r = 0; r < all.size(); ++r) all[r] = int(r);
+  return {seen_by_representatives(links_.collective(RedistributionKind::all_reduce, kIndexBytes, all)), kIndexBytes};
+}
+
 InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
-  if (i.code == OpCode::clip_gradients) {
-    std::vector<int> all(program_.list_of_rank.size());
-    for (size_t r = 0; r < all.size(); ++r) all[r] = int(r);
-    return {seen_by_representatives(links_.collective(RedistributionKind::all_reduce, kIndexBytes, all)), kIndexBytes};
-  }
   const Bucket& bucket = program_.buckets[size_t(i.index)];
   const auto holders = double(bucket.holders.size());
   const double weight_bytes = double(bucket.elements) * double(c10::elementSize(compute_type(options_.precision)));

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "cost/memory_walk.h"
+#include "cost/rank_memory.h"
 
 namespace trireme {
 namespace {
@@ -58,7 +58,7 @@ std::vector<MemoryUse> predict_memory(const Program& program, const Model& model
   std::vector<MemoryUse> uses;
   for (int rank : ranks) {
     const auto [it, fresh] = known.try_emplace(kinds.of(rank));
-    if (fresh) it->second = MemoryWalk(all, rank).run();
+    if (fresh) it->second = RankMemory(all, rank).run();
     uses.push_back(it->second);
   }
   return uses;

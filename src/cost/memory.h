@@ -1,5 +1,5 @@
-// Peak memory of each worker, as base/memory.h would count it in a run: the worker's instruction list is gone through with the tensors'
-// bytes in place of the tensors, each allocated and let go where the runtime does so. Bytes of layers' calls are those of
+// Peak memory of each worker, as base/memory.h would count it in a run: the engine (program/engine.h) executes the worker's instruction
+// list with the tensors' bytes in place of the tensors, each allocated and let go where the runtime does so. Bytes of layers' calls are those of
 // LayerCosts::memory.
 //
 // There is no clock, so one thing must be supposed: a message lies in the sender's memory until its receiver has come to it (Receivers).

@@ -89,7 +89,7 @@ RunResult predict_program(const Experiment& experiment, const Model& model, cons
   const Program program = compile(model, plan, compile_for(experiment, source, !many));
   InstructionCostOptions cost_options{.batch = experiment.batch, .precision = experiment.precision, .batch_norm = experiment.batch_norm,
                                       .loading = source.loading, .slowness = source.slowness};
-  if (many) cost_options.representatives = representatives(program, model, source.cluster, experiment.batch);
+  if (many) cost_options.representatives = representatives(program, source.cluster, experiment.batch);
   InstructionCosts costs(program, model, source.cluster, *source.layers, *source.links, cost_options);
   const bool long_list = many && program.greatest_lag == 0;
   const Simulation simulation =

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "base/error.h"
-#include "program/walk.h"
+#include "program/engine.h"
 
 namespace trireme {
 namespace {
 
-/// Puts what went wrong in a walk into words.
+/// Puts what went wrong into words.
 class Findings {
  public:
   Findings(const Program& program, const Model& model, const std::string& where)
@@ -73,8 +73,8 @@ class Findings {
 }  // namespace
 
 void check_program(const Program& program, const Model& model, const std::string& where) {
-  WalkClock no_time;
-  const WalkEnd end = walk(program, model, batches_to_walk(program), no_time);
+  EngineCosts nothing;
+  const EngineEnd end = execute(program, nothing, {.batches = enough_batches(program)});
   const Findings findings(program, model, where);
   if (!end.standstills.empty()) findings.report(end.standstills);
   if (!end.leftovers.empty()) findings.report(end.leftovers.front());

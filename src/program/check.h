@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-/// Walks the program (walk.h) without time: one batch, or enough batches to fill and drain a schedule without flush. Throws a user
+/// Executes the program (engine.h) without time: one batch, or enough batches to fill and drain a schedule without flush. Throws a user
 /// error naming `where` and
 /// - the cycle of ranks and instructions, when they wait for each other;
 /// - the instruction whose partner never comes;

@@ -6,14 +6,14 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "program/walk.h"
+#include "program/engine.h"
 
 namespace trireme {
 namespace {
 
 constexpr double kSame = 1e-6;  // units; sums of shares differ by roundings only
 
-class UnitClock : public WalkClock {
+class UnitClock : public EngineCosts {
  public:
   UnitClock(const Program& program, const Model& model) : program_(program) {
     timeline_.ranks.resize(program.list_of_rank.size());
@@ -24,29 +24,31 @@ class UnitClock : public WalkClock {
     spread_units(model);
   }
 
-  double duration(int, const Instruction& i) override {
-    switch (i.code) {
-      case OpCode::forward:
-      case OpCode::recompute:
-      case OpCode::backward_weight: return units_[size_t(i.index)];
-      case OpCode::backward: return 2 * units_[size_t(i.index)];
-      case OpCode::backward_input: return (has_weight_part_[size_t(i.index)] ? 1 : 2) * units_[size_t(i.index)];
-      default: return 0;
-    }
+  void begin(std::span<const Execution> together, Demand& demand) override {
+    for (const Execution& e : together) demand.fixed = std::max(demand.fixed, units_of(at(e)));
   }
 
-  void on_event(int rank, int index, int step, double begin, double end) override {
-    if (end <= begin) return;
-    const Instruction& i = program_.instructions(rank)[size_t(index)];
-    const Stretch next{begin, end, i.code, program_.segments[size_t(i.index)].stage, i.micro_batch, step - i.lag};
-    std::vector<Stretch>& stretches = timeline_.ranks[size_t(rank)];
-    if (!stretches.empty() && goes_on(stretches.back(), next)) stretches.back().end = end;
+  void end(const Execution& e, double now) override {
+    if (now <= e.begin) return;
+    const Instruction& i = at(e);
+    const Stretch next{e.begin, now, i.code, program_.segments[size_t(i.index)].stage, i.micro_batch, e.step - i.lag};
+    std::vector<Stretch>& stretches = timeline_.ranks[size_t(e.rank)];
+    if (!stretches.empty() && goes_on(stretches.back(), next)) stretches.back().end = now;
     else stretches.push_back(next);
   }
 
   UnitTimeline take() { return std::move(timeline_); }
 
  private:
+  const Instruction& at(const Execution& e) const { return program_.instructions(e.rank)[size_t(e.index)]; }
+
+  double units_of(const Instruction& i) const {
+    double units = description_of(i.code).drawing.units;
+    if (units <= 0) return 0;
+    if (i.code == OpCode::backward_input && !has_weight_part_[size_t(i.index)]) units = description_of(OpCode::backward).drawing.units;
+    return units * units_[size_t(i.index)];
+  }
+
   static bool goes_on(const Stretch& a, const Stretch& b) {
     return a.code == b.code && a.stage == b.stage && a.micro_batch == b.micro_batch && a.batch == b.batch &&
            b.begin - a.end < kSame;
@@ -87,8 +89,8 @@ class UnitClock : public WalkClock {
 
 UnitTimeline unit_clock(const Program& program, const Model& model, int batches) {
   UnitClock clock(program, model);
-  if (batches == 0) batches = batches_to_walk(program);
-  const WalkEnd end = walk(program, model, batches, clock);
+  if (batches == 0) batches = enough_batches(program);
+  const EngineEnd end = execute(program, clock, {.batches = batches});
   check_internal(end.standstills.empty(), "only programs that end are put on a clock");
   UnitTimeline timeline = clock.take();
   timeline.makespan = end.seconds;

@@ -25,7 +25,7 @@ struct UnitTimeline {
   std::vector<double> bubbles;
 };
 
-/// Walks `batches` batches (0: batches_to_walk) with nominal durations: a forward of a stage takes 1 unit, spread over its segments
+/// Executes `batches` batches (0: enough_batches) with nominal durations: a forward of a stage takes 1 unit, spread over its segments
 /// by FLOPs, recompute 1, backward 2, backward_input and backward_weight 1 each (backward_input 2 where nothing is left for a
 /// backward_weight); a stage that is one of v chunks of its workers 1/v of that; everything else nothing.
 /// The program must have passed the checker.

@@ -101,6 +101,7 @@ Program compile(const Model& model, const Plan& plan, const CompileOptions& opti
   build_buckets(model, options, program);
   write_lists(plan, schedule, groups, build_segments(plan, options, program), program);
   if (options.training && !plan.agreement.empty()) insert_agreement(program);
+  complete(program, model);
   if (options.checked) check_program(program, model, where);
   return program;
 }

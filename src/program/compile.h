@@ -19,7 +19,7 @@ struct CompileOptions {
   int64_t first_bucket_bytes = 1 << 20;
   BatchNormScope batch_norm = BatchNormScope::local;
   bool private_replicas = false;    ///< implied by optimizer sharding and compression
-  /// false: the program is not walked on paper first. For plans of thousands of devices that are only simulated.
+  /// false: the program has not passed the checker. For plans of thousands of devices that are only simulated.
   bool checked = true;
   std::vector<std::string> frozen = {};  ///< names of parameters that stay as they are; "layer1.*" for all that begin so
 };

@@ -72,16 +72,6 @@ double mean_bubble(const UnitTimeline& timeline) {
   return timeline.bubbles.empty() ? 0 : sum / double(timeline.bubbles.size());
 }
 
-const char* kind_of(OpCode code) {
-  switch (code) {
-    case OpCode::recompute: return "recompute";
-    case OpCode::backward: return "backward";
-    case OpCode::backward_input: return "backward_input";
-    case OpCode::backward_weight: return "backward_weight";
-    default: return "forward";
-  }
-}
-
 class Picture {
  public:
   Picture(const Program& program, const Model& model, int columns)
@@ -111,10 +101,7 @@ class Picture {
   bool numbered_by_batch() const { return !program_.flushes; }
 
   std::string label(const Row& row, const Stretch& s) const {
-    std::string text;
-    if (s.code == OpCode::backward || s.code == OpCode::backward_input) text = "b";
-    if (s.code == OpCode::backward_weight) text = "w";
-    if (s.code == OpCode::recompute) text = "r";
+    std::string text = description_of(s.code).drawing.letter;
     if (chunked_) text += char('A' + (std::find(row.stages.begin(), row.stages.end(), s.stage) - row.stages.begin()) % 26);
     if (!numbered_by_batch()) return text + fmt::format("{}", s.micro_batch);
     return text + (program_.micro_batches == 1 ? fmt::format("{}", s.batch) : fmt::format("{}.{}", s.batch, s.micro_batch));
@@ -207,7 +194,7 @@ nlohmann::json schedule_picture(const Program& program, const Model& model) {
   for (const Row& row : rows_of(timeline)) {
     nlohmann::json boxes = nlohmann::json::array();
     for (const Stretch& s : *row.stretches)
-      boxes.push_back({{"begin", s.begin}, {"end", s.end}, {"kind", kind_of(s.code)}, {"stage", s.stage},
+      boxes.push_back({{"begin", s.begin}, {"end", s.end}, {"kind", description_of(s.code).drawing.kind}, {"stage", s.stage},
                        {"micro_batch", s.micro_batch}, {"batch", s.batch}});
     picture["rows"].push_back({{"label", label_of(row)},
                                {"workers", row.workers},

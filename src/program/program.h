@@ -1,13 +1,16 @@
 // A plan compiled: per rank, the list of instructions of one training step (or of one evaluation batch). The runtime executes
-// it on tensors, a simulator on a clock, the checker on paper.
+// it on tensors, the engine (engine.h) without: on paper for the checker, on a clock for the simulator.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "model/model.h"
 #include "plan/plan.h"
+#include "program/op_codes.h"
+#include "program/rendezvous.h"
 #include "tensor/placement.h"
 
 namespace trireme {
@@ -82,32 +85,6 @@ struct Bucket {
 };
 constexpr int64_t kBucketAlignment = 16;
 
-enum class OpCode {
-  load_batch,           ///< this worker's share of the inputs of a micro-batch that stage `index` reads
-  forward,              ///< segment `index`
-  recompute,            ///< forward of segment `index` once more, for the backward that follows
-  backward,             ///< segment `index`
-  backward_input,       ///< segment `index`: gradients of the inputs, and of the parameters of layers that cannot split
-  backward_weight,      ///< segment `index`: gradients of the remaining parameters
-  redistribute,         ///< move `index` within a stage; `adjoint`: of the gradient
-  send,                 ///< this worker's part of move `index` to another stage
-  receive,
-  prefetch_weights,     ///< bucket `index` (zero3): this worker's slice is on its way to the others; waits for nobody
-  gather_weights,       ///< bucket `index` (zero3): all slices are here
-  release_weights,      ///< bucket `index` (zero3): back to this worker's slice
-  reduce_gradients,     ///< bucket `index`: this worker's gradient is complete (of the batch; under zero2 and zero3 of the
-                        ///< micro-batch). Shared replicas: others may read it. Private ones: all holders reduce it together
-  clip_gradients,       ///< all buckets reduced; norms taken: of the full gradient for clipping, of every parameter and its step for
-                        ///< layer-wise optimizers
-  optimizer_step,       ///< bucket `index`: update. Shared replicas: sum (unless clipped) and update this worker's slice in one
-                        ///< pass. Private ones: under zero1 and zero2 the holders gather each other's slices
-  synchronize_buffers,  ///< evaluation under local batch norm: running statistics of the data axis' first worker
-  agree,                ///< the replica's part in the plan's agreement (update/policy.h): `index` 0 before the step, 1 after it. All ranks of
-                        ///< the replica together; the first one exchanges with the other replicas for all
-};
-const char* name_of(OpCode code);
-constexpr int kBeforeStep = 0, kAfterStep = 1;  ///< Instruction::index of `agree`
-
 struct Instruction {
   OpCode code;
   int index = -1;
@@ -123,6 +100,12 @@ struct Instruction {
 struct ProgramParameter {
   ParameterSpec spec;
   bool trainable = true;  ///< false: frozen, or the loss does not depend on it
+};
+
+/// Values that a recomputed segment reads once more, as often as it does so.
+struct RecomputeReads {
+  std::vector<ValueId> inside;   ///< made by the segment itself
+  std::vector<ValueId> outside;
 };
 
 /// Immutable once compiled; shared by all workers.
@@ -150,6 +133,14 @@ struct Program {
   OpId loss = -1;
   bool agrees = false;           ///< steps begin and end with `agree`; ranks are those of one replica
 
+  // What follows from the above, the same for all ranks: written by complete(), with which compile() ends.
+  std::vector<ValueId> forward_alias;            ///< by value: which one to read instead (a move that moves nothing forward), else itself
+  std::vector<ValueId> backward_alias;           ///< by value: which one the gradient belongs to, else itself
+  std::vector<RecomputeReads> recompute_reads;   ///< by segment; in terms of forward_alias
+  std::vector<Channel> channels;
+  std::vector<Rendezvous> rendezvous;
+  std::vector<ListSites> sites;                  ///< by list
+
   const std::vector<Instruction>& instructions(int rank) const { return lists[size_t(list_of_rank[size_t(rank)])]; }
 
   /// "forward conv1..relu1", "redistribute fc1 (all_reduce)", for traces and messages.
@@ -161,5 +152,13 @@ struct MoveEnds {
   Layout from, to;
 };
 MoveEnds ends_of(const Move& move, const Program& program, bool adjoint);
+
+/// Writes what follows from the rest of a program.
+void complete(Program& program, const Model& model);
+
+/// How often `rank` reads each value: by micro-batch, by value; in forward and, where a segment is recomputed, once more from outside it.
+std::vector<std::vector<int>> count_reads(const Program& program, int rank);
+/// By stage: model inputs that `rank` reads.
+std::map<int, std::vector<ValueId>> loaded_values(const Program& program, int rank);
 
 }  // namespace trireme

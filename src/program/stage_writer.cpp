@@ -6,13 +6,11 @@
 namespace trireme {
 namespace {
 
-bool uses_weights(OpCode code) {
-  return code == OpCode::forward || code == OpCode::recompute || code == OpCode::backward || code == OpCode::backward_input ||
-         code == OpCode::backward_weight;
-}
+bool gives_gradients(OpCode code) { return description_of(code).weights == WeightUse::add_gradients; }
 
-bool gives_gradients(OpCode code) {
-  return code == OpCode::backward || code == OpCode::backward_input || code == OpCode::backward_weight;
+bool uses_weights(OpCode code) {
+  const WeightUse use = description_of(code).weights;
+  return use == WeightUse::read || use == WeightUse::read_again || use == WeightUse::add_gradients;
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ void Worker::State::bring_states(Prepared& prepared, OpId id, MicroBatch& batch,
 }
 
 void Worker::State::use_up(const Prepared& prepared, ValueId value, MicroBatch& batch) {
-  ValueId source = prepared.forward_alias[size_t(value)];
+  ValueId source = prepared.program->forward_alias[size_t(value)];
   if (--batch.uses_left[size_t(source)] == 0) batch.values[size_t(source)].reset();
 }
 
@@ -104,7 +104,7 @@ void Worker::State::run_layer(Prepared& prepared, OpId id, MicroBatch& batch, bo
   else if (auto before = batch.states.find(id); before != batch.states.end()) call.states = before->second;
   std::vector<at::Tensor> inputs;
   for (ValueId v : op.inputs) {
-    inputs.push_back(batch.values[size_t(prepared.forward_alias[size_t(v)])]);
+    inputs.push_back(batch.values[size_t(prepared.program->forward_alias[size_t(v)])]);
     check_internal(inputs.back().defined(), "a layer's inputs are there when it runs");
   }
   if (binding.reads_rows()) call.rows = inputs[kRows];
@@ -130,14 +130,8 @@ void Worker::State::forward(Prepared& prepared, const Instruction& instruction, 
 
 void Worker::State::recompute(Prepared& prepared, SegmentId segment, MicroBatch& batch) {
   const auto& ops = prepared.program->segments[size_t(segment)].ops;
-  // what is made inside is read inside only: whoever reads it outside has done so
   for (OpId id : ops) batch.uses_left[size_t(prepared.program->ops[size_t(id)].output)] = 0;
-  for (OpId id : ops)
-    for (ValueId input : prepared.program->ops[size_t(id)].inputs) {
-      const ValueId source = prepared.forward_alias[size_t(input)];
-      const bool inside = std::any_of(ops.begin(), ops.end(), [&](OpId o) { return prepared.program->ops[size_t(o)].output == source; });
-      if (inside) ++batch.uses_left[size_t(source)];
-    }
+  for (ValueId value : prepared.program->recompute_reads[size_t(segment)].inside) ++batch.uses_left[size_t(value)];
   for (OpId id : ops) {
     run_layer(prepared, id, batch, true);
     batch.states.erase(id);
@@ -145,7 +139,7 @@ void Worker::State::recompute(Prepared& prepared, SegmentId segment, MicroBatch&
 }
 
 void Worker::State::add_gradient(const Prepared& prepared, ValueId value, const at::Tensor& gradient, MicroBatch& batch) {
-  at::Tensor& sum = batch.gradients[size_t(prepared.backward_alias[size_t(value)])];
+  at::Tensor& sum = batch.gradients[size_t(prepared.program->backward_alias[size_t(value)])];
   // out of place: a layer may hand the same tensor to several inputs
   sum = sum.defined() ? at::add(sum, gradient) : gradient;
 }

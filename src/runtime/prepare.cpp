@@ -1,4 +1,4 @@
-// Worker: what is known before the first step: bindings of layers to buckets and groups, how often each value is read.
+// Worker: what is known before the first step: bindings of layers to buckets and groups.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -82,29 +82,16 @@ void Worker::State::bind(const Program& program, OpId id, OpBinding& binding) {
 
 void Worker::State::prepare(const Program& program, Prepared& prepared) {
   prepared.program = &program;
-  const size_t values = program.values.size();
-  prepared.forward_alias.resize(values);
-  prepared.backward_alias.resize(values);
-  for (size_t v = 0; v < values; ++v) prepared.forward_alias[v] = prepared.backward_alias[v] = ValueId(v);
-  for (const Move& move : program.moves) {
-    if (!move.forward_moves) prepared.forward_alias[size_t(move.to)] = move.from;
-    if (!move.backward_moves) prepared.backward_alias[size_t(move.to)] = move.from;
-  }
   prepared.bindings.resize(program.ops.size());
-  for (OpId id = 0; id < OpId(program.ops.size()); ++id) {
-    const Op& op = program.ops[size_t(id)];
-    if (op.mesh.index_of(rank) < 0) continue;
-    bind(program, id, prepared.bindings[size_t(id)]);
-    auto& loaded = prepared.loaded[op.stage];
-    for (ValueId input : op.inputs)
-      if (program.values[size_t(input)].loaded && std::find(loaded.begin(), loaded.end(), input) == loaded.end()) loaded.push_back(input);
-  }
+  for (OpId id = 0; id < OpId(program.ops.size()); ++id)
+    if (program.ops[size_t(id)].mesh.index_of(rank) >= 0) bind(program, id, prepared.bindings[size_t(id)]);
   for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b) {
     const Bucket& bucket = program.buckets[size_t(b)];
     if (!bucket.contributors.empty() && std::binary_search(bucket.holders.begin(), bucket.holders.end(), rank))
       prepared.trainable.push_back(b);
   }
-  count_uses(prepared);
+  prepared.uses = count_reads(program, rank);
+  prepared.loaded = loaded_values(program, rank);
   if (!recorder) return;
   for (const Instruction& i : program.instructions(rank)) {
     prepared.texts.push_back((program.training ? "" : "evaluation, ") + program.describe(i, model));
@@ -139,29 +126,6 @@ void Prepared::drop_views(BucketId bucket, bool of_gradients) {
       else
         for (CachedView& view : p.views) view.drop();
     }
-}
-
-void Worker::State::count_uses(Prepared& prepared) const {
-  const Program& program = *prepared.program;
-  std::vector<int> once(program.values.size(), 0);
-  for (const OpBinding& binding : prepared.bindings)
-    if (binding.op)
-      for (ValueId input : binding.op->inputs) ++once[size_t(prepared.forward_alias[size_t(input)])];
-  for (const Move& move : program.moves)
-    if (move.forward_moves && program.values[size_t(move.from)].layout.mesh.index_of(rank) >= 0) ++once[size_t(move.from)];
-  prepared.uses.assign(size_t(program.micro_batches), once);
-  for (const Instruction& i : program.instructions(rank)) {
-    if (i.code != OpCode::recompute) continue;
-    std::set<ValueId> inside;
-    for (OpId id : program.segments[size_t(i.index)].ops) {
-      const Op& op = program.ops[size_t(id)];
-      for (ValueId input : op.inputs) {
-        const ValueId source = prepared.forward_alias[size_t(input)];
-        if (!inside.count(source)) ++prepared.uses[size_t(i.micro_batch)][size_t(source)];
-      }
-      inside.insert(op.output);
-    }
-  }
 }
 
 }  // namespace trireme

@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "program/op_codes.h"
+
 namespace trireme {
 
-enum class EventKind { load, forward, recompute, backward, redistribute, gather, send, receive, reduce, update, wait, other };
 const char* name_of(EventKind kind);
 /// In the order of their declaration.
 const std::vector<EventKind>& all_event_kinds();

@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/seconds.h"
 #include "comm/virtual/virtual_time.h"
-#include "runtime/event_kind.h"
 #include "runtime/gradient_pieces.h"
 #include "runtime/instruction_times.h"
 #include "runtime/worker_state.h"
@@ -28,10 +27,11 @@ bool is_slowed(EventKind kind) {
   return kind == EventKind::forward || kind == EventKind::recompute || kind == EventKind::backward || kind == EventKind::update;
 }
 
-/// Private replicas move tensors where shared ones only add in place.
-bool computes(EventKind kind, const Program& program) {
-  return kind == EventKind::load || kind == EventKind::forward || kind == EventKind::recompute || kind == EventKind::backward ||
-         kind == EventKind::update || (kind == EventKind::reduce && !program.private_replicas);
+/// Whether an instruction's time counts as computing: private replicas move tensors where shared ones only add in place.
+bool computes(OpCode code, const Program& program) {
+  const OpCodeDescription& description = description_of(code);
+  return description.resource == Resource::device || description.resource == Resource::both ||
+         (description.event == EventKind::reduce && !program.private_replicas);
 }
 
 }  // namespace
@@ -119,7 +119,7 @@ void Worker::State::pass(const Program& program, const Instruction& i, const Ste
   const double seconds = options.times->seconds(rank, program, i, input.batch.samples);
   if (seconds <= 0) return;
   VirtualTime& time = *communicator->virtual_time();
-  time.advance_to(time.now() + seconds * (is_slowed(event_kind(i.code)) ? input.slowness : 1));
+  time.advance_to(time.now() + seconds * (is_slowed(description_of(i.code).event) ? input.slowness : 1));
 }
 
 /// What went on beside the instructions that are through; returns its bytes.
@@ -176,11 +176,11 @@ StepOutcome Worker::State::run_instructions(Prepared& prepared, int64_t number, 
     execute(prepared, i, entry);
     if (passes && after) pass(program, i, entry.input);
     const double waited = waits() - waits_before, exchanged = replicas->counts().exchange_seconds - exchange_before;
-    const EventKind kind = event_kind(i.code);
+    const EventKind kind = description_of(i.code).event;
     sleep_for(kind, communicator->now() - clock - waited - exchanged, entry.input.slowness);
     const double end = communicator->now();
     const double busy = end - clock - waited - exchanged;
-    (computes(kind, program) ? outcome.compute_seconds : outcome.exposed_seconds) += busy;
+    (computes(i.code, program) ? outcome.compute_seconds : outcome.exposed_seconds) += busy;
     outcome.exposed_seconds += exchanged;
     outcome.waiting_seconds += waited;
     const int64_t beside = record_transfers(program, trace);

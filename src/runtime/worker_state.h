@@ -24,11 +24,8 @@ using CarriedStates = std::map<std::pair<NodeId, int>, std::vector<at::Tensor>>;
 struct Prepared {
   const Program* program = nullptr;
   std::vector<OpBinding> bindings;         ///< by op; unbound (op == nullptr) on other stages
-  std::vector<ValueId> forward_alias;      ///< value to read instead (a move that moves nothing forward), else itself
-  std::vector<ValueId> backward_alias;     ///< value that the gradient belongs to, else itself
-  /// Reads of a value on this worker, by micro-batch: in forward and, where its segment is recomputed, once more from outside it.
-  std::vector<std::vector<int>> uses;
-  std::map<int, std::vector<ValueId>> loaded;  ///< by stage: model inputs that this worker reads
+  std::vector<std::vector<int>> uses;      ///< count_reads()
+  std::map<int, std::vector<ValueId>> loaded;  ///< loaded_values()
   std::vector<BucketId> trainable;         ///< buckets of this worker that are updated
   std::vector<std::string> texts;          ///< of this worker's instructions; empty where nobody records them
   CarriedStates states;
@@ -90,7 +87,6 @@ struct Worker::State {
   void bind(const Program& program, OpId id, OpBinding& binding);
   void bind_parameter(const Program& program, const Op& op, size_t position, OpBinding& binding);
   void give_initial_buffer(const std::string& name, const Box& box, at::Tensor& held) const;
-  void count_uses(Prepared& prepared) const;
   Communicator* group(const std::vector<int>& ranks);
 
   // compute.cpp

@@ -2,9 +2,7 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <tuple>
 
-#include "program/meetings.h"
 #include "sim/simulate.h"
 
 namespace trireme {
@@ -32,10 +30,7 @@ bool has_equal_shares(const Mesh& mesh, const Program& program, int64_t batch) {
   return mesh.shares.empty() && batch % (int64_t(program.micro_batches) * mesh.data) == 0;
 }
 
-bool is_of_bucket(OpCode code) {
-  return code == OpCode::prefetch_weights || code == OpCode::gather_weights || code == OpCode::release_weights ||
-         code == OpCode::reduce_gradients || code == OpCode::optimizer_step;
-}
+bool is_of_bucket(OpCode code) { return description_of(code).operand == Operand::bucket; }
 
 bool alike(const Bucket& a, const Bucket& b) {
   return a.elements == b.elements && a.holders.size() == b.holders.size() && a.contributors.size() == b.contributors.size() &&
@@ -60,20 +55,16 @@ bool same_work(const Program& program, const std::vector<Instruction>& a, const 
   return true;
 }
 
-/// Whoever takes must take from somebody who is simulated: replicas are read round-robin, so that may be the second of its kind.
-void add_senders(const Program& program, const Model& model, std::vector<int>& chosen) {
-  Meetings meetings(program, model);
+/// A rank that takes must take from one that is simulated: replicas are read round-robin, so that may be the second of its kind.
+void add_senders(const Program& program, std::vector<int>& chosen) {
   std::vector<bool> is_chosen(program.list_of_rank.size(), false);
   for (int rank : chosen) is_chosen[size_t(rank)] = true;
   for (size_t k = 0; k < chosen.size(); ++k) {  // grows as it goes
     const int rank = chosen[k];
-    std::set<std::tuple<OpCode, int, bool>> seen;
-    for (const Instruction& i : program.instructions(rank)) {
-      if (i.code != OpCode::receive && i.code != OpCode::gather_weights && i.code != OpCode::optimizer_step) continue;  // they alone take
-      if (!seen.insert({i.code, i.index, i.adjoint}).second) continue;
-      const Role role = meetings.role_of(rank, i);
+    for (const Site& site : program.sites[size_t(program.list_of_rank[size_t(rank)])].sites) {
+      const Role role = role_of(program, rank, site);
       if (role.part != Part::take) continue;
-      const std::vector<int>& members = meetings.channel(role.channel).members;
+      const std::vector<int>& members = program.channels[size_t(role.channel)].members;
       if (std::any_of(members.begin(), members.end(), [&](int m) { return is_chosen[size_t(m)]; })) continue;
       chosen.push_back(members.front());
       is_chosen[size_t(members.front())] = true;
@@ -83,7 +74,7 @@ void add_senders(const Program& program, const Model& model, std::vector<int>& c
 
 }  // namespace
 
-std::vector<int> representatives(const Program& program, const Model& model, const Cluster& cluster, int64_t batch) {
+std::vector<int> representatives(const Program& program, const Cluster& cluster, int64_t batch) {
   std::vector<int> all(program.list_of_rank.size());
   std::iota(all.begin(), all.end(), 0);
   const int per_node = devices_per_node(cluster);
@@ -106,7 +97,7 @@ std::vector<int> representatives(const Program& program, const Model& model, con
     });
     if (!known) chosen.push_back(rank);
   }
-  add_senders(program, model, chosen);
+  add_senders(program, chosen);
   std::sort(chosen.begin(), chosen.end());
   return chosen;
 }

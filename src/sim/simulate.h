@@ -1,5 +1,5 @@
-// Executes a compiled program on a clock: the same instructions, in the same order and with the same meetings, as the runtime executes
-// them on tensors, with seconds from a cost model. What comes out is what a run is measured by, and a timeline in the same format.
+// Executes a compiled program on a clock (program/engine.h): the same instructions, in the same order and with the same partners, as the
+// runtime executes them on tensors, with seconds from a cost model. What comes out is what a run is measured by, and a timeline in the same format.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,6 @@ Simulation simulate(const Program& program, const Model& model, ProgramCosts& co
 
 /// One rank of each kind, where the others of its kind have the same instruction list (but for the names of equal buckets), equal shares of
 /// every batch and equal places in equal nodes, and those that they take from; all ranks where that is not so.
-std::vector<int> representatives(const Program& program, const Model& model, const Cluster& cluster, int64_t batch);
+std::vector<int> representatives(const Program& program, const Cluster& cluster, int64_t batch);
 
 }  // namespace trireme

@@ -37,7 +37,9 @@ Case make(const std::string& degrees, int devices, CompileOptions options = {}, 
 void refuse(const Case& c, const std::vector<std::string>& parts) {
   std::vector<std::string> all = parts;
   all.push_back("spoilt plan");
-  expect_error(Blame::user, all, [&] { check_program(c.program, c.model, "spoilt plan"); });
+  Program program = c.program;
+  complete(program, c.model);
+  expect_error(Blame::user, all, [&] { check_program(program, c.model, "spoilt plan"); });
 }
 
 std::vector<Instruction>::iterator find(std::vector<Instruction>& list, OpCode code, bool adjoint = false) {

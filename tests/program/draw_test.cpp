@@ -57,6 +57,7 @@ TEST(Clock, SegmentsShareTheirStagesUnitByFlops) {
   p.segment_buckets = {{0}, {0}};
   p.lists = {{{OpCode::forward, 0, 0}, {OpCode::forward, 1, 0}, {OpCode::recompute, 1, 0}, {OpCode::backward, 1, 0},
               {OpCode::backward_input, 0, 0}, {OpCode::backward_weight, 0, 0}}};
+  complete(p, made.model);
   const auto stretches = unit_clock(p, made.model).ranks[0];
   const std::vector<double> ends{1, 4.0 / 3, 2, 8.0 / 3, 10.0 / 3};  // the two forwards are one stretch
   ASSERT_EQ(stretches.size(), ends.size());
@@ -113,6 +114,7 @@ TEST(Draw, ChunksHaveLetters) {
 TEST(Draw, WithoutFlushBatchesAreNumbered) {
   HandMade made = pipeline({"F0 B0@1 U@1", "F0 B0 U"});
   made.program.ops[0].delay = 1;
+  complete(made.program, made.model);
   EXPECT_EQ(draw_schedule(made.program, made.model, 80),
             "                   0         5         10        15\n"
             "worker 0, stage 0 |0 1 ....b0  2 b1  3 b2  ..b3  |\n"

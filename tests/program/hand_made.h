@@ -10,7 +10,7 @@
 
 #include "model/layers/linear.h"
 #include "model/layers/softmax_cross_entropy.h"
-#include "program/walk.h"
+#include "program/engine.h"
 
 namespace trireme::testing {
 
@@ -119,6 +119,7 @@ inline HandMade pipeline(const std::vector<std::string>& orders, int replicas = 
     made.program.list_of_rank.insert(made.program.list_of_rank.end(), size_t(replicas), g);
   }
   made.program.flushes = made.program.greatest_lag == 0;
+  complete(made.program, made.model);
   return made;
 }
 
@@ -140,8 +141,8 @@ inline std::string one_forward_one_backward_order(int ahead, int micro_batches) 
   return order + "U";
 }
 
-/// Keeps what a walk tells; durations as asked.
-class Recorder : public WalkClock {
+/// Keeps what the engine tells; durations as asked, of ranks that join the longest.
+class Recorder : public EngineCosts {
  public:
   struct Event {
     int index, step;
@@ -152,15 +153,23 @@ class Recorder : public WalkClock {
   explicit Recorder(int ranks, Duration duration = [](int, const Instruction&) { return 0.0; })
       : events(size_t(ranks)), duration_(std::move(duration)) {}
 
-  double duration(int rank, const Instruction& i) override { return duration_(rank, i); }
-  void on_event(int rank, int index, int step, double begin, double end) override {
-    events[size_t(rank)].push_back({index, step, begin, end});
+  /// Executes the program, completed as it is now.
+  EngineEnd run(const HandMade& made, int batches = 1) {
+    program_ = made.program;
+    complete(program_, made.model);
+    return execute(program_, *this, {.batches = batches});
   }
+  void begin(std::span<const Execution> together, Demand& demand) override {
+    for (const Execution& e : together)
+      demand.fixed = std::max(demand.fixed, duration_(e.rank, program_.instructions(e.rank)[size_t(e.index)]));
+  }
+  void end(const Execution& e, double now) override { events[size_t(e.rank)].push_back({e.index, e.step, e.begin, now}); }
 
   std::vector<std::vector<Event>> events;  ///< by rank
 
  private:
   Duration duration_;
+  Program program_;
 };
 
 }  // namespace trireme::testing

@@ -38,7 +38,7 @@ TEST(Folding, GivesTheSameStepTime) {
       const ClusterLinks links(cluster);
       const testing::FlopCosts layers(model, 1e8);
       InstructionCosts all(program, model, cluster, layers, links, {.batch = batch});
-      const std::vector<int> chosen = representatives(program, model, cluster, batch);
+      const std::vector<int> chosen = representatives(program, cluster, batch);
       if (plan.layers.back().data > 1) {
         EXPECT_LT(chosen.size(), 8u) << strategy << " " << per_node;
       }
@@ -67,7 +67,7 @@ TEST(Folding, KeepsWhatLayersSay) {
         const testing::FlopCosts layers(model, 1e8);
         InstructionCostOptions options{.batch = batch, .batch_norm = BatchNormScope::global};
         InstructionCosts all(program, model, cluster, layers, links, options);
-        const std::vector<int> chosen = options.representatives = representatives(program, model, cluster, batch);
+        const std::vector<int> chosen = options.representatives = representatives(program, cluster, batch);
         EXPECT_LT(chosen.size(), 8u) << spec.name << ", " << strategy << ", " << per_node;
         InstructionCosts few(program, model, cluster, layers, links, options);
         const double whole = simulate(program, model, all, links).step_seconds;
@@ -86,10 +86,10 @@ TEST(Folding, IsLeftWhereRanksDiffer) {
   const Model model = make_model(spec);
   Cluster cluster = cluster_of(2, 4, 1e8, 1e7);
   const Program program = compile(model, named_plan("data", model, cluster, 64, {}), {.private_replicas = true});
-  EXPECT_EQ(representatives(program, model, cluster, 64).size(), 1u);
-  EXPECT_EQ(representatives(program, model, cluster, 65).size(), 8u);  // unequal shares
+  EXPECT_EQ(representatives(program, cluster, 64).size(), 1u);
+  EXPECT_EQ(representatives(program, cluster, 65).size(), 8u);  // unequal shares
   cluster.devices[3].speed = 0.5;
-  EXPECT_EQ(representatives(program, model, cluster, 64).size(), 8u);
+  EXPECT_EQ(representatives(program, cluster, 64).size(), 8u);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Programs on a clock. Oracles: the walk of program/walk.h with the same durations, and formulas of the literature.
+// Programs on a clock. Oracles: the engine of program/engine.h with fixed durations, and formulas of the literature.
 #include "sim/simulate.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 #include "model/layers/softmax_cross_entropy.h"
 #include "plan/named.h"
 #include "program/compile.h"
-#include "program/walk.h"
+#include "program/engine.h"
 #include "sim_support.h"
 #include "zoo/zoo.h"
 
@@ -47,40 +47,38 @@ Compiled compiled(const std::string& strategy, int devices, int64_t batch, bool 
   return {std::move(model), std::move(plan), std::move(program)};
 }
 
-/// Ends of the walk's steps on the last worker.
-class StepEnds : public WalkClock {
+/// Fixed durations, of ranks that join the longest.
+class FixedTimes : public EngineCosts {
  public:
-  StepEnds(const Program& program, MadeUpCosts& costs) : program_(program), costs_(costs) {}
-  double duration(int rank, const Instruction& i) override { return costs_.of(rank, i).demand.fixed; }
-  void on_event(int rank, int index, int step, double, double end) override {
-    if (size_t(step) >= ends.size()) ends.resize(size_t(step) + 1, 0);
-    if (size_t(index) + 1 == program_.instructions(rank).size()) ends[size_t(step)] = std::max(ends[size_t(step)], end);
+  FixedTimes(const Program& program, MadeUpCosts& costs) : program_(program), costs_(costs) {}
+  void begin(std::span<const Execution> together, Demand& demand) override {
+    for (const Execution& e : together)
+      demand.fixed = std::max(demand.fixed, costs_.of(e.rank, program_.instructions(e.rank)[size_t(e.index)]).demand.fixed);
   }
-  std::vector<double> ends;
 
  private:
   const Program& program_;
   MadeUpCosts& costs_;
 };
 
-TEST(Simulate, IsTheWalkWhereNothingIsShared) {
+TEST(Simulate, HasFixedTimesWhereNothingIsShared) {
   const std::vector<std::pair<std::string, int>> plans{
       {"single", 1}, {"data", 4}, {"tensor", 2}, {"gpipe", 2}, {"1f1b", 2}, {"pipedream", 2}, {"2bw", 2}, {"zero-bubble", 2},
       {"data=2,tensor=2", 4}, {"data=2,pipeline=2,micro_batches=4", 4}, {"zero1", 2}, {"zero2", 3}, {"zero3", 3}, {"1f1b,recompute=all", 2}};
   for (const auto& [strategy, devices] : plans)
     for (unsigned seed : {1u, 2u, 3u}) {
       const Compiled c = compiled(strategy, devices, 24);
-      // of a group that acts together the walk takes the longest, the simulation the common cost: the same for all ranks here
+      // of a group that acts together the engine here takes the longest, the simulation the common cost: the same for all ranks
       MadeUpCosts costs([seed](int, const Instruction& i) {
         std::mt19937 random(seed * 7919u + unsigned(i.code) * 131u + unsigned(i.index) * 17u + unsigned(i.adjoint));
         return std::uniform_real_distribution<double>(0, 1)(random);
       });
       const int steps = 3;
-      StepEnds clock(c.program, costs);
-      walk(c.program, c.model, steps + c.program.greatest_lag, clock);
+      FixedTimes times(c.program, costs);
+      const std::vector<double> ends = execute(c.program, times, {.batches = steps + c.program.greatest_lag}).step_ends;
       const Simulation simulation = simulate(c.program, c.model, costs, FreeLinks(), {.steps = steps});
       const int first = c.program.greatest_lag, last = steps + c.program.greatest_lag - 1;
-      const double expected = (clock.ends[size_t(last)] - clock.ends[size_t(first)]) / (last - first);
+      const double expected = (ends[size_t(last)] - ends[size_t(first)]) / (last - first);
       EXPECT_NEAR(simulation.step_seconds, expected, 1e-9) << strategy << ", seed " << seed;
     }
 }

@@ -15,7 +15,7 @@
 #include "plan/branches.h"
 #include "program/clock.h"
 #include "program/compile.h"
-#include "program/walk.h"
+#include "program/engine.h"
 #include "runtime/crew.h"
 #include "train/trainer.h"
 
@@ -252,24 +252,17 @@ TEST(Compressed, NothingIsLostAtFullRank) {
 // -- branches and skips
 
 /// When each node's segment ran forward, on a clock on which a layer takes its FLOPs.
-class ForwardTimes : public WalkClock {
+class ForwardTimes : public EngineCosts {
  public:
   ForwardTimes(const Program& program, const Model& model) : program_(program), model_(model) {}
 
-  double duration(int, const Instruction& i) override {
-    if (i.code != OpCode::forward && i.code != OpCode::backward) return 0;
-    double flops = 0;
-    for (OpId id : program_.segments[size_t(i.index)].ops) {
-      const NodeId node = program_.ops[size_t(id)].node;
-      flops += model_.node(node).layer->forward_flops(model_.input_shapes(node));
-    }
-    serial += flops;
-    return flops;
+  void begin(std::span<const Execution> together, Demand& demand) override {
+    for (const Execution& e : together) demand.fixed = std::max(demand.fixed, flops_of(at(e)));
   }
-  void on_event(int rank, int index, int, double begin, double end) override {
-    const Instruction& i = program_.instructions(rank)[size_t(index)];
+  void end(const Execution& e, double now) override {
+    const Instruction& i = at(e);
     if (i.code != OpCode::forward || i.micro_batch != 0) return;
-    for (OpId id : program_.segments[size_t(i.index)].ops) times[program_.ops[size_t(id)].node] = {rank, begin, end};
+    for (OpId id : program_.segments[size_t(i.index)].ops) times[program_.ops[size_t(id)].node] = {e.rank, e.begin, now};
   }
 
   struct Time {
@@ -280,6 +273,19 @@ class ForwardTimes : public WalkClock {
   double serial = 0;
 
  private:
+  const Instruction& at(const Execution& e) const { return program_.instructions(e.rank)[size_t(e.index)]; }
+
+  double flops_of(const Instruction& i) {
+    if (i.code != OpCode::forward && i.code != OpCode::backward) return 0;
+    double flops = 0;
+    for (OpId id : program_.segments[size_t(i.index)].ops) {
+      const NodeId node = program_.ops[size_t(id)].node;
+      flops += model_.node(node).layer->forward_flops(model_.input_shapes(node));
+    }
+    serial += flops;
+    return flops;
+  }
+
   const Program& program_;
   const Model& model_;
 };
@@ -310,7 +316,7 @@ TEST(Branches, OfOneBlockRunAtOnce) {
       EXPECT_TRUE(met) << "two workers compute at once";
 
       ForwardTimes clock(program, model);
-      const double seconds = walk(program, model, 1, clock).seconds;
+      const double seconds = execute(program, clock, {.batches = 1}).seconds;
       EXPECT_LT(seconds, 0.999 * clock.serial);
       const auto regions = find_branches(model);
       ASSERT_EQ(regions.size(), 2u);

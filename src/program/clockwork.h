@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "cost/links.h"
+#include "program/demand.h"
 
 namespace trireme {
 

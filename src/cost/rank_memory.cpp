@@ -1,61 +1,19 @@
-#include "cost/memory_walk.h"
+#include "cost/rank_memory.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "base/error.h"
 
 namespace trireme {
 
-MemoryWalk::MemoryWalk(ProgramSizes& all, int rank)
-    : all_(all), program_(all.program()), sizes_(all, rank), buffers_(hold_buffers()), replicas_(sizes_, tally_) {
-  find_aliases();
-  count_uses();
-  find_loaded();
-}
+RankMemory::RankMemory(ProgramSizes& all, int rank)
+    : all_(all), program_(all.program()), sizes_(all, rank), buffers_(hold_buffers()), replicas_(sizes_, tally_),
+      uses_(count_reads(program_, rank)), loaded_(loaded_values(program_, rank)) {}
 
 // -- before the first step
 
-void MemoryWalk::find_aliases() {
-  for (ValueId v = 0; v < ValueId(program_.values.size()); ++v) forward_alias_.push_back(v);
-  backward_alias_ = forward_alias_;
-  for (const Move& move : program_.moves) {
-    if (!move.forward_moves) forward_alias_[size_t(move.to)] = move.from;
-    if (!move.backward_moves) backward_alias_[size_t(move.to)] = move.from;
-  }
-}
-
-void MemoryWalk::count_uses() {
-  std::vector<int> once(program_.values.size(), 0);
-  for (const Op& op : program_.ops)
-    if (is_here(op))
-      for (ValueId input : op.inputs) ++once[size_t(forward_alias_[size_t(input)])];
-  for (const Move& move : program_.moves)
-    if (move.forward_moves && sizes_.holds(program_.values[size_t(move.from)].layout)) ++once[size_t(move.from)];
-  uses_.assign(size_t(program_.micro_batches), once);
-  for (const Instruction& i : program_.instructions(sizes_.rank())) {
-    if (i.code != OpCode::recompute) continue;
-    std::set<ValueId> inside;
-    for (OpId id : program_.segments[size_t(i.index)].ops) {
-      const Op& op = program_.ops[size_t(id)];
-      for (ValueId input : op.inputs)
-        if (const ValueId source = forward_alias_[size_t(input)]; !inside.count(source)) ++uses_[size_t(i.micro_batch)][size_t(source)];
-      inside.insert(op.output);
-    }
-  }
-}
-
-void MemoryWalk::find_loaded() {
-  for (const Op& op : program_.ops) {
-    if (!is_here(op)) continue;
-    std::vector<ValueId>& loaded = loaded_[op.stage];
-    for (ValueId input : op.inputs)
-      if (program_.values[size_t(input)].loaded && std::find(loaded.begin(), loaded.end(), input) == loaded.end()) loaded.push_back(input);
-  }
-}
-
-std::vector<Held> MemoryWalk::hold_buffers() {
+std::vector<Held> RankMemory::hold_buffers() {
   std::vector<Held> held;
   const bool averages = program_.training && all_.options().optimizer.ema > 0;
   for (const Op& op : program_.ops) {
@@ -67,7 +25,7 @@ std::vector<Held> MemoryWalk::hold_buffers() {
   return held;
 }
 
-bool MemoryWalk::carries_states() const {
+bool RankMemory::carries_states() const {
   return std::any_of(program_.ops.begin(), program_.ops.end(),
                      [&](const Op& op) { return is_here(op) && !all_.model().node(op.node).layer->states().empty(); });
 }
@@ -75,13 +33,14 @@ bool MemoryWalk::carries_states() const {
 // -- steps
 
 /// Everything that stays is there from the beginning, so one step is like the next, but for states and batches in flight.
-MemoryUse MemoryWalk::run() {
+MemoryUse RankMemory::run() {
   const int steps = program_.greatest_lag + 1 + (carries_states() || !program_.flushes);
-  for (int number = 0; number < steps; ++number) step(number);
+  execute(program_, *this, {.batches = steps, .steps = steps, .ranks = {sizes_.rank()}});
+  end_step();
   return tally_.use();
 }
 
-void MemoryWalk::begin_batch(int number) {
+void RankMemory::begin_batch(int number) {
   BatchInFlight& batch = in_flight_.emplace_back();
   batch.number = number;
   batch.micro_batches.resize(size_t(program_.micro_batches));
@@ -95,51 +54,49 @@ void MemoryWalk::begin_batch(int number) {
   }
 }
 
-void MemoryWalk::step(int number) {
-  begin_batch(number);
-  const int first = in_flight_.front().number;
-  for (const Instruction& i : program_.instructions(sizes_.rank())) {
-    const int batch = number - i.lag;
-    if (batch < first) continue;  // the pipeline is filling
-    BatchInFlight& entry = in_flight_[size_t(batch - first)];
-    execute(i, i.micro_batch >= 0 ? &entry.micro_batches[size_t(i.micro_batch)] : nullptr);
-    if (i.code == OpCode::receive) note_progress(i, batch);
-    if (i.code == OpCode::send) note_message(i, batch);
-  }
+void RankMemory::end_step() {
   if (program_.flushes) {
     under_way_.clear();
     exchanged_.reset();
   }
-  while (!in_flight_.empty() && in_flight_.front().number <= number - program_.greatest_lag) in_flight_.pop_front();
+  while (!in_flight_.empty() && in_flight_.front().number <= step_ - program_.greatest_lag) in_flight_.pop_front();
 }
 
-void MemoryWalk::execute(const Instruction& i, MicroBatch* batch) {
-  switch (i.code) {
-    case OpCode::load_batch: return load(i.index, *batch);
-    case OpCode::forward: return forward(i, *batch);
-    case OpCode::recompute: return recompute(i.index, *batch);
-    case OpCode::backward:
-    case OpCode::backward_input: return backward(i, *batch);
-    case OpCode::backward_weight: return backward_weight(i.index, *batch);
-    case OpCode::redistribute:
-    case OpCode::send:
-    case OpCode::receive: return move(i, *batch);
-    case OpCode::gather_weights: return replicas_.gather(i.index);
-    case OpCode::release_weights: return replicas_.release(i.index);
-    case OpCode::reduce_gradients: return replicas_.reduce(i.index, i.last);
-    case OpCode::optimizer_step: return replicas_.update(i.index);
-    case OpCode::prefetch_weights:
-    case OpCode::clip_gradients:
-    case OpCode::synchronize_buffers:
-    case OpCode::agree: return;
+void RankMemory::begin(std::span<const Execution> together, Demand&) {
+  const Execution& e = together.front();
+  while (step_ < e.step) {
+    if (step_ >= 0) end_step();
+    begin_batch(++step_);
+  }
+  const Instruction& i = program_.instructions(e.rank)[size_t(e.index)];
+  const int batch = e.step - i.lag;
+  BatchInFlight& entry = in_flight_[size_t(batch - in_flight_.front().number)];
+  apply(i, i.micro_batch >= 0 ? &entry.micro_batches[size_t(i.micro_batch)] : nullptr);
+  if (i.code == OpCode::receive) note_progress(i, batch);
+  if (i.code == OpCode::send) note_message(i, batch);
+}
+
+void RankMemory::apply(const Instruction& i, MicroBatch* batch) {
+  switch (description_of(i.code).memory) {
+    case MemoryEffect::nothing: return;
+    case MemoryEffect::load_inputs: return load(i.index, *batch);
+    case MemoryEffect::keep_activations: return forward(i, *batch);
+    case MemoryEffect::restore_activations: return recompute(i.index, *batch);
+    case MemoryEffect::free_activations: return backward(i, *batch);
+    case MemoryEffect::free_deferred: return backward_weight(i.index, *batch);
+    case MemoryEffect::move_value: return move(i, *batch);
+    case MemoryEffect::gather_weights: return replicas_.gather(i.index);
+    case MemoryEffect::release_weights: return replicas_.release(i.index);
+    case MemoryEffect::sum_gradients: return replicas_.reduce(i.index, i.last);
+    case MemoryEffect::free_sum: return replicas_.update(i.index);
   }
 }
 
 /// All inputs of a range of samples come together, whichever of them this stage reads.
-void MemoryWalk::load(int stage, MicroBatch& batch) {
+void RankMemory::load(int stage, MicroBatch& batch) {
   std::vector<std::pair<Range, std::vector<Held>>> fetched;
   const int64_t samples = all_.samples(batch.index);
-  for (ValueId id : loaded_[stage]) {
+  for (ValueId id : loaded_.at(stage)) {
     const Value& value = program_.values[size_t(id)];
     const Range range = value.layout.box_of(sizes_.rank(), all_.global_shape(value.node, samples))[0];
     auto it = std::find_if(fetched.begin(), fetched.end(), [&](const auto& f) { return f.first == range; });
@@ -156,12 +113,12 @@ void MemoryWalk::load(int stage, MicroBatch& batch) {
   }
 }
 
-void MemoryWalk::use_up(ValueId value, MicroBatch& batch) {
-  const ValueId source = forward_alias_[size_t(value)];
+void RankMemory::use_up(ValueId value, MicroBatch& batch) {
+  const ValueId source = program_.forward_alias[size_t(value)];
   if (--batch.uses_left[size_t(source)] == 0) batch.values[size_t(source)].reset();
 }
 
-void MemoryWalk::carry_states(OpId id, MicroBatch& batch, Call& call, bool recomputing) {
+void RankMemory::carry_states(OpId id, MicroBatch& batch, Call& call, bool recomputing) {
   const Op& op = program_.ops[size_t(id)];
   if (all_.model().node(op.node).layer->states().empty()) return;
   if (recomputing) {
@@ -176,14 +133,14 @@ void MemoryWalk::carry_states(OpId id, MicroBatch& batch, Call& call, bool recom
   carried = activations(bytes);
 }
 
-void MemoryWalk::run_layer(OpId id, MicroBatch& batch, bool recomputing) {
+void RankMemory::run_layer(OpId id, MicroBatch& batch, bool recomputing) {
   const Op& op = program_.ops[size_t(id)];
   const LayerMemory& memory = sizes_.layer(id, batch.index);
   Call& call = batch.calls[size_t(id)].emplace();
   carry_states(id, batch, call, recomputing);
   std::vector<Held> inputs;
   for (ValueId v : op.inputs) {
-    inputs.push_back(batch.values[size_t(forward_alias_[size_t(v)])]);
+    inputs.push_back(batch.values[size_t(program_.forward_alias[size_t(v)])]);
     check_internal(inputs.back() != nullptr, "a layer's inputs are there when it runs");
   }
   const int shared = memory.output_shares_input;
@@ -199,7 +156,7 @@ void MemoryWalk::run_layer(OpId id, MicroBatch& batch, bool recomputing) {
   if (batch.uses_left[size_t(op.output)] > 0) batch.values[size_t(op.output)] = std::move(output);
 }
 
-void MemoryWalk::forward(const Instruction& i, MicroBatch& batch) {
+void RankMemory::forward(const Instruction& i, MicroBatch& batch) {
   for (OpId id : program_.segments[size_t(i.index)].ops) {
     run_layer(id, batch, false);
     const bool differentiated = program_.values[size_t(program_.ops[size_t(id)].output)].needs_gradient;
@@ -208,29 +165,23 @@ void MemoryWalk::forward(const Instruction& i, MicroBatch& batch) {
   }
 }
 
-void MemoryWalk::recompute(SegmentId segment, MicroBatch& batch) {
+void RankMemory::recompute(SegmentId segment, MicroBatch& batch) {
   const auto& ops = program_.segments[size_t(segment)].ops;
-  std::set<ValueId> inside;
-  for (OpId id : ops) {
-    inside.insert(program_.ops[size_t(id)].output);
-    batch.uses_left[size_t(program_.ops[size_t(id)].output)] = 0;
-  }
-  for (OpId id : ops)
-    for (ValueId input : program_.ops[size_t(id)].inputs)
-      if (const ValueId source = forward_alias_[size_t(input)]; inside.count(source)) ++batch.uses_left[size_t(source)];
+  for (OpId id : ops) batch.uses_left[size_t(program_.ops[size_t(id)].output)] = 0;
+  for (ValueId value : program_.recompute_reads[size_t(segment)].inside) ++batch.uses_left[size_t(value)];
   for (OpId id : ops) {
     run_layer(id, batch, true);
     batch.states.erase(id);
   }
 }
 
-void MemoryWalk::add_gradient(ValueId value, const Held& gradient, MicroBatch& batch) {
-  Held& sum = batch.gradients[size_t(backward_alias_[size_t(value)])];
+void RankMemory::add_gradient(ValueId value, const Held& gradient, MicroBatch& batch) {
+  Held& sum = batch.gradients[size_t(program_.backward_alias[size_t(value)])];
   sum = sum ? activations(sizes_.gradient_bytes(value, batch.index)) : gradient;
 }
 
 /// A gradient without memory of its own lies in one before it, or in the output's.
-std::vector<Held> MemoryWalk::input_gradients(OpId id, const MicroBatch& batch, const Held& gradient) {
+std::vector<Held> RankMemory::input_gradients(OpId id, const MicroBatch& batch, const Held& gradient) {
   const Op& op = program_.ops[size_t(id)];
   const LayerMemory& memory = sizes_.layer(id, batch.index);
   std::vector<Held> gradients;
@@ -243,7 +194,7 @@ std::vector<Held> MemoryWalk::input_gradients(OpId id, const MicroBatch& batch, 
   return gradients;
 }
 
-void MemoryWalk::backward_op(OpId id, MicroBatch& batch, bool defer_parameters) {
+void RankMemory::backward_op(OpId id, MicroBatch& batch, bool defer_parameters) {
   const Op& op = program_.ops[size_t(id)];
   auto& call = batch.calls[size_t(id)];
   if (!call) return;
@@ -272,7 +223,7 @@ void MemoryWalk::backward_op(OpId id, MicroBatch& batch, bool defer_parameters) 
 }
 
 /// `apart`: as the second part of a backward.
-void MemoryWalk::add_parameters(OpId id, const MicroBatch& batch, bool apart) {
+void RankMemory::add_parameters(OpId id, const MicroBatch& batch, bool apart) {
   const Op& op = program_.ops[size_t(id)];
   const LayerMemory& memory = sizes_.layer(id, batch.index);
   for (size_t p = 0; p < op.parameters.size(); ++p) replicas_.write_gradient(op, p);
@@ -280,12 +231,12 @@ void MemoryWalk::add_parameters(OpId id, const MicroBatch& batch, bool apart) {
   tally_.pass(MemoryCategory::activations, workspace.value_or(memory.backward_workspace));
 }
 
-void MemoryWalk::backward(const Instruction& i, MicroBatch& batch) {
+void RankMemory::backward(const Instruction& i, MicroBatch& batch) {
   const auto& ops = program_.segments[size_t(i.index)].ops;
   for (auto id = ops.rbegin(); id != ops.rend(); ++id) backward_op(*id, batch, i.code == OpCode::backward_input);
 }
 
-void MemoryWalk::backward_weight(SegmentId segment, MicroBatch& batch) {
+void RankMemory::backward_weight(SegmentId segment, MicroBatch& batch) {
   const auto& ops = program_.segments[size_t(segment)].ops;
   for (auto id = ops.rbegin(); id != ops.rend(); ++id) {
     auto& call = batch.calls[size_t(*id)];
@@ -295,7 +246,7 @@ void MemoryWalk::backward_weight(SegmentId segment, MicroBatch& batch) {
   }
 }
 
-void MemoryWalk::move(const Instruction& i, MicroBatch& batch) {
+void RankMemory::move(const Instruction& i, MicroBatch& batch) {
   const Move& move = program_.moves[size_t(i.index)];
   const MoveEnds ends = ends_of(move, program_, i.adjoint);
   Held local;
@@ -323,7 +274,7 @@ void MemoryWalk::move(const Instruction& i, MicroBatch& batch) {
 }
 
 /// Holds what was sent until its receivers have taken it.
-void MemoryWalk::note_message(const Instruction& i, int batch) {
+void RankMemory::note_message(const Instruction& i, int batch) {
   const Held message = std::exchange(sent_, nullptr);
   if (receivers() == Receivers::at_once || !message) return;
   const int receiver = ends_of(program_.moves[size_t(i.index)], program_, i.adjoint).to.mesh.workers.front();
@@ -335,7 +286,7 @@ void MemoryWalk::note_message(const Instruction& i, int batch) {
 }
 
 /// Who has sent this has taken what it took before.
-void MemoryWalk::note_progress(const Instruction& i, int batch) {
+void RankMemory::note_progress(const Instruction& i, int batch) {
   const int sender = ends_of(program_.moves[size_t(i.index)], program_, i.adjoint).from.mesh.workers.front();
   Instruction send = i;
   send.code = OpCode::send;

@@ -1,5 +1,5 @@
 // Work that shares cores and links. Expected times are worked out by hand.
-#include "sim/clockwork.h"
+#include "program/clockwork.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Walking a program on paper: who waits for whom, when things begin, what is left over. Expected times are worked out by hand.
-#include "program/walk.h"
+// Executing a program without tensors: who waits for whom, when things begin, what is left over. Expected times are worked out by hand.
+#include "program/engine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ double begin_of(const HandMade& made, const Recorder& clock, int rank, OpCode co
   return -1;
 }
 
-TEST(Walk, TimesOfAPipeline) {
+TEST(Engine, TimesOfAPipeline) {
   const HandMade made = testing::pipeline({"F0 F1 B0 B1", "F0 B0 F1 B1"});
   Recorder clock(2, [](int rank, const Instruction& i) {
     switch (i.code) {
@@ -40,7 +40,7 @@ TEST(Walk, TimesOfAPipeline) {
       default: return 0.25;  // receive
     }
   });
-  const WalkEnd end = walk(made.program, made.model, 1, clock);
+  const EngineEnd end = clock.run(made);
   EXPECT_THAT(clock.events[0],
               ElementsAre(Event{0, 0, 0, 1}, Event{1, 0, 1, 1.5},          // forward 0, send
                           Event{2, 0, 1.5, 2.5}, Event{3, 0, 2.5, 3},      // forward 1, send
@@ -75,13 +75,13 @@ std::vector<double> second_forwards(const HandMade& made) {
     if (i.code == OpCode::redistribute) return rank % 2 == 1 ? 2.0 : 0.5;
     return rank + 1.0;
   });
-  EXPECT_THAT(walk(made.program, made.model, 1, clock).standstills, IsEmpty());
+  EXPECT_THAT(clock.run(made).standstills, IsEmpty());
   std::vector<double> begins;
   for (int rank = 0; rank < 4; ++rank) begins.push_back(begin_of(made, clock, rank, OpCode::forward, 1));
   return begins;
 }
 
-TEST(Walk, RedistributionJoinsThoseThatExchange) {
+TEST(Engine, RedistributionJoinsThoseThatExchange) {
   const Placement whole = Placement::replicate(), sum = Placement::partial();
   const Placement samples = Placement::shard(0), columns = Placement::shard(1);
   // along the tensor axis: the later of each pair, and the longer of their durations
@@ -94,69 +94,69 @@ TEST(Walk, RedistributionJoinsThoseThatExchange) {
   EXPECT_THAT(second_forwards(redistributing(whole, columns, samples, samples)), ElementsAre(1.5, 4, 3.5, 6));
 }
 
-TEST(Walk, TalkingLayersJoinTheirAxis) {
+TEST(Engine, TalkingLayersJoinTheirAxis) {
   HandMade made = testing::pipeline({"F0 B0"}, 3);
   made.program.ops[0].talks = true;
   Recorder clock(3, [](int rank, const Instruction&) { return rank + 1.0; });
-  walk(made.program, made.model, 1, clock);
+  clock.run(made);
   for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(clock.events[size_t(rank)], ElementsAre(Event{0, 0, 0, 3}, Event{1, 0, 3, 6}));
 }
 
-TEST(Walk, ReplicasOfAStageReceiveFromTheirLikeOnly) {
+TEST(Engine, ReplicasOfAStageReceiveFromTheirLikeOnly) {
   const HandMade made = testing::pipeline({"F0", "F0"}, 2);
   Recorder clock(4, [](int rank, const Instruction&) { return rank == 1 ? 5.0 : 1.0; });
-  walk(made.program, made.model, 1, clock);
+  clock.run(made);
   EXPECT_EQ(begin_of(made, clock, 2, OpCode::receive), 2);   // forward and send of rank 0
   EXPECT_EQ(begin_of(made, clock, 3, OpCode::receive), 10);  // of rank 1
 }
 
-TEST(Walk, StagesOfDifferentWidthReceiveFromAll) {
+TEST(Engine, StagesOfDifferentWidthReceiveFromAll) {
   HandMade made = testing::stages(2, {{0, 1}, {2}});
   made.program.devices = 3;
   made.program.lists = {testing::instructions("F0", 0, 1), testing::instructions("F0", 1, 1)};
   made.program.list_of_rank = {0, 0, 1};
   Recorder clock(3, [](int rank, const Instruction&) { return rank == 1 ? 5.0 : 1.0; });
-  walk(made.program, made.model, 1, clock);
+  clock.run(made);
   EXPECT_EQ(begin_of(made, clock, 2, OpCode::receive), 10);
 }
 
 // -- replicas of the weights
 
-TEST(Walk, SharedReplicasStepWhenAllHaveAnnounced) {
+TEST(Engine, SharedReplicasStepWhenAllHaveAnnounced) {
   const HandMade made = testing::pipeline({"F0 B0 U"}, 2);
   Recorder clock(2, [](int rank, const Instruction& i) { return i.code == OpCode::backward ? 1.0 + rank : 0.5; });
-  walk(made.program, made.model, 2, clock);
+  clock.run(made, 2);
   // announced at 2 and 3, steps until 3.5 and 3.5, and so on from there
   EXPECT_EQ(begin_of(made, clock, 0, OpCode::optimizer_step), 3);
   EXPECT_EQ(begin_of(made, clock, 1, OpCode::optimizer_step), 3);
   EXPECT_EQ(begin_of(made, clock, 0, OpCode::forward, 1), 3.5);
 }
 
-TEST(Walk, ForwardOfTheNextBatchWaitsForAllSlices) {
+TEST(Engine, ForwardOfTheNextBatchWaitsForAllSlices) {
   HandMade made = testing::pipeline({"F0 B0 U"}, 2);
   const auto slow_step = [](int rank, const Instruction& i) {
     return i.code == OpCode::optimizer_step ? (rank == 1 ? 4.0 : 1.0) : i.code == OpCode::reduce_gradients ? 0.0 : 1.0;
   };
   Recorder clock(2, slow_step);
-  walk(made.program, made.model, 2, clock);
+  clock.run(made, 2);
   EXPECT_EQ(begin_of(made, clock, 0, OpCode::forward, 1), 6);  // 2 + 4 of rank 1
 
   // with a version to spare only backward waits: rank 1 may still read the gradient
   made.program.ops[0].delay = 1;
   Recorder delayed(2, slow_step);
-  walk(made.program, made.model, 2, delayed);
+  delayed.run(made, 2);
   EXPECT_EQ(begin_of(made, delayed, 0, OpCode::forward, 1), 3);
   EXPECT_EQ(begin_of(made, delayed, 0, OpCode::backward, 1), 6);
 
   made.program.private_replicas = true;
   Recorder private_clock(2, slow_step);
-  walk(made.program, made.model, 2, private_clock);
+  private_clock.run(made, 2);
   EXPECT_EQ(begin_of(made, private_clock, 0, OpCode::forward, 1), 3);
   EXPECT_EQ(begin_of(made, private_clock, 0, OpCode::backward, 1), 4);
   EXPECT_EQ(begin_of(made, private_clock, 0, OpCode::reduce_gradients, 1), 8);  // rank 1: 6 + 1 + 1
 }
 
-TEST(Walk, PrivateReplicasReduceTogetherAndGatherSlices) {
+TEST(Engine, PrivateReplicasReduceTogetherAndGatherSlices) {
   HandMade made = testing::pipeline({"F0 B0 U"}, 2);
   made.program.private_replicas = true;
   const auto seconds = [](int rank, const Instruction& i) {
@@ -164,17 +164,17 @@ TEST(Walk, PrivateReplicasReduceTogetherAndGatherSlices) {
     return i.code == OpCode::backward || i.code == OpCode::optimizer_step ? 1.0 + 2 * rank : 0.0;
   };
   Recorder plain(2, seconds);
-  walk(made.program, made.model, 1, plain);
+  plain.run(made);
   EXPECT_EQ(plain.events[0][2], (Event{2, 0, 3, 4}));
   EXPECT_EQ(plain.events[0][3], (Event{3, 0, 4, 5}));
   EXPECT_EQ(plain.events[1][3], (Event{3, 0, 4, 7}));
   made.program.optimizer_sharding = OptimizerSharding::zero1;
   Recorder sharded(2, seconds);
-  walk(made.program, made.model, 1, sharded);
+  sharded.run(made);
   EXPECT_EQ(sharded.events[0][3], (Event{3, 0, 4, 7}));
 }
 
-TEST(Walk, EachGatherTakesOnePrefetchOfEveryHolder) {
+TEST(Engine, EachGatherTakesOnePrefetchOfEveryHolder) {
   HandMade made = testing::pipeline({""}, 2);
   made.program.private_replicas = true;
   made.program.optimizer_sharding = OptimizerSharding::zero3;
@@ -182,7 +182,7 @@ TEST(Walk, EachGatherTakesOnePrefetchOfEveryHolder) {
   made.program.lists = {{prefetch, gather, release, prefetch, gather}, {prefetch, prefetch, gather, release, gather}};
   made.program.list_of_rank = {0, 1};
   Recorder clock(2, [](int rank, const Instruction& i) { return i.code == OpCode::prefetch_weights ? 1.0 + 2 * rank : 0.5; });
-  EXPECT_THAT(walk(made.program, made.model, 1, clock).leftovers, IsEmpty());
+  EXPECT_THAT(clock.run(made).leftovers, IsEmpty());
   // rank 0 prefetches until 1 and 5, rank 1 until 3 and 6
   EXPECT_EQ(begin_of(made, clock, 0, OpCode::gather_weights, 0), 3);
   EXPECT_EQ(begin_of(made, clock, 0, OpCode::gather_weights, 1), 6);
@@ -190,7 +190,7 @@ TEST(Walk, EachGatherTakesOnePrefetchOfEveryHolder) {
 
   made.program.lists[0] = {prefetch, gather, release, gather, prefetch};
   Recorder stuck(2);
-  const WalkEnd end = walk(made.program, made.model, 1, stuck);
+  const EngineEnd end = stuck.run(made);
   ASSERT_EQ(end.standstills.size(), 2u);
   EXPECT_EQ(end.standstills[0].index, 3);
   EXPECT_THAT(end.standstills[0].absent, ElementsAre(0));
@@ -200,25 +200,25 @@ TEST(Walk, EachGatherTakesOnePrefetchOfEveryHolder) {
   made.program.lists[0] = {prefetch, gather, release, prefetch};
   made.program.lists[1] = {prefetch, gather, release, prefetch};
   Recorder unused(2);
-  EXPECT_FALSE(walk(made.program, made.model, 1, unused).leftovers.empty());
+  EXPECT_FALSE(unused.run(made).leftovers.empty());
 }
 
-TEST(Walk, ClippingJoinsAllRanks) {
+TEST(Engine, ClippingJoinsAllRanks) {
   HandMade made = testing::pipeline({"F0 B0", "F0 B0"}, 2);
   for (auto& list : made.program.lists) list.push_back({OpCode::clip_gradients});
   Recorder clock(4, [](int rank, const Instruction& i) { return i.code == OpCode::backward && rank == 3 ? 7.0 : 0.0; });
-  walk(made.program, made.model, 1, clock);
+  clock.run(made);
   for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(begin_of(made, clock, rank, OpCode::clip_gradients), 7);
 }
 
 // -- schedules without flush
 
-TEST(Walk, LagsFillAndDrain) {
+TEST(Engine, LagsFillAndDrain) {
   HandMade made = testing::pipeline({"F0 B0@1 U@1", "F0 B0 U"});
   made.program.ops[0].delay = 1;
   constexpr int kBatches = 3;
   Recorder clock(2, by_code({{OpCode::forward, 1}, {OpCode::backward, 2}}));
-  const WalkEnd end = walk(made.program, made.model, kBatches, clock);
+  const EngineEnd end = clock.run(made, kBatches);
   EXPECT_THAT(end.standstills, IsEmpty());
   EXPECT_THAT(end.leftovers, IsEmpty());
   for (int rank = 0; rank < 2; ++rank) {
@@ -233,38 +233,38 @@ TEST(Walk, LagsFillAndDrain) {
   EXPECT_EQ(end.seconds, 12);
 }
 
-TEST(Walk, StaleWeightsThatNeverComeStandStill) {
+TEST(Engine, StaleWeightsThatNeverComeStandStill) {
   const HandMade made = testing::pipeline({"F0 B0@1 U@1", "F0 B0 U"});  // stage 0 would need the delay 1
   Recorder clock(2);
-  const WalkEnd end = walk(made.program, made.model, 3, clock);
+  const EngineEnd end = clock.run(made, 3);
   ASSERT_FALSE(end.standstills.empty());
   EXPECT_EQ(end.standstills[0].rank, 0);
   EXPECT_EQ(end.standstills[0].batch, 1);
   EXPECT_THAT(end.standstills[0].absent, ElementsAre(0));
 }
 
-TEST(Walk, BatchesThatShowStartUpAndDraining) {
-  EXPECT_EQ(batches_to_walk(testing::pipeline({"F0 B0 U"}).program), 1);
-  EXPECT_EQ(batches_to_walk(testing::pipeline({"F0 B0@3 U@3"}).program), 8);
+TEST(Engine, BatchesThatShowStartUpAndDraining) {
+  EXPECT_EQ(enough_batches(testing::pipeline({"F0 B0 U"}).program), 1);
+  EXPECT_EQ(enough_batches(testing::pipeline({"F0 B0@3 U@3"}).program), 8);
 }
 
 // -- what does not come out
 
-TEST(Walk, NamesWhoIsMissing) {
+TEST(Engine, NamesWhoIsMissing) {
   HandMade made = testing::pipeline({"F0 B0 U"}, 3);
   made.program.lists.push_back(made.program.lists[0]);
   made.program.lists[1].erase(made.program.lists[1].begin() + 2);  // rank 1 never announces
   made.program.list_of_rank = {0, 1, 0};
   Recorder clock(3);
-  const WalkEnd end = walk(made.program, made.model, 1, clock);
+  const EngineEnd end = clock.run(made);
   ASSERT_EQ(end.standstills.size(), 3u);  // rank 1 waits for itself
   for (const Standstill& standstill : end.standstills) EXPECT_THAT(standstill.absent, ElementsAre(1));
 }
 
-TEST(Walk, FindsMessagesThatNobodyTakes) {
+TEST(Engine, FindsMessagesThatNobodyTakes) {
   HandMade made = testing::pipeline({"F0 F1", "F0"});
   Recorder clock(2);
-  const WalkEnd end = walk(made.program, made.model, 1, clock);
+  const EngineEnd end = clock.run(made);
   EXPECT_THAT(end.standstills, IsEmpty());
   ASSERT_EQ(end.leftovers.size(), 1u);
   EXPECT_EQ(end.leftovers[0].sender, 0);
@@ -272,11 +272,45 @@ TEST(Walk, FindsMessagesThatNobodyTakes) {
   EXPECT_EQ(end.leftovers[0].sent, (Instruction{OpCode::send, 0, 1}));
 }
 
-TEST(Walk, MessageSentTwiceIsLeftOver) {
+/// What the ranks that are left out would send is there, and they join nothing.
+TEST(Engine, ExecutesSomeRanksOnly) {
+  const HandMade made = testing::pipeline({"F0 B0 U", "F0 B0 U"}, 2);
+  class Count : public EngineCosts {
+   public:
+    void end(const Execution& e, double) override { ++ended[e.rank]; }
+    std::map<int, int> ended;
+  };
+  Count count;
+  const EngineEnd end = execute(made.program, count, {.batches = 2, .ranks = {0}});
+  EXPECT_THAT(end.standstills, IsEmpty());
+  EXPECT_THAT(count.ended, ElementsAre(std::pair(0, 2 * int(made.program.instructions(0).size()))));
+}
+
+TEST(Engine, StepsThatDoNotDrain) {
+  const HandMade made = testing::pipeline({"F0 B0@2 U@2"});
+  class Count : public EngineCosts {
+   public:
+    explicit Count(const Program& program) : program_(program) {}
+    void end(const Execution& e, double) override { ++ended[program_.instructions(e.rank)[size_t(e.index)].code]; }
+    std::map<OpCode, int> ended;
+
+   private:
+    const Program& program_;
+  };
+  Count count(made.program);
+  Program alone = made.program;
+  alone.private_replicas = true;  // nobody waits for updates
+  complete(alone, made.model);
+  execute(alone, count, {.batches = 3, .steps = 3});
+  EXPECT_EQ(count.ended[OpCode::forward], 3);
+  EXPECT_EQ(count.ended[OpCode::backward], 1);
+}
+
+TEST(Engine, MessageSentTwiceIsLeftOver) {
   HandMade made = testing::pipeline({"F0", "F0"});
   made.list(0).push_back(made.list(0).back());
   Recorder clock(2);
-  EXPECT_EQ(walk(made.program, made.model, 1, clock).leftovers.size(), 1u);
+  EXPECT_EQ(clock.run(made).leftovers.size(), 1u);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Who meets whom, against the transfers that a redistribution really makes.
-#include "program/meetings.h"
+#include "program/rendezvous.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,16 +46,25 @@ class Layouts {
   std::mt19937 random_;
 };
 
-/// A program of one move.
+/// A program of one move: the first list redistributes, the second sends, the third receives.
+enum List { redistributes, sends, receives };
 testing::HandMade moving(const Layout& from, const Layout& to) {
   testing::HandMade made{testing::chain(1), {}};
   made.program.values = {{2, from, from, true, false}, {2, to, to, true, false}};
   made.program.moves = {{0, 1, from, to, false, true, true}};
+  made.program.lists = {{{OpCode::redistribute, 0, 0}}, {{OpCode::send, 0, 0}}, {{OpCode::receive, 0, 0}}};
   made.program.list_of_rank.assign(64, 0);
+  complete(made.program, made.model);
   return made;
 }
 
-TEST(Meetings, WhoExchangesWithinAStageJoins) {
+Role role_in(const testing::HandMade& made, int rank, List list) {
+  return role_of(made.program, rank, made.program.sites[size_t(list)].sites[0]);
+}
+
+const Channel& channel_of(const testing::HandMade& made, const Role& role) { return made.program.channels[size_t(role.channel)]; }
+
+TEST(Rendezvous, WhoExchangesWithinAStageJoins) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   Layouts layouts(seed);
@@ -64,29 +73,27 @@ TEST(Meetings, WhoExchangesWithinAStageJoins) {
     const Mesh mesh = layouts.mesh(0, 1 + layouts.below(8));
     const Layout from = layouts.on(mesh), to = layouts.on(layouts.below(4) == 0 ? layouts.mesh(0, mesh.size()) : mesh);
     const testing::HandMade made = moving(from, to);
-    Meetings meetings(made.program, made.model);
-    const Instruction move{OpCode::redistribute, 0, 0};
     for (const TensorTransfer& t : plan_transfers(from, to, layouts.shape())) {
       if (t.source == t.destination) continue;
-      const Role a = meetings.role_of(t.source, move), b = meetings.role_of(t.destination, move);
+      const Role a = role_in(made, t.source, redistributes), b = role_in(made, t.destination, redistributes);
       ASSERT_EQ(int(a.part), int(Part::join)) << to_string(from) << " -> " << to_string(to);
       ASSERT_EQ(a.channel, b.channel) << to_string(from) << " -> " << to_string(to);
-      ASSERT_EQ(meetings.channel(a.channel).members[size_t(a.index)], t.source);
+      ASSERT_EQ(channel_of(made, a).members[size_t(a.index)], t.source);
     }
     // and where nothing can move, nobody waits
     if (from.mesh == to.mesh && classify(from, to) <= RedistributionKind::slice) {
       for (int worker : mesh.workers)
-        EXPECT_EQ(int(meetings.role_of(worker, move).part), int(Part::alone)) << to_string(from) << " -> " << to_string(to);
+        EXPECT_EQ(int(role_in(made, worker, redistributes).part), int(Part::alone)) << to_string(from) << " -> " << to_string(to);
     }
-    const Role first = meetings.role_of(0, move);
+    const Role first = role_in(made, 0, redistributes);
     alone += first.part == Part::alone;
-    lines += first.part == Part::join && int(meetings.channel(first.channel).members.size()) < mesh.size();
+    lines += first.part == Part::join && int(channel_of(made, first).members.size()) < mesh.size();
   }
   EXPECT_GT(alone, 100);
   EXPECT_GT(lines, 100);
 }
 
-TEST(Meetings, ReceiversTakeFromAllTheirSources) {
+TEST(Rendezvous, ReceiversTakeFromAllTheirSources) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   Layouts layouts(seed);
@@ -95,22 +102,21 @@ TEST(Meetings, ReceiversTakeFromAllTheirSources) {
     const int senders = 1 + layouts.below(8), receivers = 1 + layouts.below(8);
     const Layout from = layouts.on(layouts.mesh(0, senders)), to = layouts.on(layouts.mesh(senders, receivers));
     const testing::HandMade made = moving(from, to);
-    Meetings meetings(made.program, made.model);
     for (const TensorTransfer& t : plan_transfers(from, to, layouts.shape())) {
       if (is_empty(t.box)) continue;
-      const Role post = meetings.role_of(t.source, {OpCode::send, 0, 0});
-      const Role take = meetings.role_of(t.destination, {OpCode::receive, 0, 0});
+      const Role post = role_in(made, t.source, sends);
+      const Role take = role_in(made, t.destination, receives);
       ASSERT_EQ(post.channel, take.channel)
           << t.source << " to " << t.destination << ": " << to_string(from) << " -> " << to_string(to);
-      EXPECT_EQ(meetings.channel(take.channel).receivers[size_t(take.index)], t.destination);
-      narrowed += int(meetings.channel(take.channel).members.size()) < senders;
+      EXPECT_EQ(channel_of(made, take).receivers[size_t(take.index)], t.destination);
+      narrowed += int(channel_of(made, take).members.size()) < senders;
     }
   }
   EXPECT_GT(narrowed, 1000);
 }
 
 /// Where both stages lie alike the sources are exactly those of the transfers.
-TEST(Meetings, LikeStagesSendOneToOne) {
+TEST(Rendezvous, LikeStagesSendOneToOne) {
   const Layout from{{{0, 1, 2, 3, 4, 5, 6, 7}, 4, 2}, Placement::shard(0), Placement::replicate()};
   Layout to = from;
   for (int& worker : to.mesh.workers) worker += 8;
@@ -118,22 +124,20 @@ TEST(Meetings, LikeStagesSendOneToOne) {
     Layout a = from, b = to;
     a.tensor = b.tensor = tensor;
     const testing::HandMade made = moving(a, b);
-    Meetings meetings(made.program, made.model);
     for (int worker : b.mesh.workers) {
       std::set<int> sources;
       for (const TensorTransfer& t : plan_transfers(a, b, {16, 16}))
         if (t.destination == worker) sources.insert(t.source);
-      const Role take = meetings.role_of(worker, {OpCode::receive, 0, 0});
-      EXPECT_THAT(meetings.channel(take.channel).members, ::testing::ElementsAreArray(sources));
+      const Role take = role_in(made, worker, receives);
+      EXPECT_THAT(channel_of(made, take).members, ::testing::ElementsAreArray(sources));
     }
   }
 }
 
-TEST(Meetings, UnequalSharesOfTheBatchMeetEverybody) {
+TEST(Rendezvous, UnequalSharesOfTheBatchMeetEverybody) {
   Layout from{{{0, 1}, 2, 1}, Placement::shard(0), {}}, to{{{2, 3}, 2, 1, {1, 3}}, Placement::shard(0), {}};
   const testing::HandMade made = moving(from, to);
-  Meetings meetings(made.program, made.model);
-  EXPECT_EQ(meetings.channel(meetings.role_of(2, {OpCode::receive, 0, 0}).channel).members.size(), 2u);
+  EXPECT_EQ(channel_of(made, role_in(made, 2, receives)).members.size(), 2u);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Internals of predict_memory: one rank's instruction list, gone through as runtime/worker.cpp, compute.cpp and exchange.cpp do. What a
-// tensor is there is a storage here.
+// Internals of predict_memory: the bytes that come and go on one rank while the engine executes its list; layers' calls and moves as in
+// runtime/compute.cpp and exchange.cpp. What a tensor is there is a storage here.
 #pragma once
 
 #include <deque>
@@ -10,12 +10,13 @@
 #include "cost/memory_replica.h"
 #include "cost/memory_sizes.h"
 #include "cost/memory_tally.h"
+#include "program/engine.h"
 
 namespace trireme {
 
-class MemoryWalk {
+class RankMemory final : public EngineCosts {
  public:
-  MemoryWalk(ProgramSizes& all, int rank);
+  RankMemory(ProgramSizes& all, int rank);
   MemoryUse run();
 
  private:
@@ -46,17 +47,15 @@ class MemoryWalk {
   };
 
   // before the first step
-  void find_aliases();
-  void count_uses();
-  void find_loaded();
   std::vector<Held> hold_buffers();
   bool carries_states() const;
   bool is_here(const Op& op) const { return op.mesh.index_of(sizes_.rank()) >= 0; }
 
   // steps
-  void step(int number);
+  void begin(std::span<const Execution> together, Demand& demand) override;
   void begin_batch(int number);
-  void execute(const Instruction& instruction, MicroBatch* batch);
+  void end_step();
+  void apply(const Instruction& instruction, MicroBatch* batch);
   void load(int stage, MicroBatch& batch);
   void forward(const Instruction& instruction, MicroBatch& batch);
   void recompute(SegmentId segment, MicroBatch& batch);
@@ -81,9 +80,9 @@ class MemoryWalk {
   RankSizes sizes_;
   std::vector<Held> buffers_;
   ReplicaMemory replicas_;
-  std::vector<ValueId> forward_alias_, backward_alias_;  // as Prepared's
-  std::vector<std::vector<int>> uses_;                   // by micro-batch, by value
-  std::map<int, std::vector<ValueId>> loaded_;           // by stage
+  const std::vector<std::vector<int>> uses_;             // by micro-batch, by value
+  const std::map<int, std::vector<ValueId>> loaded_;     // by stage
+  int step_ = -1;                                        // that is being executed
   std::map<std::pair<NodeId, int>, Held> states_;        // by node and micro-batch
   std::deque<BatchInFlight> in_flight_;
   Held sent_;                                            // by the instruction before

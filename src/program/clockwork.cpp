@@ -1,4 +1,4 @@
-#include "sim/clockwork.h"
+#include "program/clockwork.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,75 @@
+// What follows from a program's graph and lists: aliases of values, how often they are read, whom instructions meet.
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "program/program.h"
+
+namespace trireme {
+namespace {
+
+void write_aliases(Program& program) {
+  program.forward_alias.resize(program.values.size());
+  std::iota(program.forward_alias.begin(), program.forward_alias.end(), 0);
+  program.backward_alias = program.forward_alias;
+  for (const Move& move : program.moves) {
+    if (!move.forward_moves) program.forward_alias[size_t(move.to)] = move.from;
+    if (!move.backward_moves) program.backward_alias[size_t(move.to)] = move.from;
+  }
+}
+
+/// What a segment makes it alone reads again: whatever reads it outside has done so.
+void write_recompute_reads(Program& program) {
+  program.recompute_reads.assign(program.segments.size(), {});
+  for (size_t s = 0; s < program.segments.size(); ++s) {
+    const std::vector<OpId>& ops = program.segments[s].ops;
+    RecomputeReads& reads = program.recompute_reads[s];
+    std::set<ValueId> made;
+    for (OpId id : ops) {
+      const Op& op = program.ops[size_t(id)];
+      for (ValueId input : op.inputs) {
+        const ValueId source = program.forward_alias[size_t(input)];
+        (made.count(source) ? reads.inside : reads.outside).push_back(source);
+      }
+      made.insert(op.output);
+    }
+  }
+}
+
+bool is_on(const Mesh& mesh, int rank) { return mesh.index_of(rank) >= 0; }
+
+}  // namespace
+
+void complete(Program& program, const Model& model) {
+  write_aliases(program);
+  write_recompute_reads(program);
+  write_rendezvous(program, model);
+}
+
+std::vector<std::vector<int>> count_reads(const Program& program, int rank) {
+  std::vector<int> once(program.values.size(), 0);
+  for (const Op& op : program.ops)
+    if (is_on(op.mesh, rank))
+      for (ValueId input : op.inputs) ++once[size_t(program.forward_alias[size_t(input)])];
+  for (const Move& move : program.moves)
+    if (move.forward_moves && is_on(program.values[size_t(move.from)].layout.mesh, rank)) ++once[size_t(move.from)];
+  std::vector<std::vector<int>> reads(size_t(program.micro_batches), once);
+  for (const Instruction& i : program.instructions(rank)) {
+    if (description_of(i.code).weights != WeightUse::read_again) continue;
+    for (ValueId value : program.recompute_reads[size_t(i.index)].outside) ++reads[size_t(i.micro_batch)][size_t(value)];
+  }
+  return reads;
+}
+
+std::map<int, std::vector<ValueId>> loaded_values(const Program& program, int rank) {
+  std::map<int, std::vector<ValueId>> all;
+  for (const Op& op : program.ops) {
+    if (!is_on(op.mesh, rank)) continue;
+    std::vector<ValueId>& loaded = all[op.stage];
+    for (ValueId input : op.inputs)
+      if (program.values[size_t(input)].loaded && std::find(loaded.begin(), loaded.end(), input) == loaded.end()) loaded.push_back(input);
+  }
+  return all;
+}
+
+}  // namespace trireme

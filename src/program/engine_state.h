@@ -1,0 +1,158 @@
+// Internals of execute(): which instruction of which rank may begin.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "program/clockwork.h"
+#include "program/engine.h"
+
+namespace trireme {
+
+class Engine {
+ public:
+  Engine(const Program& program, EngineCosts& costs, const EngineOptions& options);
+  EngineEnd run();
+
+ private:
+  /// Members that come together to begin together.
+  struct Gathering {
+    int micro_batch = -1, batch = -1;
+    std::vector<Execution> members;
+    void clear() { members.clear(); }
+  };
+
+  /// What members have posted and receivers have not all taken. Everyone may post and take several times: a round each.
+  struct Mailbox {
+    int micro_batch = -1, batch = -1;
+    std::vector<int> posted, taken;  // how often, by member, by receiver
+    std::vector<int> rounds;         // posts of each
+    int posts = 0, takes = 0;        // over all rounds
+    std::vector<Execution> waiting;
+    void clear() {
+      posted.clear();
+      taken.clear();
+      rounds.clear();
+      waiting.clear();
+      posts = takes = 0;
+    }
+  };
+
+  /// Which holders have made which update of a bucket (shared replicas).
+  struct Updates {
+    struct Batch {
+      int done = 0;
+      std::vector<int> waiting;  // ranks
+    };
+    std::vector<Batch> batches;
+    std::vector<int> done;  // by holder: updates so far
+    int needed = 0;         // holders that are executed
+  };
+
+  /// What a rank has handed over to one lane.
+  struct LaneState {
+    std::deque<Execution> queue;  // not begun
+    bool busy = false;            // does something or waits in a meeting
+    bool draining = false;        // its queue is being worked on
+  };
+
+  struct Beside {
+    LaneState exchange, mail;
+    int exchanging = 0;               // handed over to the exchange lane and not ended
+    std::map<BucketId, int> summing;  // sums among them
+  };
+
+  /// What the engine reads of an instruction to let it go on.
+  struct Place {
+    int site = 0, micro_batch = -1, lag = 0;
+    bool needs_updates = false, updates = false;
+  };
+
+  struct Rank {
+    const Place* places = nullptr;   // by position in the list
+    int size = 0;                    // of the list
+    int step = 0, index = 0;         // next of the main lane
+    bool executed = false;
+    bool busy = false;               // the main lane does something or waits in a meeting
+    bool held = false;               // it waits for the exchange lane
+    bool was_held = false;
+    bool waits_for_update = false;
+    double free = 0;                 // since when the main lane is
+    std::vector<Role> roles;         // by site
+    std::unique_ptr<Beside> beside;  // where links overlap computing
+  };
+
+  /// A channel with its meetings under way, of which there are few at a time.
+  struct ChannelState {
+    int members = -1, receivers = 0;  // that are executed; members below 0: not counted yet
+    bool by_micro_batch = true, by_batch = true;
+    std::vector<Gathering> gatherings;
+    std::vector<Mailbox> mailboxes;
+  };
+
+  Rank& rank_of(const Execution& e) { return ranks_[size_t(e.rank)]; }
+  const Rank& rank_of(const Execution& e) const { return ranks_[size_t(e.rank)]; }
+  const Instruction& at(const Execution& e) const { return program_.instructions(e.rank)[size_t(e.index)]; }
+  const Place& place_of(const Execution& e) const { return rank_of(e).places[e.index]; }
+  const Site& site_of(const Execution& e) const;
+  int batch_of(const Execution& e) const { return e.step - place_of(e).lag; }
+  const Channel& channel_of(const Role& role) const { return program_.channels[size_t(role.channel)]; }
+  LaneState& lane_of(const Execution& e) { return e.lane == Lane::mail ? rank_of(e).beside->mail : rank_of(e).beside->exchange; }
+  int executed_of(const std::vector<int>& ranks) const;  ///< how many of them
+  ChannelState& state_of(const Role& role);
+  const Role& role_at(const Execution& e);
+  Lane lane_for(const Instruction& instruction) const;
+
+  const Place* places_in(int list);
+
+  // the main lane
+  void advance(int rank);
+  bool skip_to_work(Rank& rank);
+  void next(Rank& rank);
+  bool is_held(Rank& rank, const Instruction& instruction) const;
+  bool updates_there(const Execution& e);
+  void note_update(const Execution& e);
+  void hand_over(Execution e, Lane lane);
+
+  // all lanes
+  void drain(const Execution& e);
+  void enter(const Execution& e);
+  void join(const Execution& e, const Role& role);
+  void take(Execution e, const Role& role);
+  void post(const Execution& e, const Role& role);
+  void start(std::span<Execution> together);
+  void end(const Execution& e);
+  template <class Meeting>
+  Meeting& meeting_at(ChannelState& channel, std::vector<Meeting>& under_way, std::vector<Meeting>& spare, const Execution& e);
+  Mailbox& mailbox_of(const Role& role, const Execution& e);
+  void forget_if_over(ChannelState& channel, Mailbox& box);
+
+  // at the end
+  std::vector<int> absent(const Execution& e);
+  void find_leftovers();
+
+  const Program& program_;
+  EngineCosts& costs_;
+  const Overlap overlap_;
+  const bool all_ranks_;
+  const int batches_, steps_;
+  Clockwork clock_;
+  std::vector<std::vector<Place>> places_;          // by list; empty where no rank executes it
+  std::vector<Rank> ranks_;
+  std::vector<ChannelState> channels_;
+  std::vector<Gathering> spare_gatherings_;         // memory of those that are over
+  std::vector<Mailbox> spare_mailboxes_;
+  std::vector<Updates> updates_;                    // by bucket
+  std::vector<std::vector<Execution>> running_;     // by id in the clockwork
+  std::vector<int> free_ids_;
+  std::vector<int> ready_;                          // ranks whose main lane may go on
+  int advancing_ = -1;
+  Demand demand_;
+  EngineEnd end_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,151 @@
+#include "sim/simulate.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "program/engine.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kShownSeconds = 1e-9;      // shorter events are not part of a timeline
+constexpr double kShownWaitSeconds = 5e-6;  // as in a run's
+
+/// Seconds of instructions, and what becomes of them: the workers' shares and the timeline.
+class SimulationCosts final : public EngineCosts {
+ public:
+  SimulationCosts(const Program& program, const Model& model, ProgramCosts& costs, const Links& links, const SimulationOptions& options)
+      : program_(program), model_(model), costs_(costs), links_(links), timeline_(options.timeline),
+        batches_(options.steps + program.greatest_lag), first_step_(program.greatest_lag), seconds_(program.list_of_rank.size()) {}
+
+  std::vector<Pool> pools() const override { return links_.pools(); }
+  Overlap overlap() const override { return links_.overlap(); }
+  void begin(std::span<const Execution> together, Demand& demand) override;
+  void end(const Execution& execution, double now) override;
+
+  int batches() const { return batches_; }
+  Simulation result(EngineEnd end, const std::vector<int>& ranks);
+
+ private:
+  const Instruction& at(const Execution& e) const { return program_.instructions(e.rank)[size_t(e.index)]; }
+  bool is_steady(int step) const { return step > first_step_ || batches_ == 1; }
+  void account(const Execution& e, double now);
+  void record(const Execution& e, double now);
+
+  const Program& program_;
+  const Model& model_;
+  ProgramCosts& costs_;
+  const Links& links_;
+  const bool timeline_;
+  const int batches_, first_step_;
+  std::vector<SimulatedWorker> seconds_;  // by rank, of the steady steps
+  std::vector<Event> events_;
+};
+
+/// Members of a talking segment compute what is theirs; of a collective all do the same thing together.
+void SimulationCosts::begin(std::span<const Execution> together, Demand& demand) {
+  const bool own_work = description_of(at(together.front()).code).resource == Resource::device;
+  for (const Execution& e : together) {
+    const Demand& own = costs_.of(e.rank, at(e)).demand;
+    if (!own_work) {
+      demand = own;
+      break;
+    }
+    demand.fixed = std::max(demand.fixed, e.exchanges ? own.fixed * links_.compute_slowdown() : own.fixed);
+    demand.shares.insert(demand.shares.end(), own.shares.begin(), own.shares.end());
+  }
+  if (std::any_of(together.begin(), together.end(), [](const Execution& e) { return e.waited; })) demand.fixed += links_.hand_over();
+}
+
+void SimulationCosts::end(const Execution& e, double now) {
+  if (timeline_ && e.step == batches_ - 1) record(e, now);
+  if (is_steady(e.step) && e.step < batches_) account(e, now);
+}
+
+void SimulationCosts::account(const Execution& e, double now) {
+  const OpCode code = at(e).code;
+  const double seconds = now - e.begin;
+  const InstructionCost& cost = costs_.of(e.rank, at(e));
+  SimulatedWorker& worker = seconds_[size_t(e.rank)];
+  worker.bytes_sent += cost.bytes_sent;
+  if (e.lane != Lane::main) return;
+  const bool for_exchange = e.held || (links_.overlap() == Overlap::all && code == OpCode::gather_weights);
+  (for_exchange ? worker.exposed : worker.waiting) += e.begin - e.free;
+  const Resource resource = description_of(code).resource;
+  if (resource == Resource::both) {  // of weights that are divided the new ones are gathered
+    const bool gathers = program_.private_replicas && cost.bytes_sent > 0;
+    const double computing = gathers ? std::min(seconds, cost.computing) : seconds;
+    worker.computing += computing;
+    worker.exposed += seconds - computing;
+    return;
+  }
+  (resource == Resource::device ? worker.computing : worker.exposed) += seconds;
+}
+
+void SimulationCosts::record(const Execution& e, double now) {
+  const Instruction& i = at(e);
+  const std::string name = program_.describe(i, model_);
+  if (e.lane == Lane::main && e.begin - e.free > kShownWaitSeconds)
+    events_.push_back({e.rank, EventKind::wait, "wait: " + name, i.micro_batch, e.free, e.begin, 0});
+  if (now - e.begin < kShownSeconds) return;
+  const auto bytes = int64_t(costs_.of(e.rank, i).bytes_sent);
+  events_.push_back({e.rank, description_of(i.code).event, name, i.micro_batch, e.begin, now, bytes});
+}
+
+Simulation SimulationCosts::result(EngineEnd end, const std::vector<int>& ranks) {
+  Simulation result;
+  result.ranks = ranks;
+  result.executed = end.executed;
+  // steps that only drain the pipeline are none
+  const int last = batches_ - 1;
+  const int between = last - first_step_;
+  const std::vector<double>& ends = end.step_ends;
+  result.step_seconds = between > 0 ? (ends[size_t(last)] - ends[size_t(first_step_)]) / between : ends[size_t(last)];
+  for (int rank : ranks) {
+    const SimulatedWorker& worker = seconds_[size_t(rank)];
+    const double steps = std::max(1, between);
+    result.workers.push_back({worker.computing / steps, worker.exposed / steps, worker.waiting / steps, worker.bytes_sent / steps});
+  }
+  std::stable_sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) {
+    return a.rank != b.rank ? a.rank < b.rank : a.begin < b.begin;
+  });
+  double begin = events_.empty() ? 0 : events_.front().begin;
+  for (const Event& event : events_) begin = std::min(begin, event.begin);
+  for (Event& event : events_) {
+    event.begin -= begin;
+    event.end -= begin;
+  }
+  result.timeline = {last, int(program_.list_of_rank.size()), std::move(events_)};
+  return result;
+}
+
+/// A rank that stands for others takes from one that does.
+void check_senders(const Program& program, const std::vector<int>& ranks) {
+  for (int rank : ranks)
+    for (const Site& site : program.sites[size_t(program.list_of_rank[size_t(rank)])].sites) {
+      const Role role = role_of(program, rank, site);
+      if (role.part != Part::take) continue;
+      const std::vector<int>& members = program.channels[size_t(role.channel)].members;
+      check_internal(std::any_of(members.begin(), members.end(), [&](int m) { return std::binary_search(ranks.begin(), ranks.end(), m); }),
+                     "a rank that stands for others takes from one that does");
+    }
+}
+
+}  // namespace
+
+Simulation simulate(const Program& program, const Model& model, ProgramCosts& costs, const Links& links,
+                    const SimulationOptions& options) {
+  SimulationCosts seconds(program, model, costs, links, options);
+  if (!options.ranks.empty()) check_senders(program, options.ranks);
+  EngineEnd end = execute(program, seconds, {.batches = seconds.batches(), .ranks = options.ranks});
+  check_internal(end.standstills.empty(), "programs that have passed the checker end on a clock too");
+  std::vector<int> ranks = options.ranks;
+  if (ranks.empty()) {
+    ranks.resize(program.list_of_rank.size());
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  return seconds.result(std::move(end), ranks);
+}
+
+}  // namespace trireme
