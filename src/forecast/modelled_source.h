@@ -7,7 +7,7 @@
 #include "experiment/experiment.h"
 #include "model/model.h"
 #include "plan/plan.h"
-#include "update/virtual_hub.h"
+#include "update/hub/virtual_world.h"
 
 namespace trireme {
 

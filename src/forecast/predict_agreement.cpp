@@ -11,7 +11,7 @@
 #include "forecast/modelled_source.h"
 #include "runtime/precision.h"
 #include "update/federated.h"
-#include "update/virtual_hub.h"
+#include "update/hub/virtual_world.h"
 
 namespace trireme {
 namespace {

@@ -19,7 +19,7 @@
 #include "update/hub/rank_world.h"
 #include "update/hub/thread_world.h"
 #include "update/synchronous.h"
-#include "update/virtual_hub.h"
+#include "update/hub/virtual_world.h"
 
 namespace trireme {
 namespace {

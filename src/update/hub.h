@@ -1,5 +1,5 @@
-// What replicas exchange through. One interface for replicas on threads (hub/thread_world.h), on a modelled clock (virtual_hub.h) and in processes
-// of their own (remote/).
+// What replicas exchange through. One interface for replicas on threads (hub/thread_world.h), on the ranks of any Communicator, processes too
+// (hub/rank_world.h), on a modelled clock (hub/virtual_world.h) and as clients that come and go (remote/).
 //
 // Two ways to meet. Collectives: all of a set of replicas call, nobody returns before the last has called. Visits: a replica alone asks a
 // shard of a parameter server, one visitor at a time per shard, and waits for no other replica unless the server says so.

@@ -8,7 +8,7 @@
 #include "update/e3m0.h"
 #include "update/local_sgd.h"
 #include "update/hub/thread_world.h"
-#include "update/virtual_hub.h"
+#include "update/hub/virtual_world.h"
 #include "worlds.h"
 
 namespace trireme {

@@ -13,7 +13,7 @@
 #include "update/local_sgd.h"
 #include "update/partial.h"
 #include "update/shat.h"
-#include "update/virtual_hub.h"
+#include "update/hub/virtual_world.h"
 #include "worlds.h"
 
 namespace trireme {

@@ -12,7 +12,7 @@
 #include "update/local_sgd.h"
 #include "update/registry.h"
 #include "update/hub/thread_world.h"
-#include "update/virtual_hub.h"
+#include "update/hub/virtual_world.h"
 #include "worlds.h"
 
 namespace trireme {

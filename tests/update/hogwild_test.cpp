@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "toy.h"
 #include "update/hub/thread_world.h"
-#include "update/virtual_hub.h"
+#include "update/hub/virtual_world.h"
 #include "worlds.h"
 
 namespace trireme {

@@ -16,7 +16,7 @@
 #include "rank_worlds.h"
 #include "remote_world.h"
 #include "update/hub/thread_world.h"
-#include "update/virtual_hub.h"
+#include "update/hub/virtual_world.h"
 #include "worlds.h"
 
 namespace trireme {

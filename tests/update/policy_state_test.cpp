@@ -20,7 +20,7 @@
 #include "update/partial.h"
 #include "update/shat.h"
 #include "update/synchronous.h"
-#include "update/virtual_hub.h"
+#include "update/hub/virtual_world.h"
 #include "worlds.h"
 
 namespace trireme {

@@ -10,7 +10,7 @@
 #include "update/partial.h"
 #include "update/shat.h"
 #include "update/hub/thread_world.h"
-#include "update/virtual_hub.h"
+#include "update/hub/virtual_world.h"
 #include "worlds.h"
 
 namespace trireme {

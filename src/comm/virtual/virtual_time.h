@@ -49,6 +49,8 @@ class VirtualTime {
   /// The calling thread is this rank's, or one that was added. Nobody runs before all ranks have entered. Returns also after an abort.
   void enter(int runner);
   void leave() noexcept;
+  /// The calling thread goes on as this runner, which has entered: whichever thread went on as it calls nothing meanwhile.
+  void go_on_as(int runner) const;
   /// A thread beside the caller's, whose clock is the caller's; it enters with this number.
   int add() { return clock_.add(runner()); }
 
