@@ -68,9 +68,6 @@ struct LayerExchanges {
   std::vector<Exchange> forward, backward;
 };
 
-/// What a call exchanges within itself; nothing where it talks to nobody. Redistributions between layers are the program's.
-LayerExchanges exchanges_of(const CallShapes& call);
-
 /// Equal operators, one after the other.
 struct OperatorWork {
   double operators = 1;     ///< kernels that are launched one after the other, of equal work; 0: nothing is done

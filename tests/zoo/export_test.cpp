@@ -3,6 +3,7 @@
 
 #include "../base/expect_error.h"
 #include "model/export/script_source.h"
+#include "model/export/writers.h"
 #include "model/layers/linear.h"
 #include "model/layers/mean_squared_error.h"
 #include "zoo/spec_text.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "model/model.h"
 
@@ -12,8 +11,5 @@ namespace trireme {
 /// of files (ParameterSpec::file_shape), in modules of their own, and a `training` flag; it gives what the model's loss judges. While
 /// training dropout and batch norm do as PyTorch's; a stateful layer starts every call from zeros. Errors: fail_export.
 std::string script_source(const Model& model);
-
-/// "self.layer1", then getattr(self.layer1, "0"), ...: what `name` is called in the source.
-std::string script_path(std::string_view name);
 
 }  // namespace trireme

@@ -3,8 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -87,6 +87,9 @@ class ScriptWriter {
 
 /// A call of one of torch's operators.
 std::string script_call(const char* operation, const std::vector<std::string>& arguments);
+
+/// "self.layer1", then getattr(self.layer1, "0"), ...: what the parameter or buffer `name` is called.
+std::string script_path(std::string_view name);
 
 std::string script_literal(bool value);
 std::string script_literal(int64_t value);

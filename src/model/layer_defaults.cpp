@@ -1,6 +1,4 @@
-// What a layer says of itself where it states nothing else.
-#include "model/layer.h"
-
+// What a layer says of itself where it states nothing else (model/layer.h): its facts and its export.
 #include <algorithm>
 
 #include "base/error.h"
@@ -31,11 +29,5 @@ LayerExchanges Layer::exchanges(const CallShapes&) const {
 std::string Layer::to_onnx(OnnxWriter&) const { fail_export(*this, "ONNX"); }
 
 void Layer::to_script(ScriptWriter&) const { fail_export(*this, "TorchScript"); }
-
-LayerExchanges exchanges_of(const CallShapes& call) {
-  const bool over_tensor = call.option->talks_over_tensor_axis && call.tensor > 1;
-  if (call.samples == 0 || (!over_tensor && call.data <= 1)) return {};
-  return call.layer->exchanges(call);
-}
 
 }  // namespace trireme
