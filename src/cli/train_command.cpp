@@ -241,7 +241,7 @@ int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
     check_virtual_time(experiment, options.plan, options.prediction);
     virtual_machines.emplace(experiment, model, data, options.prediction);
     plan = choose_virtual_plan(options.plan, devices, experiment, model, *virtual_machines);
-    live_in_virtual_time(*plan, *virtual_machines, subject.experiment);
+    live_in_virtual_time(*plan, *virtual_machines, options.prediction, subject.experiment);
     virtual_machines->keep();
   } else if (is_update_policy(options.plan)) {
     plan = plan_with_agreement(options.plan, experiment, model, devices.empty() ? experiment.devices.front() : devices.front());

@@ -11,6 +11,8 @@
 #include "experiment/replica_spec.h"
 #include "forecast/predict.h"
 #include "metrics/result.h"
+#include "cost/profiled_costs.h"
+#include "plan/cluster_file.h"
 #include "plan/strategy.h"
 #include "train/trainer.h"
 
@@ -25,7 +27,8 @@ void check_virtual_time(const Experiment& experiment, const std::string& plan, c
   const auto refuse = [](const std::string& what, const std::string& why, const std::string& next) {
     fail_user({fmt::format("--backend {}", kVirtualBackend.name), what, why, next});
   };
-  if (is_update_policy(plan)) refuse("--plan " + plan, "an update policy has a modelled clock of its own", "leave --backend out, and describe the machines in [update.virtual] (docs/updates.md)");
+  if (is_update_policy(plan) && experiment.replicas.clock)
+    refuse("[update.virtual] of " + experiment.file.string(), "says already what machines there are", "leave it out, or leave out --backend");
   if (experiment.adapt) refuse("adapt = true", "a run that adapts measures real time", "leave it out: --set adapt=false");
   if (!costs.cluster.empty() && experiment.links)
     refuse("[cluster.link] of " + experiment.file.string(), "the links are those of " + costs.cluster.string(), "leave out one of them");
@@ -48,10 +51,33 @@ Plan choose_virtual_plan(const std::string& name, const std::vector<int>& device
   return plan;
 }
 
-void live_in_virtual_time(const Plan& plan, Predictions& predictions, Experiment& experiment) {
+namespace {
+
+/// What the modelled clock of replicas has its seconds from.
+ModelledClock clock_of(const Plan& plan, Predictions& predictions, const std::filesystem::path& cluster, const Experiment& experiment) {
+  ModelledClock clock;
+  if (predictions.is_described()) {
+    clock.cluster = std::make_shared<const Cluster>(read_cluster(cluster));
+    return clock;
+  }
+  predictions.settled_source(plan);  // layers are measured by now
+  clock.profile = std::make_shared<const Profile>(dynamic_cast<const ProfiledCosts&>(*predictions.source(plan).layers).profile());
+  clock.link = experiment.links->at_first;
+  clock.server_link = experiment.links->at_first;
+  return clock;
+}
+
+}  // namespace
+
+void live_in_virtual_time(const Plan& plan, Predictions& predictions, const CostSourceOptions& costs, Experiment& experiment) {
+  experiment.virtual_machines_in_words = predictions.in_words();
+  if (!plan.agreement.empty()) {
+    experiment.replicas.clock = clock_of(plan, predictions, costs.cluster, experiment);
+    experiment.links.reset();
+    return;
+  }
   experiment.private_replicas = true;
   experiment.virtual_machines = std::make_shared<const CostSource>(predictions.settled_source(plan));
-  experiment.virtual_machines_in_words = predictions.in_words();
   if (!predictions.is_described() || experiment.device_memory > 0) return;
   int64_t least = 0;  // the limit is one for all
   for (const Device& device : experiment.virtual_machines->cluster.devices)

@@ -19,7 +19,8 @@ void check_virtual_time(const Experiment& experiment, const std::string& plan, c
 Plan choose_virtual_plan(const std::string& name, const std::vector<int>& devices, const Experiment& experiment, const Model& model,
                          Predictions& predictions);
 
-/// The experiment's workers live in virtual time from here on, on the plan's devices, with their memory. Says so in `predictions`' words.
-void live_in_virtual_time(const Plan& plan, Predictions& predictions, Experiment& experiment);
+/// The experiment's workers live in virtual time from here on, on the plan's devices, with their memory; replicas that agree have the modelled
+/// clock of [update.virtual]. Says so in `predictions`' words.
+void live_in_virtual_time(const Plan& plan, Predictions& predictions, const CostSourceOptions& costs, Experiment& experiment);
 
 }  // namespace trireme

@@ -418,7 +418,7 @@ RunResult train(const Experiment& given, const Model& model, const TaskData& dat
   result.blocks = block_strategies(plan, model);
   result.warnings = experiment.model_notes;
   if (process) result.backend = process->backend();
-  if (experiment.virtual_machines) result.backend = kVirtualBackend.name;
+  if (!experiment.virtual_machines_in_words.empty()) result.backend = kVirtualBackend.name;
   if (!make_world) add_warnings(plan, model, experiment, process ? process->cores() : inspect_machine(false).cores, result);
 
   MakeReplicaWorld world_of_replicas = make_world;

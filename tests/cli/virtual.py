@@ -29,6 +29,18 @@ class VirtualTime(CliTest):
         simulated = self.json("s.json")["rows"][0]["step_seconds"]["median"]
         self.assertAlmostEqual(a["step_seconds"]["median"] / simulated, 1, delta=0.1)
 
+    def test_replicas_that_agree(self):
+        policy = ["train", "e.toml", "--plan", "local-sgd,every=2 steps", "--devices", "4"]
+        self.trireme(*policy, *self.cluster, "--out", "a")
+        self.trireme(*policy, "--set", f"update.virtual.cluster={self.cluster[-1]}", "--out", "b")
+        self.trireme(*policy, "--out", "real")
+        a, b, real = self.row("a"), self.row("b"), self.row("real")
+        self.assertEqual((a["status"], a["backend"], a["replicas"]["clock"]), ("ok", "virtual", "modelled"))
+        self.assertEqual(a["curve"], b["curve"], "the same clock, seconds too")
+        self.assertEqual([e["loss"] for e in a["evaluations"]], [e["loss"] for e in real["evaluations"]])
+        self.trireme(*policy, "--backend", "virtual", "--set", 'cluster.link.bandwidth="1 Gbit/s"', "--out", "here", seconds=120)
+        self.assertEqual([e["loss"] for e in self.row("here")["evaluations"]], [e["loss"] for e in real["evaluations"]])
+
     def test_machines_like_this_one(self):
         times = []
         for bandwidth in ("1 Gbit/s", "10 Mbit/s"):
@@ -60,7 +72,7 @@ class VirtualTime(CliTest):
         self.all_refused([
             ([*train, "--backend", "virtual"], ["nothing says what connects the machines", "--cluster", "cluster.link"]),
             ([*train, "--cluster", self.cluster[-1]], ["--cluster", "--backend virtual"]),
-            ([*train, "--plan", "local-sgd", *self.cluster], ["local-sgd", "update.virtual"]),
+            ([*train, "--plan", "local-sgd", *self.cluster, "--set", "update.virtual.step_seconds=1 s"], ["update.virtual", "says already"]),
             ([*train, *self.cluster, "--set", "adapt=true"], ["adapt", "real time"]),
             ([*train, *self.cluster, "--set", 'cluster.link.bandwidth="1 Gbit/s"'], ["cluster.link", "64xcpu-1g", "leave out one"]),
             ([*train, "--backend", "virtual", "--set", 'cluster.link={bandwidth="1 Gbit/s", change=[{at_step=1, bandwidth="1 Mbit/s"}]}'],
