@@ -24,7 +24,7 @@ using nlohmann::json;
 constexpr int kFormat = 1;
 constexpr const char* kChecksum = "checksum";  // of the index itself, over the others of its fields
 constexpr const char* kWeightsIndex = "model.safetensors.index.json";
-constexpr std::string_view kModelFiles = "model", kStateFiles = "state";
+constexpr std::string_view kModelFiles = "model", kStateFiles = "state", kAgreementFiles = "agreement";
 constexpr std::string_view kOptimizer = "optimizer/", kAverage = "average/", kCarried = "carried/";  // tensors of the state's files
 constexpr uint64_t kReadBytes = uint64_t{1} << 20;
 
@@ -110,7 +110,7 @@ json to_json(const CheckpointIndex& index) {
          {"loss", json_number(index.loss)}, {"test_loss", index.test_loss ? json_number(*index.test_loss) : json()}, {"seed", index.seed},
          {"awaits_evaluation", index.awaits_evaluation},
          {"updates", index.updates}, {"experiment", index.experiment}, {"model", index.model}, {"plan", index.plan}, {"best", index.best},
-         {"settings", index.settings}, {"metrics", json::array()}, {"files", json::array()}};
+         {"settings", index.settings}, {"agreement", index.agreement}, {"metrics", json::array()}, {"files", json::array()}};
   for (const Metric& metric : index.metrics) j["metrics"].push_back({{"name", metric.name}, {"value", json_number(metric.value)}});
   for (const CheckpointFile& file : index.files)
     j["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32", file.checksum}});
@@ -130,7 +130,8 @@ CheckpointIndex index_from(const json& j) {
                         .plan = j.at("plan").get<std::string>(),
                         .best = j.at("best").get<std::string>(),
                         .settings = j.at("settings").get<std::map<std::string, std::string>>()};
-  index.awaits_evaluation = j.value("awaits_evaluation", false);  // younger than the format
+  index.awaits_evaluation = j.value("awaits_evaluation", false);  // younger than the format, as the next one
+  index.agreement = j.value("agreement", std::map<std::string, std::string>{});
   if (!j.at("test_loss").is_null()) index.test_loss = j.at("test_loss").get<double>();
   for (const json& metric : j.at("metrics"))
     index.metrics.push_back({metric.at("name").get<std::string>(), number_from(metric.at("value"))});
@@ -257,6 +258,8 @@ CheckpointIndex write_checkpoint(FileSystem& files, const fs::path& folder, Chec
   write_text(files, unfinished, kWeightsIndex, json{{"metadata", {{"total_size", weight_bytes}}}, {"weight_map", places}}.dump(1) + "\n",
              index.files);
   write_shards(files, unfinished, kStateFiles, state_tensors(state), shard_bytes, index.files);
+  write_shards(files, unfinished, kAgreementFiles, state.agreement, shard_bytes, index.files);
+  index.agreement = state.agreement_texts;
   std::vector<CheckpointFile> itself;
   write_text(files, unfinished, kCheckpointIndex, with_checksum(to_json(index)), itself);
   files.sync_folder(unfinished);
@@ -313,12 +316,14 @@ Checkpoint read_checkpoint(const fs::path& checkpoint, const Model& model) {
   }
   check_all_bytes(checkpoint, read.index);
   read.state.updates = read.index.updates;
+  read.state.agreement_texts = read.index.agreement;
   TensorMap weights;
   for (const CheckpointFile& file : read.index.files) {
     const fs::path path = checkpoint / file.name;
     if (path.extension() != ".safetensors") continue;
     Weights shard = read_safetensors(path);
     if (file.name.starts_with(kModelFiles)) weights.merge(shard.tensors);
+    else if (file.name.starts_with(kAgreementFiles)) read.state.agreement.merge(shard.tensors);
     else
       for (auto& [name, tensor] : shard.tensors) put(read.state, name, std::move(tensor), path);
   }

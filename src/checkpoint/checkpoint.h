@@ -1,5 +1,6 @@
 // A checkpoint: a folder that holds all of a run between two steps, independent of the plan. Its weights and running statistics lie in
-// `model-*.safetensors` under the model's names in PyTorch's shapes, what the optimizer and stateful layers keep in `state-*.safetensors`;
+// `model-*.safetensors` under the model's names in PyTorch's shapes, what the optimizer and stateful layers keep in `state-*.safetensors`, what
+// replicas that agree have besides in `agreement-*.safetensors`;
 // `checkpoint.json` has the run's place (from which, with the seed, everything random follows), the settings that make its curve, and size
 // and CRC-32 of each file, itself included. docs/checkpoints.md has the form.
 #pragma once
@@ -47,6 +48,7 @@ struct CheckpointIndex {
   std::string plan = {};                 ///< it was written under, in short; for information
   std::string best = {};                 ///< "loss" or a metric: by which the run keeps its best; empty: it does not
   std::map<std::string, std::string> settings = {};  ///< those that decide the curve
+  std::map<std::string, std::string> agreement = {};  ///< TrainingState::agreement_texts
   std::vector<CheckpointFile> files = {};
 
   int64_t bytes() const;  ///< of all files but the index

@@ -24,10 +24,7 @@ constexpr int kMostNames = 10'000;
 void check_train_checkpoints(const TrainOptions& options, const Experiment& experiment, const TaskData& data,
                              const Plan& plan) {
   if (plan.agreement.empty()) return check_checkpoints(experiment, data, plan);
-  const std::string why = fmt::format(
-      "{} is an update policy: its replicas differ, and only runs under a plan have one state", options.plan);
-  if (!options.resume.empty()) fail_user({"--resume", options.resume.string(), why, "use a plan, or begin anew"});
-  if (experiment.checkpoint.wanted()) fail_user({experiment.checkpoint.where, "checkpoints", why, "use a plan, or leave [checkpoint] out"});
+  check_agreement_checkpoints(experiment, data, plan, !options.resume.empty());
 }
 
 fs::path place_for_checkpoints(const Experiment& experiment, const fs::path& run_folder, bool goes_on) {

@@ -18,7 +18,8 @@ void ReplicaAgreement::begin() {
   if (policy_) return;
   take_state();
   policy_ = update_.for_replica(hub_);
-  policy_->begin(state_);
+  if (resumed) policy_->resume(*resumed, state_);
+  else policy_->begin(state_);
   if (!hub_.came_late()) hub_.barrier();
   if (on_begin) on_begin();
 }

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/replica_view.h"
 #include "update/hub.h"
 #include "update/policy.h"
+#include "update/policy_state.h"
 
 namespace trireme {
 
@@ -28,6 +30,8 @@ class ReplicaAgreement {
 
   /// Called by the leader when the policy has begun, and after each step before the exchange that may follow it.
   std::function<void()> on_begin;
+  /// What the policy goes on from in place of its beginning; before the first step.
+  std::optional<PolicyState> resumed;
   std::function<void(const TrainedStep&)> on_trained;
 
   Hub& hub() { return hub_; }

@@ -71,7 +71,7 @@ int64_t bytes_to_move(const Program& from, const Program& to, int states, int64_
 }
 
 int64_t TrainingState::bytes() const {
-  int64_t bytes = bytes_in(weights) + bytes_in(buffers) + bytes_in(averaged_buffers) + bytes_in(carried);
+  int64_t bytes = bytes_in(weights) + bytes_in(buffers) + bytes_in(averaged_buffers) + bytes_in(carried) + bytes_in(agreement);
   for (const auto& entry : optimizer)
     for (const at::Tensor& tensor : entry.second) bytes += int64_t(tensor.nbytes());
   return bytes;

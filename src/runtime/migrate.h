@@ -26,6 +26,11 @@ struct TrainingState {
   TensorMap averaged_buffers;   ///< their averages, where the optimizer averages weights
   TensorMap carried;            ///< what stateful layers carry, by "<layer>/<state>": a row for each of the global batch
 
+  /// Of a run whose replicas agree; the rest of the state is then the first replica's. Tensors by "replica/1/weights/NAME" (as the maps above),
+  /// "policy/shared/NAME", "policy/0/NAME"; texts by "shared", "0", "1" (update/policy_state.h).
+  TensorMap agreement;
+  std::map<std::string, std::string> agreement_texts;
+
   int64_t bytes() const;
 };
 

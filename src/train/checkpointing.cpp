@@ -46,6 +46,7 @@ void Checkpointing::after_evaluation(const EvaluationPoint& point) {
 /// Workers hand over after they have posted what they did, which the coordinating thread may not have read yet.
 bool Checkpointing::knows_all(const GatheredState& gathered) const {
   const auto facts = facts_.find(gathered.step);
+  if (run_.agreement()) return facts != facts_.end();  // evaluations come when training is over
   return facts != facts_.end() && (facts->second.evaluation || gathered.awaits_evaluation || !run_.evaluates_after(gathered.step - 1));
 }
 

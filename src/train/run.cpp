@@ -64,7 +64,7 @@ Phase::Phase(const Experiment& experiment, const Model& model, Plan p, std::vect
   const bool agrees = !plan.agreement.empty();
   for (int r = 0; r < plan.replicas; ++r) {
     const auto make_world = [&] { return agrees ? LocalWorld(threads) : world_of(experiment, links, threads); };
-    groups.push_back(std::make_unique<ReplicaGroup>(r, r * plan.devices, make_world));
+    groups.push_back(std::make_unique<ReplicaGroup>(r, r * plan.devices, training, make_world));
     if (experiment.links && !agrees) groups.back()->world.move_beside_computing();  // as between the machines that the links stand for
   }
 }
@@ -88,6 +88,9 @@ Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& pla
   if (!plan.agreement.empty()) {
     agreement_ = std::make_unique<RunAgreement>(experiment, model, data, phase->plan, phase->training, phase->evaluation, ledger, options.make_world);
     steps = agreement_->steps_of_replica(0);
+    if (options.writes_checkpoints) checkpoint_every = steps_of(experiment.checkpoint.every, agreement_->batches().steps_per_epoch(0));
+    if (state_) agreement_->resume(begun_at, std::move(*state_), phase->groups);
+    state_.reset();
   }
   begin_phase(std::move(phase));
 }
@@ -190,7 +193,7 @@ std::unique_ptr<Worker> Run::make_worker(Phase& phase, ReplicaGroup& group, int 
                               .keeps_whole_steps = keeps_whole_steps(phase),
                               .times = phase.times.get(),
                               .agreement = group.agreement,
-                              .resumed = state_ ? &*state_ : nullptr};
+                              .resumed = group.resumed ? &*group.resumed : state_ ? &*state_ : nullptr};
   if (!process_) return std::make_unique<Worker>(rank, model, &phase.training, &phase.evaluation, store, group.world, options);
   return std::make_unique<Worker>(rank, model, &phase.training, &phase.evaluation, experiment.precision, process_->worker_communicator(), options);
 }
@@ -243,17 +246,33 @@ void Run::work_as_replica(Phase& phase, ReplicaGroup& group, int rank, Parameter
   const c10::InferenceMode inference;  // what the policy makes between two steps is the workers'
   const std::unique_ptr<Worker> worker = make_worker(phase, group, rank, store);
   const int64_t end = agreement_->steps_of_replica(group.number);
-  for (int64_t step = group.agreement->hub().first_step(); end == 0 || step < end; ++step) {
+  for (int64_t step = begun_at + group.agreement->hub().first_step(); end == 0 || step < end; ++step) {
     if (worker->train(replica_input(phase, group, rank, step)).stopped) break;
     if (rank == 0) agreement_->after_step(group, step);
+    if (hands_over_after(step) && step + 1 < end) hand_over_replica(phase, group, rank, *worker, store, step + 1);
   }
   if (rank == 0) agreement_->end(group);
+}
+
+/// All replicas together, after equally many steps of each.
+void Run::hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store, int64_t step) {
+  const double began = steady_seconds();
+  const bool leads = rank == 0, is_first = leads && group.number == 0;
+  if (leads) agreement_->wait_for_all(group);
+  if (is_first) group.gatherer.reuse(handover.wait_for_turn([&] { return !group.world.abort_reason().empty(); }));
+  worker.settle();
+  worker.barrier();
+  group.gatherer.gather(rank, worker, store);
+  if (leads) agreement_->keep(group, group.gatherer.take());
+  if (leads) agreement_->wait_for_all(group);
+  if (is_first) handover.put({step, agreement_->take_kept(), phase.plan.in_short(model), steady_seconds() - began});
+  worker.barrier();
 }
 
 /// On the replica's own thread.
 void Run::train_replica(Phase& phase, Hub& hub) {
   ReplicaGroup& group = *phase.groups[size_t(hub.replica())];
-  begin_loading(phase, group, hub.first_step());
+  begin_loading(phase, group, begun_at + hub.first_step());
   ParameterStore store(phase.training, experiment.precision, group.first_rank);
   const std::unique_ptr<ReplicaAgreement> agreement = agreement_->make_part(hub, group);
   group.agreement = agreement.get();

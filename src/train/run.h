@@ -82,7 +82,7 @@ class Run {
   const Batches batches;
   int64_t steps = 0;  ///< constant; of replica 0 under an agreement, 0: its policy decides
   const int64_t evaluate_every;
-  const int64_t checkpoint_every;  ///< steps; 0: no states are handed over
+  int64_t checkpoint_every;        ///< constant; steps; 0: no states are handed over
   const int64_t begun_at;          ///< steps that earlier runs had done
   Ledger ledger;
   StepGate gate;
@@ -135,6 +135,7 @@ class Run {
   StepInput replica_input(const Phase& phase, ReplicaGroup& group, int rank, int64_t step) const;
   double load_seconds(ReplicaGroup& group, int rank) const;
   void train_replica(Phase& phase, Hub& hub);
+  void hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store, int64_t step);
   void work_as_replica(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store);
   int64_t enforced_limit(int64_t step) const;
   void evaluate(Phase& phase, int rank, Worker& worker, int64_t step);

@@ -12,6 +12,7 @@
 #include "forecast/modelled_source.h"
 #include "plan/named.h"
 #include "plan/strategies.h"
+#include "train/agreement_state.h"
 #include "train/modelled_times.h"
 #include "train/replica_group.h"
 #include "train/replica_reports.h"
@@ -42,6 +43,24 @@ MakeReplicaWorld replicas_as_ranks(Communicator& leaders) {
     const auto take_report = [&agreement](int replica, Request report) { agreement.take_report(replica, std::move(report)); };
     return std::make_unique<RankWorld>(leaders, agreement.update().server(), take_report);
   };
+}
+
+void check_agreement_checkpoints(const Experiment& experiment, const TaskData& data, const Plan& plan, bool resumes) {
+  if (!resumes && !experiment.checkpoint.wanted()) return;
+  const std::string where = resumes ? "--resume" : experiment.checkpoint.where;
+  const auto refuse = [&](std::string why, std::string next) { fail_user({where, plan.name, std::move(why), std::move(next)}); };
+  const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
+  if (update->stops() == UpdatePolicy::Stops::held)
+    refuse("its replicas wait for rounds of others, between which a checkpoint cannot be written yet", "take another policy, or leave it out");
+  if (is_synchronous(plan.agreement)) refuse("it is the plan data on a modelled clock", "use data, which has checkpoints");
+  if (!experiment.checkpoint.best.empty() && !resumes) refuse("replicas are evaluated when training is over: there is no best yet", "leave out checkpoint.best");
+  const Experiment whole = whole_experiment(experiment, plan);
+  const ReplicaBatches batches(whole, data, plan.replicas, update->evaluates_together());
+  for (int r = 1; r < plan.replicas; ++r)
+    if (batches.steps_per_epoch(r) != batches.steps_per_epoch(0))
+      refuse("its replicas make differently many steps, and are stopped after equally many", "share batches: update.shares = \"batches\"");
+  if (experiment.checkpoint.wanted() && steps_of(experiment.checkpoint.every, batches.steps_per_epoch(0)) < update->steps_before_stops())
+    refuse(fmt::format("replicas wait for the first one until step {}", update->steps_before_stops()), "write checkpoints less often");
 }
 
 int64_t largest_exchange(const Experiment& experiment, const Model& model) {
@@ -159,8 +178,9 @@ int64_t RunAgreement::next_step(int replica) const {
 
 std::unique_ptr<ReplicaAgreement> RunAgreement::make_part(Hub& hub, ReplicaGroup& group) {
   auto part = std::make_unique<ReplicaAgreement>(training_, model_, *update_, hub);
+  if (!resumed_.empty()) part->resumed = std::move(resumed_[size_t(group.number)]);
   part->on_begin = [this, &hub, &group] {
-    group.began = hub.now();
+    group.began = hub.now() - begun_seconds_;
     if (group.number == 0) began_ = group.began;
     if (hub.reports()) hub.report(report_of_beginning(group.began));
   };
@@ -172,6 +192,45 @@ std::unique_ptr<ReplicaAgreement> RunAgreement::make_part(Hub& hub, ReplicaGroup
     group.samples += step.facts.samples;
   };
   return part;
+}
+
+void RunAgreement::resume(int64_t step, TrainingState state, std::vector<std::unique_ptr<ReplicaGroup>>& groups) {
+  begun_step_ = step;
+  AgreementParts parts = take_apart(std::move(state), plan_.replicas);
+  update_->resume(parts.shared, 0);
+  for (size_t r = 0; r < groups.size(); ++r) {
+    groups[r]->resumed = std::move(parts.replicas[r]);
+    for (int64_t s = 0; s < step; ++s) groups[r]->samples += batches_.samples_in(int(r), s);
+    next_step_[r] = step;
+  }
+  resumed_ = std::move(parts.policies);
+}
+
+void RunAgreement::go_on_from(int64_t samples, double seconds) {
+  samples_ = samples;
+  next_evaluation_ = (samples / evaluate_every_ + 1) * evaluate_every_;
+  begun_seconds_ = seconds;
+}
+
+void RunAgreement::wait_for_all(ReplicaGroup& group) {
+  Hub::Unmetered quiet(group.agreement->hub());
+  group.agreement->hub().barrier();
+}
+
+void RunAgreement::keep(ReplicaGroup& group, TrainingState state) {
+  const DeviceScope nobodys(kNoDevice);
+  const PolicyStateParts own = parts_of(group.agreement->policy().state(group.agreement->state()));
+  std::optional<PolicyStateParts> shared;
+  if (group.number == 0) shared = parts_of(update_->state(group.agreement->hub().now()));
+  std::lock_guard lock(mutex_);
+  add_policy(std::to_string(group.number), own, kept_);
+  if (shared) add_policy(kShared, *shared, kept_);
+  add_replica(group.number, std::move(state), kept_);
+}
+
+TrainingState RunAgreement::take_kept() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(kept_, {});
 }
 
 /// Whether an evaluation's values are to be kept now, of which many samples.

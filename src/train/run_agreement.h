@@ -41,6 +41,9 @@ bool ends_well(const std::string& abort_reason);
 /// Replicas whose leaders are the ranks of this communicator, which outlives the run; rank 0 evaluates and has the result.
 MakeReplicaWorld replicas_as_ranks(Communicator& leaders);
 
+/// Errors (user): checkpoints that a run of this plan cannot write or go on from. `resumes`: it goes on from one.
+void check_agreement_checkpoints(const Experiment& experiment, const TaskData& data, const Plan& plan, bool resumes);
+
 /// Bytes that a replica sends at once, at most: weights, what the optimizer keeps and running statistics.
 int64_t largest_exchange(const Experiment& experiment, const Model& model);
 
@@ -77,6 +80,20 @@ class RunAgreement {
   /// Leader, after each step that was made, and after the last one.
   void after_step(ReplicaGroup& group, int64_t step);
   void end(ReplicaGroup& group);
+
+  // -- checkpoints, of replicas that all train in this process
+
+  /// Before the run: it goes on after `step` steps of each replica. Gives the groups their parts. Errors (user): the state is of another policy,
+  /// of other options or of another number of replicas.
+  void resume(int64_t step, TrainingState state, std::vector<std::unique_ptr<ReplicaGroup>>& groups);
+  /// What the earlier run had seen and taken.
+  void go_on_from(int64_t samples, double seconds);
+  /// Leader: between two steps, until all replicas have come. Takes no time of the modelled clock.
+  void wait_for_all(ReplicaGroup& group);
+  /// Leader: its replica's part of a checkpoint, between two calls of wait_for_all.
+  void keep(ReplicaGroup& group, TrainingState state);
+  /// The first replica's leader, after the second: all parts.
+  TrainingState take_kept();
 
   // -- by the server of replicas in other processes
 
@@ -128,6 +145,8 @@ class RunAgreement {
   std::unique_ptr<StepTimes> times_;
   std::unique_ptr<HubWorld> world_;
   bool policy_decides_length_ = false;
+  double begun_seconds_ = 0;    ///< of an earlier run; constant
+  int64_t begun_step_ = 0;      ///< likewise
   bool has_ranks_ = false;      ///< a replica trains here, others in other processes
   int64_t evaluate_every_ = 0;  ///< samples of all replicas
   std::atomic<double> began_{0};  ///< replica 0's first step, on its hub's clock
@@ -139,6 +158,8 @@ class RunAgreement {
   std::set<int> lost_;              ///< replicas that have failed for good
   int64_t samples_of_lost_ = 0;
   double last_end_ = 0;             ///< of any step
+  std::vector<PolicyState> resumed_;  ///< by replica; empty: the run begins
+  TrainingState kept_;              ///< parts of a checkpoint
   std::vector<int64_t> next_step_;  ///< by replica
 
   std::vector<HubCounts> counts_;

@@ -37,7 +37,9 @@ Summary::Summary(const Experiment& experiment, const Goal& goal, int devices, in
     : experiment_(experiment), goal_(goal), devices_(devices), train_samples_(train_samples), test_samples_(test_samples),
       total_steps_(total_steps), compute_(size_t(devices)), load_(size_t(devices)), exposed_(size_t(devices)), hidden_(size_t(devices)), replicas_{.last_end = std::vector<double>(size_t(replicas))} {}
 
-void Summary::go_on_from(int64_t samples, double seconds) {
+void Summary::go_on_from(int64_t samples, double seconds, int64_t step) {
+  std::fill(replicas_.last_end.begin(), replicas_.last_end.end(), seconds);
+  replicas_.steps_before = step;
   samples_ = samples;
   seconds_ = seconds;
 }
@@ -54,7 +56,7 @@ std::optional<CurvePoint> Summary::add_replica_step(const LedgerEntry& entry) {
   }
   if (++replicas_.open < int(replicas_.last_end.size())) return std::nullopt;
   const double mean = replicas_.open_samples > 0 ? replicas_.open_loss / double(replicas_.open_samples) : NAN;
-  curve_.push_back({int64_t(curve_.size()) + 1, samples_, seconds_, mean});
+  curve_.push_back({replicas_.steps_before + int64_t(curve_.size()) + 1, samples_, seconds_, mean});
   replicas_.open = 0;
   replicas_.open_samples = 0;
   replicas_.open_loss = 0;

@@ -26,8 +26,8 @@ class Summary {
   Summary(const Experiment& experiment, const Goal& goal, int devices, int64_t train_samples, int64_t test_samples, int64_t total_steps,
           int replicas = 0);
 
-  /// The run goes on from one that had seen so many samples in so many seconds of training. Before the first step.
-  void go_on_from(int64_t samples, double seconds);
+  /// The run goes on from one that had seen so many samples in so many seconds and steps of training. Before the first step.
+  void go_on_from(int64_t samples, double seconds, int64_t step);
   /// The curve point of a training step of `samples`. What happens between two steps, a change of plan for one, belongs to the later one.
   /// Of replicas as many steps as there are replicas make one, in the order in which they ended; nullopt: the entry did not end one.
   std::optional<CurvePoint> add_step(const LedgerEntry& entry, int64_t samples);
@@ -44,6 +44,7 @@ class Summary {
   /// Of replicas that step by themselves, on their hub's clock.
   struct Replicas {
     std::vector<double> last_end;  ///< by replica
+    int64_t steps_before = 0;      ///< of the curve, by an earlier run
     int open = 0;                  ///< steps of the curve's next point
     int64_t open_samples = 0;
     double open_loss = 0;

@@ -432,7 +432,7 @@ RunResult train(const Experiment& given, const Model& model, const TaskData& dat
     begun_at = {index.step, index.samples, index.seconds, index.loss};
     options.resumed = {index.step, std::move(checkpoints.resumed->state), index.awaits_evaluation};
   }
-  if (!checkpoints.folder.empty()) check_checkpoints(experiment, data, plan);
+  if (!checkpoints.folder.empty() && plan.agreement.empty()) check_checkpoints(experiment, data, plan);
   if (process) share_beginning(options);
   if (leaders) options.process.reset();
   auto run = std::make_shared<Run>(experiment, model, data, plan, std::move(options));
@@ -441,7 +441,8 @@ RunResult train(const Experiment& given, const Model& model, const TaskData& dat
   const bool agrees = run->agreement() != nullptr;
   Summary summary(run->experiment, {data.train->task(), data.train->classes()}, plan.devices,
                   agrees ? data.train->size() : run->sampler().samples_per_epoch(), run->batches.test_samples(), run->steps, agrees ? plan.replicas : 0);
-  summary.go_on_from(begun_at.samples, begun_at.seconds);
+  summary.go_on_from(begun_at.samples, begun_at.seconds, begun_at.step);
+  if (agrees && begun_at.step > 0) run->agreement()->go_on_from(begun_at.samples, begun_at.seconds);
   Ending ending;
   Adaptation adaptation(*run, adapter);
   Checkpointing written(*run, checkpoints, observer);

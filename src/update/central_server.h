@@ -142,6 +142,10 @@ class CentralPolicy final : public UpdatePolicy {
   ShardServer* server() override { return &server_; }
   WhenLost when_lost() const override { return WhenLost::goes_on; }
   Stops stops() const override { return Server::kStops; }
+  int64_t steps_before_stops() const override {
+    if constexpr (requires { options_.warm_start; }) return options_.warm_start + 1;  // until then the others wait for replica 0
+    return 1;
+  }
   void hold() override { server_.hold(true); }
   void go_on() override { server_.hold(false); }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<Replica>(options_, hub); }

@@ -121,6 +121,8 @@ class UpdatePolicy {
     held,      ///< each between any two of its steps, while hold() is in force
   };
   virtual Stops stops() const { return Stops::together; }
+  /// Steps that a replica makes before it can be stopped, at least.
+  virtual int64_t steps_before_stops() const { return 1; }
   /// From now on nobody waits for what comes of others' steps: before_step returns `held`, and after_step leaves the wait to it. One that
   /// waits already returns with the next visit: release_waiting. Any thread.
   virtual void hold() {}

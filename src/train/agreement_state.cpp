@@ -1,0 +1,95 @@
+#include "train/agreement_state.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kWhere = "the checkpoint";
+constexpr std::string_view kWeights = "weights/", kBuffers = "buffers/", kCarried = "carried/", kOptimizer = "optimizer/";
+
+std::string of_replica(int replica) { return fmt::format("replica/{}/", replica); }
+std::string of_policy(const std::string& whose) { return fmt::format("policy/{}/", whose); }
+
+/// Tensors whose names begin so, without that; taken out.
+std::vector<std::pair<std::string, at::Tensor>> take_named(const std::string& prefix, TensorMap& tensors) {
+  std::vector<std::pair<std::string, at::Tensor>> taken;
+  for (auto entry = tensors.lower_bound(prefix); entry != tensors.end() && entry->first.starts_with(prefix); entry = tensors.erase(entry))
+    taken.emplace_back(entry->first.substr(prefix.size()), std::move(entry->second));
+  return taken;
+}
+
+[[noreturn]] void refuse(std::string what, std::string why) {
+  fail_user({kWhere, std::move(what), std::move(why), "resume the plan that wrote it, or begin anew"});
+}
+
+void put(const std::string& name, at::Tensor tensor, TrainingState& state) {
+  const auto rest = [&](std::string_view kind) { return name.substr(kind.size()); };
+  if (name.starts_with(kWeights)) state.weights[rest(kWeights)] = std::move(tensor);
+  else if (name.starts_with(kBuffers)) state.buffers[rest(kBuffers)] = std::move(tensor);
+  else if (name.starts_with(kCarried)) state.carried[rest(kCarried)] = std::move(tensor);
+  else if (name.starts_with(kOptimizer) && name.size() > kOptimizer.size() + 2) {
+    const auto k = size_t(name[kOptimizer.size()] - '0');  // no optimizer has ten tensors
+    std::vector<at::Tensor>& tensors = state.optimizer[name.substr(kOptimizer.size() + 2)];
+    if (k > 9) refuse(fmt::format("tensor \"{}\"", name), "its name says nothing to this version");
+    tensors.resize(std::max(tensors.size(), k + 1));
+    tensors[k] = std::move(tensor);
+  } else {
+    refuse(fmt::format("tensor \"{}\"", name), "its name says nothing to this version");
+  }
+}
+
+PolicyState policy_of(const std::string& whose, TrainingState& all) {
+  const auto text = all.agreement_texts.find(whose);
+  if (text == all.agreement_texts.end()) refuse("the update policy's state", fmt::format("that of \"{}\" is missing", whose));
+  return policy_state_from({text->second, take_named(of_policy(whose), all.agreement)}, kWhere);
+}
+
+}  // namespace
+
+void add_replica(int replica, TrainingState own, TrainingState& all) {
+  if (replica == 0) {
+    own.agreement = std::move(all.agreement);
+    own.agreement_texts = std::move(all.agreement_texts);
+    all = std::move(own);
+    return;
+  }
+  const std::string prefix = of_replica(replica);
+  const auto add = [&](std::string_view kind, TensorMap& tensors) {
+    for (auto& [name, tensor] : tensors) all.agreement[fmt::format("{}{}{}", prefix, kind, name)] = std::move(tensor);
+  };
+  add(kWeights, own.weights);
+  add(kBuffers, own.buffers);
+  add(kCarried, own.carried);
+  for (auto& [name, tensors] : own.optimizer)
+    for (size_t k = 0; k < tensors.size(); ++k) all.agreement[fmt::format("{}{}{}/{}", prefix, kOptimizer, k, name)] = std::move(tensors[k]);
+}
+
+void add_policy(const std::string& whose, const PolicyStateParts& parts, TrainingState& all) {
+  all.agreement_texts[whose] = parts.text;
+  for (const auto& [name, tensor] : parts.tensors) all.agreement[of_policy(whose) + name] = tensor;
+}
+
+AgreementParts take_apart(TrainingState all, int replicas) {
+  if (all.agreement_texts.empty()) refuse("a state of a plan without an agreement", "replicas under an update policy go on from their own");
+  const auto written = int(all.agreement_texts.size()) - 1;
+  if (written != replicas) refuse(fmt::format("a state of {} replicas", written), fmt::format("the plan has {}", replicas));
+  AgreementParts parts{.replicas = std::vector<TrainingState>(size_t(replicas)), .shared = policy_of(kShared, all), .policies = {}};
+  for (int r = 0; r < replicas; ++r) parts.policies.push_back(policy_of(std::to_string(r), all));
+  for (int r = 1; r < replicas; ++r) {
+    TrainingState& own = parts.replicas[size_t(r)];
+    own.updates = all.updates;
+    for (auto& [name, tensor] : take_named(of_replica(r), all.agreement)) put(name, std::move(tensor), own);
+  }
+  if (!all.agreement.empty()) refuse(fmt::format("tensor \"{}\"", all.agreement.begin()->first), "its name says nothing to this version");
+  all.agreement_texts.clear();
+  parts.replicas.front() = std::move(all);
+  return parts;
+}
+
+}  // namespace trireme
