@@ -23,7 +23,6 @@ KNOWN_LARGE = {"train", "runtime"}  # still to be divided: take a name out when 
 # Still to be mended, or what is left of them: take a line out when it is.
 KNOWN_CIRCLES = [
     ["comm/communicator", "comm/local/local_group", "comm/local/reduce_kernels", "comm/virtual/virtual_time"],
-    ["cost/memory", "cost/memory_replica", "cost/memory_sizes", "cost/rank_memory"],
     ["cli/train_command", "cli/train_process"],
     ["data/images/codecs", "data/images/image_file"],
     ["data/images/coco", "data/images/coco_annotation"],

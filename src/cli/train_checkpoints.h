@@ -13,7 +13,7 @@ namespace trireme {
 
 inline constexpr unsigned kSecondsForLastCheckpoint = 60;  ///< after an interrupt, to end the step and write what has been trained
 
-/// Before anything runs. Errors (user): checkpoints or --resume with an update policy; those of check_checkpoints.
+/// Before anything runs. Errors (user): those of check_checkpoints, or of check_agreement_checkpoints.
 void check_train_checkpoints(const TrainOptions& options, const Experiment& experiment, const TaskData& data,
                              const Plan& plan);
 

@@ -220,6 +220,8 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
     fail_user({"--plan", options.plan, fmt::format("it is for {} {}, and there are {} processes", processes, plan.agreement.empty() ? "workers" : "replicas", process.size()),
                "start as many, or choose another plan"});
   check_shapes(experiment, model, data, plan);
+  if (!plan.agreement.empty() && (experiment.checkpoint.wanted() || !options.resume.empty()))
+    fail_user({"checkpoints", plan.name, "replicas that are processes write none yet, and go on from none", "train in one process, or leave them out"});
   check_train_checkpoints(options, experiment, data, plan);
   broadcast_text(process.world(), to_json(plan, model).dump());
   return plan;

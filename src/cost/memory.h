@@ -6,36 +6,15 @@
 // Not counted: what a test set's batches add where they are larger, and what takes place outside steps (saving weights).
 #pragma once
 
-#include <c10/core/ScalarType.h>
-
-#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "base/memory.h"
 #include "cost/layer_costs.h"
+#include "cost/memory_options.h"
 #include "program/program.h"
-#include "runtime/optimizer.h"
-#include "runtime/precision.h"
 
 namespace trireme {
-
-/// When messages are taken by workers of another stage. Where it is not at once, what workers of one stage exchange is held until the
-/// next exchange.
-enum class Receivers {
-  at_once,   ///< the least that a run may take
-  one_late,  ///< when the next message goes the same way, or before, if the instruction lists leave no other order: stages of equal speed
-  latest,    ///< when the lists leave no other order: the most
-};
-
-struct MemoryOptions {
-  int64_t batch = 1;               ///< samples of a step over all workers
-  Precision precision = Precision::fp32;
-  OptimizerConfig optimizer = {};  ///< of a training program
-  /// By model input: what the data set gives. Empty: float32 for the first, indices (64 bit) for those after it.
-  std::vector<c10::ScalarType> input_types = {};
-  Receivers receivers = Receivers::one_late;
-};
 
 /// Of `ranks`, in their order. `peak` and `at_peak` from the drawing of the initial values to a step with as many batches in flight as
 /// there can be; `current` after it. Ranks with equal instruction lists and equal shares are worked out once, so all of a plan for

@@ -5,7 +5,8 @@
 #include <tuple>
 #include <vector>
 
-#include "cost/memory.h"
+#include "cost/layer_costs.h"
+#include "cost/memory_options.h"
 #include "program/program.h"
 
 namespace trireme {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "program/program.h"
+#include "program/rendezvous.h"
 
 namespace trireme {
 namespace {

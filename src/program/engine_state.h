@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "program/clockwork.h"
-#include "program/engine.h"
+#include "program/execution.h"
 
 namespace trireme {
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 
-#include "program/rendezvous.h"
+#include "program/rendezvous_rules.h"
 
 namespace trireme {
 namespace {

@@ -99,7 +99,7 @@ struct OpCodeDescription {
   Lane lane = Lane::main;
   WeightUse weights = WeightUse::nothing;
   MemoryEffect memory = MemoryEffect::nothing;
-  void (*meets)(RendezvousWriter&, const Instruction&) = nullptr;  ///< one of the rules in rendezvous.h; null: it meets nobody
+  void (*meets)(RendezvousWriter&, const Instruction&) = nullptr;  ///< one of rendezvous_rules.h; null: it meets nobody
   std::optional<Taking> takes = std::nullopt;
   Drawing drawing = {};
 };

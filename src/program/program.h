@@ -9,8 +9,8 @@
 
 #include "model/model.h"
 #include "plan/plan.h"
+#include "program/channels.h"
 #include "program/op_codes.h"
-#include "program/rendezvous.h"
 #include "tensor/placement.h"
 
 namespace trireme {

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "program/program.h"
+#include "program/rendezvous_rules.h"
 
 namespace trireme {
 namespace {

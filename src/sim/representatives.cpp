@@ -3,6 +3,7 @@
 #include <numeric>
 #include <set>
 
+#include "program/rendezvous.h"
 #include "sim/simulate.h"
 
 namespace trireme {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "program/engine.h"
+#include "program/rendezvous.h"
 
 namespace trireme {
 namespace {

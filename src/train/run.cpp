@@ -85,11 +85,14 @@ Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& pla
   if (options.resumed) state_ = std::move(options.resumed->state);
   auto phase = std::make_unique<Phase>(experiment, model, plan, std::vector<int>(), links_, process_ ? 1 : plan.devices);
   phase->first_step = begun_at;
+  if (plan.agreement.empty() && state_ && !state_->agreement_texts.empty())
+    fail_user({"the checkpoint", "the state of replicas that agree", fmt::format("plan {} has none", plan.name),
+               "resume the plan that wrote it, or name its files as model.weights to begin anew with them"});
   if (!plan.agreement.empty()) {
-    agreement_ = std::make_unique<RunAgreement>(experiment, model, data, phase->plan, phase->training, phase->evaluation, ledger, options.make_world);
+    agreement_ = std::make_unique<RunAgreement>(experiment, model, data, phase->plan, phase->training, phase->evaluation, ledger, options.make_world, begun_at);
     steps = agreement_->steps_of_replica(0);
     if (options.writes_checkpoints) checkpoint_every = steps_of(experiment.checkpoint.every, agreement_->batches().steps_per_epoch(0));
-    if (state_) agreement_->resume(begun_at, std::move(*state_), phase->groups);
+    if (state_) agreement_->resume(std::move(*state_), phase->groups);
     state_.reset();
   }
   begin_phase(std::move(phase));
@@ -249,7 +252,7 @@ void Run::work_as_replica(Phase& phase, ReplicaGroup& group, int rank, Parameter
   for (int64_t step = begun_at + group.agreement->hub().first_step(); end == 0 || step < end; ++step) {
     if (worker->train(replica_input(phase, group, rank, step)).stopped) break;
     if (rank == 0) agreement_->after_step(group, step);
-    if (hands_over_after(step) && step + 1 < end) hand_over_replica(phase, group, rank, *worker, store, step + 1);
+    if (checkpoint_every > 0 && (hands_over_after(step) || step + 1 == end)) hand_over_replica(phase, group, rank, *worker, store, step + 1);
   }
   if (rank == 0) agreement_->end(group);
 }
@@ -259,7 +262,12 @@ void Run::hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker&
   const double began = steady_seconds();
   const bool leads = rank == 0, is_first = leads && group.number == 0;
   if (leads) agreement_->wait_for_all(group);
-  if (is_first) group.gatherer.reuse(handover.wait_for_turn([&] { return !group.world.abort_reason().empty(); }));
+  if (is_first) {
+    TrainingState used = handover.wait_for_turn([&] { return !group.world.abort_reason().empty(); });
+    used.agreement.clear();
+    used.agreement_texts.clear();
+    group.gatherer.reuse(std::move(used));
+  }
   worker.settle();
   worker.barrier();
   group.gatherer.gather(rank, worker, store);

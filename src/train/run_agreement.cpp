@@ -72,8 +72,8 @@ int64_t largest_exchange(const Experiment& experiment, const Model& model) {
 }
 
 RunAgreement::RunAgreement(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
-                           const Program& evaluation, Ledger& ledger, const MakeReplicaWorld& make_world)
-    : experiment_(experiment), model_(model), data_(data), plan_(plan), training_(training), ledger_(ledger),
+                           const Program& evaluation, Ledger& ledger, const MakeReplicaWorld& make_world, int64_t begun_at)
+    : experiment_(experiment), model_(model), data_(data), plan_(plan), training_(training), ledger_(ledger), begun_at_(begun_at),
       update_((check_replicas(experiment), make_policy(plan.agreement, {}, facts_of(experiment, plan)))),
       synchronous_(dynamic_cast<const SynchronousPolicy*>(update_.get())),
       batches_(experiment, data, synchronous_ ? plan.devices : plan.replicas, update_->evaluates_together()),
@@ -120,7 +120,7 @@ void RunAgreement::follow_rounds() {
 void RunAgreement::begin_modelled_time() {
   if (!synchronous_) {
     ComputeTimes times(experiment_, seconds_by_samples(experiment_, model_, plan_, plan_.replicas));
-    times_ = std::make_unique<StepsBySamples>(std::move(times), batches_);
+    times_ = std::make_unique<StepsBySamples>(std::move(times), batches_, begun_at_);
     world_ = std::make_unique<VirtualWorld>(plan_.replicas, *times_, modelled_links(experiment_, plan_.replicas, plan_.devices), update_->server(),
                                             failures_of(experiment_, plan_, *update_));
     return;
@@ -194,14 +194,13 @@ std::unique_ptr<ReplicaAgreement> RunAgreement::make_part(Hub& hub, ReplicaGroup
   return part;
 }
 
-void RunAgreement::resume(int64_t step, TrainingState state, std::vector<std::unique_ptr<ReplicaGroup>>& groups) {
-  begun_step_ = step;
+void RunAgreement::resume(TrainingState state, std::vector<std::unique_ptr<ReplicaGroup>>& groups) {
   AgreementParts parts = take_apart(std::move(state), plan_.replicas);
   update_->resume(parts.shared, 0);
   for (size_t r = 0; r < groups.size(); ++r) {
     groups[r]->resumed = std::move(parts.replicas[r]);
-    for (int64_t s = 0; s < step; ++s) groups[r]->samples += batches_.samples_in(int(r), s);
-    next_step_[r] = step;
+    for (int64_t s = 0; s < begun_at_; ++s) groups[r]->samples += batches_.samples_in(int(r), s);
+    next_step_[r] = begun_at_;
   }
   resumed_ = std::move(parts.policies);
 }

@@ -17,6 +17,7 @@
 #include "plan/plan.h"
 #include "program/program.h"
 #include "runtime/agreement.h"
+#include "runtime/migrate.h"
 #include "train/ledger.h"
 #include "train/replica_evaluator.h"
 #include "train/sample_shares.h"
@@ -51,9 +52,10 @@ int64_t largest_exchange(const Experiment& experiment, const Model& model);
 class RunAgreement {
  public:
   /// All outlive it. `experiment`: with the batch of all replicas together. `make_world`: null: all replicas are threads of this process.
+  /// `begun_at`: steps that each replica has made in an earlier run.
   /// Errors (user).
   RunAgreement(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
-               const Program& evaluation, Ledger& ledger, const MakeReplicaWorld& make_world);
+               const Program& evaluation, Ledger& ledger, const MakeReplicaWorld& make_world, int64_t begun_at);
   ~RunAgreement();
 
   UpdatePolicy& update() { return *update_; }
@@ -83,9 +85,9 @@ class RunAgreement {
 
   // -- checkpoints, of replicas that all train in this process
 
-  /// Before the run: it goes on after `step` steps of each replica. Gives the groups their parts. Errors (user): the state is of another policy,
+  /// Before the run, which goes on from it. Gives the groups their parts. Errors (user): the state is of another policy,
   /// of other options or of another number of replicas.
-  void resume(int64_t step, TrainingState state, std::vector<std::unique_ptr<ReplicaGroup>>& groups);
+  void resume(TrainingState state, std::vector<std::unique_ptr<ReplicaGroup>>& groups);
   /// What the earlier run had seen and taken.
   void go_on_from(int64_t samples, double seconds);
   /// Leader: between two steps, until all replicas have come. Takes no time of the modelled clock.
@@ -139,6 +141,7 @@ class RunAgreement {
   const Plan& plan_;
   const Program& training_;
   Ledger& ledger_;
+  const int64_t begun_at_;
   const std::unique_ptr<UpdatePolicy> update_;
   const SynchronousPolicy* const synchronous_;  ///< the policy, where it is that: one replica of all workers
   const ReplicaBatches batches_;
@@ -146,7 +149,6 @@ class RunAgreement {
   std::unique_ptr<HubWorld> world_;
   bool policy_decides_length_ = false;
   double begun_seconds_ = 0;    ///< of an earlier run; constant
-  int64_t begun_step_ = 0;      ///< likewise
   bool has_ranks_ = false;      ///< a replica trains here, others in other processes
   int64_t evaluate_every_ = 0;  ///< samples of all replicas
   std::atomic<double> began_{0};  ///< replica 0's first step, on its hub's clock

@@ -104,6 +104,36 @@ class Checkpoints(CliTest):
         out, _ = self.trireme("train", "e.toml", "--set", "optimizer.schedule=constant", "--steps", str(last + 2), "--resume", "a", "--out", "b")
         self.assertEqual([step for step, _ in self.curve("b")], [last + 1, last + 2])
 
+    def test_replicas_that_agree_go_on_bit_for_bit(self):
+        for k, (policy, extra) in enumerate((("local-sgd,every=3 steps", []), ("local-sgd,every=3 steps,overlap=2", []), ("diloco,every_steps=3", []),
+                                             ("streaming-diloco,every_steps=4,fragments=2", []), ("local-sgd,every=3 steps,inner=pipeline=2", ["--devices", "4"]),
+                                             ("local-sgd,every=3 steps", ["--set", "update.shares=samples", "--set", "update.virtual.sample_seconds=1 ms",
+                                                                          "--set", "update.virtual.jitter=0.5"]))):
+            train = ["train", "e.toml", "--plan", policy, *extra]
+            self.trireme(*train, *EVERY_2, "--out", f"w{k}")
+            self.assertEqual(sorted(os.listdir(self.path(f"w{k}", "checkpoints"))), ["step-00000002", "step-00000004", "step-00000006"])
+            plan = ["--plan", os.path.join(f"w{k}", "plan.json")] if "inner" in policy else []  # the same cut into stages
+            self.trireme(*train, *plan, "--resume", os.path.join(f"w{k}", "checkpoints", "step-00000002"), "--out", f"r{k}")
+            whole, rest = (self.json(f"{kind}{k}", "run.json")["rows"][0] for kind in "wr")
+            self.assertEqual([point["step"] for point in rest["curve"]], [3, 4, 5, 6], policy)
+            self.assertEqual(whole["evaluations"][-1]["loss"], rest["evaluations"][-1]["loss"], policy)
+            with open(self.path(f"w{k}", "weights.safetensors"), "rb") as a, open(self.path(f"r{k}", "weights.safetensors"), "rb") as b:
+                self.assertEqual(a.read(), b.read(), policy)
+        self.refused("train", "e.toml", "--plan", "data", "--resume", os.path.join("w0", "checkpoints", "step-00000002"), "--out", "x",
+                     says=["the state of replicas that agree"])
+        self.refused("train", "e.toml", "--plan", "diloco,every_steps=3", "--resume", os.path.join("w0", "checkpoints", "step-00000002"), "--out", "x",
+                     says=["local-sgd", "diloco"])
+        self.refused("train", "e.toml", "--plan", "local-sgd,every=3 steps", "--devices", "4", "--resume", os.path.join("w0", "checkpoints", "step-00000002"),
+                     "--out", "x", says=["a state of 2 replicas", "the plan has 4"])
+
+    def test_replicas_that_wait_for_nobody_go_on(self):
+        for k, policy in enumerate(("async-average", "easgd,period=2", "eamsgd,period=2", "hogwild", "downpour,shards=2", "shat,period=2")):
+            train = ["train", "e.toml", "--plan", policy, "--set", "optimizer.momentum=0"]
+            self.trireme(*train, *EVERY_2, "--out", f"w{k}")
+            self.trireme(*train, "--resume", os.path.join(f"w{k}", "checkpoints", "step-00000004"), "--out", f"r{k}")
+            row = self.json(f"r{k}", "run.json")["rows"][0]
+            self.assertEqual((row["status"], [point["step"] for point in row["curve"]]), ("ok", [5, 6]), policy)
+
     def test_refused(self):
         self.trireme("train", "e.toml", *EVERY_2, "--out", "a")
         fresh = ["train", "e.toml", "--out", "b"]
@@ -112,8 +142,10 @@ class Checkpoints(CliTest):
             ([*fresh, "--resume", "a"], ["6 steps are done", "greater length"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--seed", "5"], ["seed = 1", "has 5"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--set", "model.options.hidden=16"], ["of model mlp", "other layers"]),
-            ([*fresh, "--resume", "a", "--plan", "local-sgd"], ["--resume", "update policy"]),
-            ([*fresh, *EVERY_2, "--plan", "local-sgd"], ["checkpoint.every", "update policy"]),
+            ([*fresh, "--resume", "a", "--plan", "fedavg"], ["--resume", "fedavg", "rounds"]),
+            ([*fresh, *EVERY_2, "--plan", "partial"], ["checkpoint.every", "partial", "rounds"]),
+            ([*fresh, *EVERY_2, "--plan", "downpour,warm_start_steps=3", "--set", "optimizer.momentum=0"], ["checkpoint.every", "wait for the first one until step 4"]),
+            ([*fresh, "--resume", "a", "--steps", "9", "--plan", "local-sgd"], ["a plan without an agreement"]),
             ([*fresh, *EVERY_2, "--plan", "data,compression=powersgd:1", "--set", "replicas=private"], ["checkpoint.every", "powersgd"]),
             ([*fresh, *EVERY_2, "--set", "checkpoint.best=accuracy"], ["best = accuracy", "multiple of evaluate_every"]),
             ([*fresh, "--set", "checkpoint.keep=2"], ["checkpoint.every", "is missing"]),
