@@ -29,6 +29,7 @@
 #include "report/run_folder.h"
 #include "report/run_json.h"
 #include "report/table.h"
+#include "train/agreement_state.h"
 #include "train/compare.h"
 #include "train/forecaster.h"
 #include "train/trainer.h"
@@ -256,6 +257,7 @@ int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
   CheckpointUse checkpoints;
   if (!options.resume.empty()) {
     Resumption resumption = open_resumption(options.resume, whole_experiment(experiment, *plan), model, data);
+    check_agreement_state(*plan, resumption.checkpoint.state);
     show.initial_values = lines_of(resumption);
     show.notes.insert(show.notes.end(), show.initial_values.begin(), show.initial_values.end());
     checkpoints.resumed = std::move(resumption.checkpoint);

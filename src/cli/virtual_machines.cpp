@@ -74,6 +74,7 @@ void live_in_virtual_time(const Plan& plan, Predictions& predictions, const Cost
   if (!plan.agreement.empty()) {
     experiment.replicas.clock = clock_of(plan, predictions, costs.cluster, experiment);
     experiment.links.reset();
+    experiment.private_replicas = false;  // as links asked for
     return;
   }
   experiment.private_replicas = true;

@@ -75,10 +75,15 @@ void add_policy(const std::string& whose, const PolicyStateParts& parts, Trainin
   for (const auto& [name, tensor] : parts.tensors) all.agreement[of_policy(whose) + name] = tensor;
 }
 
+void check_agreement_state(const Plan& plan, const TrainingState& state) {
+  if (plan.agreement.empty() && state.agreement_texts.empty()) return;
+  if (plan.agreement.empty()) refuse("the state of replicas that agree", fmt::format("plan {} has none", plan.name));
+  if (state.agreement_texts.empty()) refuse("a state of a plan without an agreement", "replicas under an update policy go on from their own");
+  const auto written = int(state.agreement_texts.size()) - 1;  // one is what they share
+  if (written != plan.replicas) refuse(fmt::format("a state of {} replicas", written), fmt::format("the plan has {}", plan.replicas));
+}
+
 AgreementParts take_apart(TrainingState all, int replicas) {
-  if (all.agreement_texts.empty()) refuse("a state of a plan without an agreement", "replicas under an update policy go on from their own");
-  const auto written = int(all.agreement_texts.size()) - 1;
-  if (written != replicas) refuse(fmt::format("a state of {} replicas", written), fmt::format("the plan has {}", replicas));
   AgreementParts parts{.replicas = std::vector<TrainingState>(size_t(replicas)), .shared = policy_of(kShared, all), .policies = {}};
   for (int r = 0; r < replicas; ++r) parts.policies.push_back(policy_of(std::to_string(r), all));
   for (int r = 1; r < replicas; ++r) {

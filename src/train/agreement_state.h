@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/plan.h"
 #include "runtime/migrate.h"
 #include "update/policy_state.h"
 
@@ -16,12 +17,16 @@ void add_replica(int replica, TrainingState own, TrainingState& all);
 /// Adds a policy's part: of a replica, by its number, or kShared.
 void add_policy(const std::string& whose, const PolicyStateParts& parts, TrainingState& all);
 
+/// Errors (user): a run of this plan cannot go on from the state: one of them has an agreement and the other has none, or of another number of
+/// replicas.
+void check_agreement_state(const Plan& plan, const TrainingState& state);
+
 struct AgreementParts {
   std::vector<TrainingState> replicas;
   PolicyState shared;
   std::vector<PolicyState> policies;  ///< by replica
 };
-/// Errors (user): it is of a plan without an agreement, or of another number of replicas; something is missing or unknown.
+/// The state has passed check_agreement_state. Errors (user): something is missing or unknown.
 AgreementParts take_apart(TrainingState all, int replicas);
 
 }  // namespace trireme

@@ -17,6 +17,7 @@
 #include "runtime/crew.h"
 #include "runtime/gradient_pieces.h"
 #include "runtime/whole_step.h"
+#include "train/agreement_state.h"
 #include "train/final_metrics.h"
 
 namespace trireme {
@@ -85,9 +86,7 @@ Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& pla
   if (options.resumed) state_ = std::move(options.resumed->state);
   auto phase = std::make_unique<Phase>(experiment, model, plan, std::vector<int>(), links_, process_ ? 1 : plan.devices);
   phase->first_step = begun_at;
-  if (plan.agreement.empty() && state_ && !state_->agreement_texts.empty())
-    fail_user({"the checkpoint", "the state of replicas that agree", fmt::format("plan {} has none", plan.name),
-               "resume the plan that wrote it, or name its files as model.weights to begin anew with them"});
+  if (state_) check_agreement_state(plan, *state_);
   if (!plan.agreement.empty()) {
     agreement_ = std::make_unique<RunAgreement>(experiment, model, data, phase->plan, phase->training, phase->evaluation, ledger, options.make_world, begun_at);
     steps = agreement_->steps_of_replica(0);

@@ -109,11 +109,11 @@ class Checkpoints(CliTest):
                                              ("streaming-diloco,every_steps=4,fragments=2", []), ("local-sgd,every=3 steps,inner=pipeline=2", ["--devices", "4"]),
                                              ("local-sgd,every=3 steps", ["--set", "update.shares=samples", "--set", "update.virtual.sample_seconds=1 ms",
                                                                           "--set", "update.virtual.jitter=0.5"]))):
-            train = ["train", "e.toml", "--plan", policy, *extra]
-            self.trireme(*train, *EVERY_2, "--out", f"w{k}")
+            train = ["train", "e.toml", *extra]
+            self.trireme(*train, "--plan", policy, *EVERY_2, "--out", f"w{k}")
             self.assertEqual(sorted(os.listdir(self.path(f"w{k}", "checkpoints"))), ["step-00000002", "step-00000004", "step-00000006"])
-            plan = ["--plan", os.path.join(f"w{k}", "plan.json")] if "inner" in policy else []  # the same cut into stages
-            self.trireme(*train, *plan, "--resume", os.path.join(f"w{k}", "checkpoints", "step-00000002"), "--out", f"r{k}")
+            plan = os.path.join(f"w{k}", "plan.json") if "inner" in policy else policy  # the same cut into stages
+            self.trireme(*train, "--plan", plan, "--resume", os.path.join(f"w{k}", "checkpoints", "step-00000002"), "--out", f"r{k}")
             whole, rest = (self.json(f"{kind}{k}", "run.json")["rows"][0] for kind in "wr")
             self.assertEqual([point["step"] for point in rest["curve"]], [3, 4, 5, 6], policy)
             self.assertEqual(whole["evaluations"][-1]["loss"], rest["evaluations"][-1]["loss"], policy)

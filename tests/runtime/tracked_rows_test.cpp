@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -11,7 +10,7 @@
 #include "plan/named.h"
 #include "program/compile.h"
 #include "runtime/crew.h"
-#include "runtime/row_set.h"
+#include "runtime/replica_view.h"
 #include "runtime/worker.h"
 #include "zoo/zoo.h"
 
@@ -46,7 +45,7 @@ Batch batch_of(const Model& model, int64_t step, int64_t below) {
 
 struct Trained {
   TensorMap weights;
-  std::vector<TrackedTable> tables;  ///< of all workers
+  std::vector<RowTable> tables;  ///< of all workers
 };
 
 using Between = std::function<void(ParameterStore& store, const Program& program, int64_t step)>;  ///< on the first worker before a step
@@ -58,13 +57,12 @@ Trained run(const Model& model, const std::string& degrees, int devices, const O
   LocalWorld world(devices);
   ParameterStore store(program, Precision::fp32);
   Trained result;
-  std::mutex mutex;
+  ReplicaView view(program, model);
   run_crew(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, {.seed = 3, .optimizer = optimizer});
-    {
-      std::lock_guard lock(mutex);
-      for (const TrackedTable& table : worker.tracked_tables()) result.tables.push_back(table);
-    }
+    worker.show(view);
+    worker.barrier();
+    if (rank == 0) result.tables = view.state().tables;
     for (int64_t step = 0; step < 4; ++step) {
       worker.barrier();
       if (rank == 0 && between) between(store, program, step);
@@ -141,7 +139,8 @@ TEST(TrackedRows, WhereEveryRowMayChangeNoneAre) {
   EXPECT_TRUE(run(language_model("transformer-lm", {{"tied", 1}, {"heads", 2}}), "data=1", 1, {}, false).tables.empty());
   const Trained tracked = run(bag_of_words(), "data=1", 1, {}, false);
   ASSERT_EQ(tracked.tables.size(), 1u);
-  EXPECT_EQ(tracked.tables[0].row_inputs, std::vector<NodeId>{0});
+  EXPECT_EQ(tracked.tables[0].rows, kVocabulary);
+  EXPECT_EQ(tracked.tables[0].width, 7);
 }
 
 }  // namespace
