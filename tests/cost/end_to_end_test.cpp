@@ -48,7 +48,7 @@ TEST(EndToEnd, TheWorkedExample) {
   EXPECT_GT(1.32, (HybridChoice{2, 1, 0.6599}.threshold()));
   EXPECT_LT(1.32, (HybridChoice{2, 1, 0.6601}.threshold()));
   // a gain of 26.5 % needs 1.917 times the epochs
-  EXPECT_NEAR(1.32 / HybridChoice{2, 1, 1 / 1.917}.threshold(), 1.265, 0.0005);
+  EXPECT_NEAR(1.32 / (HybridChoice{2, 1, 1 / 1.917}.threshold()), 1.265, 0.0005);
   EXPECT_DOUBLE_EQ((HybridChoice{1, 1, 1}.threshold()), 1);
 }
 

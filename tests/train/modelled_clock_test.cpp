@@ -45,7 +45,7 @@ TEST_F(ModelledRun, SynchronousIsOneDeviceWithTheWholeBatch) {
       experiment.device_speeds = {1, 0.5, 2};
       const Outcome three = run(strategy, 3);
       EXPECT_EQ(three.row.status, RunStatus::ok) << three.row.reason;
-      EXPECT_LT(largest_difference(one.weights, three.weights), 1e-12) << strategy << ", " << name_of(kind);
+      EXPECT_LT(largest_difference(one.weights, three.weights), 1e-12) << strategy << ", " << kind->name;
       ASSERT_EQ(three.row.curve.size(), one.row.curve.size());
       for (size_t k = 0; k < one.row.curve.size(); ++k) {
         EXPECT_NEAR(three.row.curve[k].loss, one.row.curve[k].loss, 1e-12) << k;

@@ -181,7 +181,7 @@ TEST(Summary, QuantilesAndShares) {
   clock += 100;
   for (int64_t step = 2; step <= 11; ++step) {  // 1 .. 10 seconds
     const double seconds = double(step - 1);
-    CurvePoint point = summary.add_step(step_entry(step, clock, clock + seconds, seconds * 0.8, seconds * 0.2, seconds * 0.1, 40), 12);
+    const CurvePoint point = *summary.add_step(step_entry(step, clock, clock + seconds, seconds * 0.8, seconds * 0.2, seconds * 0.1, 40), 12);
     clock += seconds;
     EXPECT_EQ(point.samples, 12 * step);
     EXPECT_DOUBLE_EQ(point.loss, 0.5);
@@ -211,7 +211,7 @@ TEST(Summary, StepSecondsLeaveEvaluationsOut) {
   Experiment experiment;
   Summary summary(experiment, kGoal, 2, 100, 10, 3);
   summary.add_step(step_entry(1, 0, 2, 1, 0), 10);
-  EXPECT_DOUBLE_EQ(summary.add_step(step_entry(2, 1.5, 3, 1, 0), 10).seconds, 3);
+  EXPECT_DOUBLE_EQ(summary.add_step(step_entry(2, 1.5, 3, 1, 0), 10)->seconds, 3);
   LedgerEntry evaluation{true, 2, {outcome(3, 9, 20), outcome(3, 9, 0)}};
   evaluation.outcomes[0].metrics["correct"] = 4;
   EvaluationPoint point = summary.add_evaluation(evaluation);
@@ -223,7 +223,7 @@ TEST(Summary, StepSecondsLeaveEvaluationsOut) {
   ASSERT_EQ(point.metrics.size(), 1u);
   EXPECT_EQ(point.main()->name, "accuracy");
   EXPECT_DOUBLE_EQ(point.main()->value, 0.4);
-  EXPECT_DOUBLE_EQ(summary.add_step(step_entry(3, 10, 11, 1, 0), 10).seconds, 4);
+  EXPECT_DOUBLE_EQ(summary.add_step(step_entry(3, 10, 11, 1, 0), 10)->seconds, 4);
 }
 
 TEST(Summary, NothingMeasuredIsNothing) {
