@@ -333,7 +333,7 @@ Checkpoint read_checkpoint(const fs::path& checkpoint, const Model& model) {
 }
 
 std::string not_finite(const TrainingState& state) {
-  for (const TensorMap* tensors : {&state.weights, &state.buffers, &state.averaged_buffers, &state.carried})
+  for (const TensorMap* tensors : {&state.weights, &state.buffers, &state.averaged_buffers, &state.carried, &state.agreement})
     for (const auto& [name, tensor] : *tensors)
       if (!is_finite(tensor)) return name;
   for (const auto& [name, states] : state.optimizer)

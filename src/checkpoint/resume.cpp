@@ -97,12 +97,11 @@ std::map<std::string, std::string> curve_settings(const Experiment& e, const Mod
   return settings;
 }
 
-Resumption open_resumption(const fs::path& path, const Experiment& experiment, const Model& model, const TaskData& data) {
+Resumption open_resumption(const fs::path& path, const Experiment& experiment, const Model& model, const TaskData& data, std::optional<int64_t> length) {
   Resumption resumption = is_checkpoint(path) ? Resumption{.checkpoint = read_checkpoint(path, model), .path = path}
                                               : newest(checkpoint_folder_of(path), model);
   const CheckpointIndex& index = resumption.checkpoint.index;
-  const Batches batches(experiment, data);
-  const int64_t steps = steps_of(experiment.length, batches.sampler().steps_per_epoch());
+  const int64_t steps = length ? *length : steps_of(experiment.length, Batches(experiment, data).sampler().steps_per_epoch());
   const auto now = curve_settings(experiment, model, data, steps);
   std::vector<std::string> differing;
   for (const auto& [key, written] : index.settings) {

@@ -24,7 +24,9 @@ struct Resumption {
 
 /// The checkpoint at `path`; of a run's folder, or of a folder of checkpoints, the newest that verifies. Errors (user): none there, or
 /// none that verifies; a single one that is damaged; another model, seed, batch, training set, optimizer or width of numbers; nothing left to train.
-Resumption open_resumption(const std::filesystem::path& path, const Experiment& experiment, const Model& model, const TaskData& data);
+/// `steps`: of the whole run; not set: those of all workers together.
+Resumption open_resumption(const std::filesystem::path& path, const Experiment& experiment, const Model& model, const TaskData& data,
+                           std::optional<int64_t> steps = std::nullopt);
 
 /// For a run that goes on in its own folder: its newest checkpoint that verifies and after which something is left to train; nothing where it
 /// has written none. Checkpoints after that one are removed, for the run will write them again. Errors: as above, and those of removing.

@@ -123,7 +123,7 @@ struct Known {
 /// Finds the planners' plans and says what a simulation does of each job, before any runs: the machine has nothing else to do then. Nothing
 /// where it cannot say.
 /// `problems`: in words. May be called again.
-void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const Experiment& experiment, const Model& model, Predictions& predictions,
+void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const Experiment& experiment, const Model& model, const TaskData& data, Predictions& predictions,
                       const CompareOptions& options, const RunFolder& folder, std::vector<std::string>& problems) {
   for (size_t j = 0; j < jobs.size(); ++j) {
     Job& job = jobs[j];
@@ -138,7 +138,7 @@ void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const E
         write_file_atomically(job.plan_file, plan_text(plan, model));
       }
       if (options.predict)
-        known[j].predicted = predict(experiment, model, plan, predictions.source(plan), {.timeline = false}).predicted;
+        known[j].predicted = predict(experiment, model, plan, predictions.source(plan), {.timeline = false, .epoch_samples = data.train->size()}).predicted;
     } catch (const Error& error) {
       if (planned && job.plan_file.empty()) known[j].row = row_without_run(job, RunStatus::skipped, first_line(error));
       else problems.push_back(fmt::format("{}: no prediction: {}", job.label, first_line(error)));
@@ -193,7 +193,7 @@ int run_compare(const CompareOptions& options) {
     predictions->settle([&] {
       known = before;
       problems.clear();
-      plan_and_predict(jobs, known, experiment, model, *predictions, options, folder, problems);
+      plan_and_predict(jobs, known, experiment, model, data, *predictions, options, folder, problems);
     });
     for (const std::string& problem : problems) progress.say(problem);
     predictions->keep();

@@ -35,7 +35,7 @@ std::vector<Job> jobs_of(const std::string& written, const Experiment& experimen
   for (const std::string& strategy : expand_strategy(written)) {
     check_plan_name(strategy, "strategies");
     if (is_plan_file(strategy)) {
-      const int devices = load_plan_file(strategy, experiment, model).devices;
+      const int devices = load_plan_file(strategy, experiment, model).workers();
       if (to_run) check_runs_here(devices, strategy);
       jobs.push_back({strategy, devices, fmt::format("{} x{}", std::filesystem::path(strategy).stem().string(), devices), ""});
     } else if (is_update_policy(strategy)) {

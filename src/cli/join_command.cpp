@@ -91,7 +91,7 @@ class Joining {
     }
     wanted_ = client->number();
     spdlog::info("client {} of {}: {}", wanted_, client->replicas(), welcome.strategy);
-    const int workers = client->replicas() * task_->experiment.replicas.devices;
+    const int workers = client->replicas() * devices_of_replica(welcome.strategy, task_->experiment);
     const Plan plan = plan_with_agreement(welcome.strategy, task_->experiment, task_->model, workers);
     Run run(whole_experiment(task_->experiment, plan), task_->model, task_->data, plan,
             {.make_world = [&](RunAgreement&) -> std::unique_ptr<HubWorld> { return std::move(client); }});

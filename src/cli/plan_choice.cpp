@@ -93,7 +93,7 @@ void check_compiles(const Plan& plan, const Experiment& experiment, const Model&
 
 Plan load_plan_file(const std::string& file, const Experiment& experiment, const Model& model) {
   Plan plan = read_plan(file, model);
-  validate(plan, model, std::max<int64_t>(1, experiment.batch / plan.replicas), file);
+  validate(plan, model, std::max<int64_t>(1, whole_experiment(experiment, plan).batch / plan.replicas), file);
   plan.name = fs::path(file).stem().string();  // `trireme plan show` wrote "data" into it; edited, it is not that any more
   check_compiles(plan, experiment, model, file);
   return plan;

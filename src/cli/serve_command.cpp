@@ -8,6 +8,7 @@
 #include "cli/agreement.h"
 #include "cli/commands.h"
 #include "cli/local_clients.h"
+#include "forecast/agreement_plan.h"
 #include "train/run_agreement.h"
 #include "update/remote/remote_server.h"
 
@@ -77,7 +78,7 @@ int run_serve(const ServeOptions& given) {
   train.plan = options.plan;
   train.json = options.json;
   train.own_data = options.own_data;
-  train.experiment.devices = {options.clients * experiment.replicas.devices};
+  train.experiment.devices = {options.clients * devices_of_replica(options.plan, experiment)};
   return run_train(train, make_world);
 }
 

@@ -187,7 +187,6 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
   if (!devices.empty() && devices.front() != place.size)
     fail_user({"--devices", std::to_string(devices.front()),
                fmt::format("by {} there are {} processes, each of them one worker", place.said_by, place.size), "leave --devices out"});
-  const bool agrees = is_update_policy(options.plan);
   if (place.rank == 0) check_target("--json", options.json);
   TrainSubject subject = read_subject(options.experiment);
   Experiment& experiment = subject.experiment;
@@ -199,8 +198,6 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
   if (experiment.elastic && !member.generation)
     fail_user({fmt::format("{}: elastic", experiment.file.string()), "is for trireme launch", "other launchers end all processes when one is lost",
                "leave it out; trireme launch train --resume goes on with the run"});
-  if (agrees && experiment.replicas.clock)
-    fail_user({fmt::format("{}: update.virtual", experiment.file.string()), "processes take the time that they take", "", "leave it out, or train in one process"});
   experiment.private_replicas = experiment.processes = true;
   experiment.devices = {place.size};
   if (place.rank == 0) resumption = resumption_of(member, subject);
@@ -215,6 +212,8 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
   const bool agrees = is_update_policy(options.plan) && !is_plan_file(options.plan);
   Plan plan = agrees ? plan_with_agreement(options.plan, experiment, model, process.size() * devices_of_replica(options.plan, experiment))
                      : choose_or_find_plan(options.plan, {}, experiment, model, data, options.prediction, /*to_run=*/true);
+  if (!plan.agreement.empty() && experiment.replicas.clock)
+    fail_user({fmt::format("{}: update.virtual", experiment.file.string()), "processes take the time that they take", "", "leave it out, or train in one process"});
   const int processes = plan.agreement.empty() ? plan.devices : plan.replicas;
   if (processes != process.size())
     fail_user({"--plan", options.plan, fmt::format("it is for {} {}, and there are {} processes", processes, plan.agreement.empty() ? "workers" : "replicas", process.size()),

@@ -71,6 +71,12 @@ ModelledClock clock_of(const Plan& plan, Predictions& predictions, const std::fi
 
 void live_in_virtual_time(const Plan& plan, Predictions& predictions, const CostSourceOptions& costs, Experiment& experiment) {
   experiment.virtual_machines_in_words = predictions.in_words();
+  if (predictions.is_described() && experiment.device_memory == 0) {
+    int64_t least = 0;  // the limit is one for all
+    for (const Device& device : predictions.source(plan).cluster.devices)
+      if (device.memory > 0) least = least == 0 ? device.memory : std::min(least, device.memory);
+    experiment.device_memory = least;
+  }
   if (!plan.agreement.empty()) {
     experiment.replicas.clock = clock_of(plan, predictions, costs.cluster, experiment);
     experiment.links.reset();
@@ -79,11 +85,6 @@ void live_in_virtual_time(const Plan& plan, Predictions& predictions, const Cost
   }
   experiment.private_replicas = true;
   experiment.virtual_machines = std::make_shared<const CostSource>(predictions.settled_source(plan));
-  if (!predictions.is_described() || experiment.device_memory > 0) return;
-  int64_t least = 0;  // the limit is one for all
-  for (const Device& device : experiment.virtual_machines->cluster.devices)
-    if (device.memory > 0) least = least == 0 ? device.memory : std::min(least, device.memory);
-  experiment.device_memory = least;
 }
 
 }  // namespace trireme

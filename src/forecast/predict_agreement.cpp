@@ -7,11 +7,13 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "cost/money.h"
 #include "forecast/agreement_plan.h"
 #include "forecast/modelled_source.h"
 #include "runtime/precision.h"
 #include "update/federated.h"
 #include "update/hub/virtual_world.h"
+#include "update/synchronous.h"
 
 namespace trireme {
 namespace {
@@ -95,7 +97,8 @@ Exchanges exchanges_of(const Experiment& experiment, const Model& model, const P
   Exchanges exchanges;
   if (auto* federated = dynamic_cast<FederatedPolicy*>(update.get())) {
     federated->on_round = [&, federated](const RoundRecord&, const ModelValues&) {
-      if (!federated->counts_rounds() && exchanges.replica_steps >= steps * plan.replicas) federated->stop();
+      const bool is_long = !federated->counts_rounds() && exchanges.replica_steps >= steps * plan.replicas;
+      if (is_long || exchanges.replica_steps >= kMostReplicaSteps) federated->stop();
     };
     steps = 0;
   }
@@ -136,9 +139,12 @@ std::vector<double> seconds_by_replica(const Plan& plan, const CostSource& sourc
 
 }  // namespace
 
-RunResult predict_agreement(const Experiment& experiment, const Model& model, const Plan& plan, const CostSource& source,
+RunResult predict_agreement(const Experiment& given, const Model& model, const Plan& plan, const CostSource& source,
                             const PredictionOptions& options) {
   check_internal(source.cluster.size() >= plan.workers(), "a source has a device for every worker");
+  if (is_synchronous(plan.agreement))
+    fail_user({"strategy " + plan.name, "is not predicted", "it is the plan data on the modelled clock", "simulate data, with --cluster"});
+  const Experiment experiment = whole_experiment(given, plan);
   RunResult row = inner_row(experiment, model, plan, source, options);
   row.plan = plan.in_short(model);
   row.devices = plan.workers();
@@ -173,7 +179,10 @@ RunResult predict_agreement(const Experiment& experiment, const Model& model, co
   }
   row.step_seconds = StepSeconds{step, step, step};
   row.samples_per_second = double(experiment.batch) / step;
-  if (options.epoch_samples) row.epoch_seconds = double(*options.epoch_samples) / *row.samples_per_second;
+  if (options.epoch_samples) {
+    row.epoch_seconds = double(*options.epoch_samples) / *row.samples_per_second;
+    if (const auto price = price_of(source.cluster, *row.epoch_seconds)) row.price_per_epoch = price->amount;
+  }
   row.exposed_communication = std::min(1.0, exchanging / (exchanges.seconds * plan.replicas));
   row.bytes_per_step = int64_t(bytes / double(std::max<int64_t>(1, exchanges.replica_steps)));
   row.predicted->step_seconds = step;

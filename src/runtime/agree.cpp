@@ -26,10 +26,6 @@ std::vector<at::Tensor> read_now(Batch& batch) {
 void Worker::State::agree(const Prepared& prepared, const Instruction& instruction, BatchInFlight& batch) {
   ReplicaAgreement& agreement = *options.agreement;
   if (instruction.index == kBeforeStep) {
-    if (agreed_steps == 0) {
-      show(prepared, agreement.view());
-      communicator->barrier();
-    }
     if (rank == 0) {
       StepInput& input = batch.input;
       agreement.before_step({.step = input.own_step, .samples = input.batch.samples, .learning_rate = input.learning_rate, .ends_epoch = input.ends_epoch},

@@ -20,6 +20,7 @@ void ReplicaAgreement::begin() {
   policy_ = update_.for_replica(hub_);
   if (resumed) policy_->resume(*resumed, state_);
   else policy_->begin(state_);
+  resumed.reset();
   if (!hub_.came_late()) hub_.barrier();
   if (on_begin) on_begin();
 }

@@ -35,7 +35,7 @@ class ReplicaAgreement {
   std::function<void(const TrainedStep&)> on_trained;
 
   Hub& hub() { return hub_; }
-  /// Workers show what they hold before the first step, and after it, when the optimizer has its state.
+  /// Workers show what they hold before anything else (Worker::show, then a barrier), and after their first step, when the optimizer has its state.
   ReplicaView& view() { return view_; }
 
   // -- by the worker's instructions

@@ -29,26 +29,26 @@ void follow(const Experiment& given, const Model& model, const TaskData& data, c
   validate(plan, model, std::max<int64_t>(1, experiment.batch / plan.replicas), fmt::format("plan {}", plan.name));
   check_shapes(experiment, model, data, plan);
   install_memory_accounting();
-  const std::unique_ptr<Communicator> leaders = plan.agreement.empty() ? nullptr : process->worker_communicator();
+  const std::shared_ptr<Communicator> leaders = plan.agreement.empty() ? nullptr : process->worker_communicator();
   RunOptions options{.make_world = leaders ? replicas_as_ranks(*leaders) : MakeReplicaWorld(), .process = process};
   share_beginning(options);
   if (leaders) options.process.reset();
   const double seconds_for_rank_0 = options.writes_checkpoints ? kSecondsForCheckpoint : kSecondsForRank0;
   const auto run = std::make_shared<Run>(experiment, model, data, plan, std::move(options));
-  std::thread crew([run] { run->work_all(); });
+  std::thread crew([run, leaders] { run->work_all(); });
   double interrupted_at = 0;
   bool aborted = false;
   while (true) {
-    bool runs = false;
-    run->ledger.next(kPollSeconds, runs);  // of this rank nothing is in it: it closes at the end
-    if (!runs) break;
+    bool timed_out = false;
+    const bool has_entry = run->ledger.next(kPollSeconds, timed_out).has_value();  // of this rank alone: rank 0 has the run's
+    if (!has_entry && !timed_out) break;
     if (!interrupted) continue;
     if (interrupted_at == 0) interrupted_at = steady_seconds();
     process->ask_to_end();  // where the signal was for this rank alone, rank 0 ends the run as if for all
     const double waited = steady_seconds() - interrupted_at;
     if (!aborted && waited > seconds_for_rank_0) {
       aborted = true;
-      run->abort(fmt::format("rank {} was interrupted", process->rank()));
+      run->abort(leaders ? kInterrupted : fmt::format("rank {} was interrupted", process->rank()));
     }
     if (waited > seconds_for_rank_0 + kPatienceSeconds) {
       crew.detach();

@@ -247,6 +247,9 @@ StepInput Run::replica_input(const Phase& phase, ReplicaGroup& group, int rank, 
 void Run::work_as_replica(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store) {
   const c10::InferenceMode inference;  // what the policy makes between two steps is the workers'
   const std::unique_ptr<Worker> worker = make_worker(phase, group, rank, store);
+  worker->show(group.agreement->view());
+  worker->barrier();  // all have shown what they hold, and taken their part of what the run goes on from
+  if (rank == 0) group.resumed.reset();
   const int64_t end = agreement_->steps_of_replica(group.number);
   for (int64_t step = begun_at + group.agreement->hub().first_step(); end == 0 || step < end; ++step) {
     if (worker->train(replica_input(phase, group, rank, step)).stopped) break;

@@ -76,6 +76,8 @@ class Run {
  public:
   Run(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, RunOptions options = {});
 
+  ~Run() { stop_loading(); }  // its threads ask for what other members know
+
   const Experiment experiment;
   const Model model;
   const TaskData data;

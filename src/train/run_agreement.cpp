@@ -54,13 +54,23 @@ void check_agreement_checkpoints(const Experiment& experiment, const TaskData& d
     refuse("its replicas wait for rounds of others, between which a checkpoint cannot be written yet", "take another policy, or leave it out");
   if (is_synchronous(plan.agreement)) refuse("it is the plan data on a modelled clock", "use data, which has checkpoints");
   if (!experiment.checkpoint.best.empty() && !resumes) refuse("replicas are evaluated when training is over: there is no best yet", "leave out checkpoint.best");
+  if (experiment.replicas.clock && !experiment.replicas.clock->failures.empty())
+    refuse("workers fail in it: a replica that is lost has no part in a checkpoint", "leave out the failures of [update.virtual]");
   const Experiment whole = whole_experiment(experiment, plan);
   const ReplicaBatches batches(whole, data, plan.replicas, update->evaluates_together());
   for (int r = 1; r < plan.replicas; ++r)
     if (batches.steps_per_epoch(r) != batches.steps_per_epoch(0))
       refuse("its replicas make differently many steps, and are stopped after equally many", "share batches: update.shares = \"batches\"");
-  if (experiment.checkpoint.wanted() && steps_of(experiment.checkpoint.every, batches.steps_per_epoch(0)) < update->steps_before_stops())
+  const int64_t per_epoch = batches.steps_per_epoch(0);
+  const int64_t first = std::min(steps_of(experiment.length, per_epoch), steps_of(experiment.checkpoint.every, per_epoch));
+  if (experiment.checkpoint.wanted() && first < update->steps_before_stops())
     refuse(fmt::format("replicas wait for the first one until step {}", update->steps_before_stops()), "write checkpoints less often");
+}
+
+int64_t steps_under_agreement(const Experiment& experiment, const TaskData& data, const Plan& plan) {
+  const Experiment whole = whole_experiment(experiment, plan);
+  const bool equal = make_policy(plan.agreement, {}, facts_of(experiment, plan))->evaluates_together();
+  return steps_of(whole.length, ReplicaBatches(whole, data, plan.replicas, equal).steps_per_epoch(0));
 }
 
 int64_t largest_exchange(const Experiment& experiment, const Model& model) {

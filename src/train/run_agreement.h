@@ -36,7 +36,7 @@ struct SnapshotShape;
 using MakeReplicaWorld = std::function<std::unique_ptr<HubWorld>(RunAgreement& agreement)>;
 
 /// Reasons for abort() by which a run ends as it should, and its processes too. kInterrupted leaves out evaluations.
-inline constexpr const char *kInterrupted = "interrupted", *kOutOfTime = "time_limit", *kDiverged = "diverged";
+inline constexpr const char *kInterrupted = "interrupted", *kOutOfTime = "time_limit", *kDiverged = "diverged", *kCheckpointFailed = "a checkpoint could not be written";
 bool ends_well(const std::string& abort_reason);
 
 /// Replicas whose leaders are the ranks of this communicator, which outlives the run; rank 0 evaluates and has the result.
@@ -44,6 +44,9 @@ MakeReplicaWorld replicas_as_ranks(Communicator& leaders);
 
 /// Errors (user): checkpoints that a run of this plan cannot write or go on from. `resumes`: it goes on from one.
 void check_agreement_checkpoints(const Experiment& experiment, const TaskData& data, const Plan& plan, bool resumes);
+
+/// Steps of the first replica, as the experiment's length says. Errors (user): those of ReplicaBatches.
+int64_t steps_under_agreement(const Experiment& experiment, const TaskData& data, const Plan& plan);
 
 /// Bytes that a replica sends at once, at most: weights, what the optimizer keeps and running statistics.
 int64_t largest_exchange(const Experiment& experiment, const Model& model);

@@ -40,6 +40,7 @@ Summary::Summary(const Experiment& experiment, const Goal& goal, int devices, in
 void Summary::go_on_from(int64_t samples, double seconds, int64_t step) {
   std::fill(replicas_.last_end.begin(), replicas_.last_end.end(), seconds);
   replicas_.steps_before = step;
+  replicas_.seconds_before = seconds;
   samples_ = samples;
   seconds_ = seconds;
 }
@@ -156,7 +157,8 @@ void Summary::write(RunResult& result) const {
 void Summary::write(std::span<const HubCounts> counts, RunResult& result) const {
   write_curve(result);
   const double seconds = result.evaluations.empty() ? seconds_ : std::max(seconds_, result.evaluations.back().seconds);  // the last exchange too
-  if (steps_.empty() || seconds <= 0) return;
+  const double own_seconds = seconds - replicas_.seconds_before;
+  if (steps_.empty() || own_seconds <= 0) return;
   std::vector<double> steps = steps_;
   std::sort(steps.begin(), steps.end());
   const auto at = [&](double q) { return steps[size_t(q * double(steps.size() - 1))]; };
@@ -169,14 +171,14 @@ void Summary::write(std::span<const HubCounts> counts, RunResult& result) const 
   report.clock = experiment_.replicas.clock ? "modelled" : "real";
   double idle = 0, exchange = 0;
   for (const HubCounts& c : counts) {
-    result.busy_share.push_back(std::min(1.0, c.compute_seconds / seconds));
+    result.busy_share.push_back(std::min(1.0, c.compute_seconds / own_seconds));
     idle += c.idle_seconds;
     exchange += c.exchange_seconds;
     report.bytes += c.bytes_sent;
     if (c.staleness.size() > report.staleness.size()) report.staleness.resize(c.staleness.size());
     for (size_t k = 0; k < c.staleness.size(); ++k) report.staleness[k] += c.staleness[k];
   }
-  const double whole = seconds * report.replicas;
+  const double whole = own_seconds * report.replicas;
   report.idle_share = idle / whole;
   result.exposed_communication = std::min(1.0, exchange / whole);
   result.bytes_per_step = report.bytes * int64_t(replicas_.last_end.size()) / report.replicas / int64_t(steps_.size());

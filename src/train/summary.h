@@ -45,6 +45,7 @@ class Summary {
   struct Replicas {
     std::vector<double> last_end;  ///< by replica
     int64_t steps_before = 0;      ///< of the curve, by an earlier run
+    double seconds_before = 0;     ///< likewise
     int open = 0;                  ///< steps of the curve's next point
     int64_t open_samples = 0;
     double open_loss = 0;

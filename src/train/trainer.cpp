@@ -137,7 +137,7 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
     bool timed_out_waiting = false;
     auto entry = run.ledger.next(kPollSeconds, timed_out_waiting);
     if (entry && entry->evaluation) {
-      ending.diverged_test = std::isfinite(entry->loss_sum()) ? 0 : entry->step;
+      ending.diverged_test = std::isfinite(entry->loss_sum()) || agreement ? 0 : entry->step;
       const EvaluationPoint point = summary.add_evaluation(*entry);
       observer.on_evaluation(point);
       checkpoints.after_evaluation(point);
@@ -156,7 +156,8 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
       return;
     }
     checkpoints.poll();
-    if (!checkpoints.failure().empty()) run.gate.stop();
+    if (!checkpoints.failure().empty() && agreement) run.abort(kCheckpointFailed);
+    else if (!checkpoints.failure().empty()) run.gate.stop();
     const int asked_rank = run.process() ? run.process()->other_asked_to_end() : 0;
     if ((interrupted || asked_rank > 0) && !ending.interrupted) {
       ending.interrupted = true;
@@ -231,7 +232,7 @@ std::string obstacle_to_saving(const Run& run, const Ending& ending) {
 /// Gives the observer the trained weights, or the row the reason why there are none: a full disk takes nothing else from a run.
 void hand_out_weights(const Run& run, const Ending& ending, TrainObserver& observer, RunResult& result) {
   const bool unwanted = run.experiment.save_weights.has_value() && !*run.experiment.save_weights;
-  if (unwanted || result.curve.empty()) return;
+  if (unwanted || (result.curve.empty() && run.trained_weights().empty())) return;
   std::string obstacle = obstacle_to_saving(run, ending);
   try {
     if (obstacle.empty()) observer.on_weights(weights_for_file(zoo_spec(run.experiment, run.data), run.model, run.trained_weights()));
@@ -470,6 +471,10 @@ RunResult train(const Experiment& given, const Model& model, const TaskData& dat
   add_virtual_prices(experiment, result);
   written.write(result);
   describe_ending(ending, ending.abandoned ? nullptr : run->error(), written.failure(), experiment, run->steps, result);
+  if (leaders && !ending.interrupted && process->abort_reason() == kInterrupted) {
+    result.status = RunStatus::interrupted;
+    result.reason = "another rank was asked to end, by a signal";
+  }
   if (agrees) add_replicas(*run->agreement(), experiment, result);
   const bool ended_well = result.status == RunStatus::ok || result.status == RunStatus::timed_out;
   if (ended_well || result.status == RunStatus::interrupted) hand_out_weights(*run, ending, observer, result);
