@@ -10,6 +10,7 @@
 #include "plan/named.h"
 #include "plan/strategies.h"
 #include "plan/strategy.h"
+#include "schedule/schedule.h"
 #include "update/synchronous.h"
 
 namespace trireme {
@@ -56,6 +57,11 @@ Plan plan_of_replica(const Experiment& experiment, const Model& model, const std
   Plan plan = make_plan(inner, one, model, devices);
   if (plan.devices != devices && inner != single_strategy())
     fail_user({where, fmt::format("plan = \"{}\"", inner), fmt::format("is for {} workers", plan.devices), fmt::format("write plan_devices = {}", plan.devices)});
+  if (plan.optimizer_sharding != OptimizerSharding::none || plan.compression.kind != Compression::Kind::none)
+    fail_user({where, "plan " + inner, "its workers keep a copy of the weights each, or a part; those of a replica share one",
+               "choose a plan without zero1 to zero3 and compression"});
+  if (!find_schedule(plan.schedule, "plan " + inner).flushes)
+    fail_user({where, "plan " + inner, "its schedule does not flush and keeps several versions of the weights", "use gpipe or 1f1b"});
   validate(plan, model, one.batch, "the replicas' plan");
   plan.replicas = workers / devices;
   return plan;

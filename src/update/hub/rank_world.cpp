@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "comm/flight_recorder.h"
 #include "comm/virtual/virtual_time.h"
 #include "update/hub/communicator_hub.h"
 #include "update/hub/hub_counts.h"
@@ -98,7 +99,7 @@ LocalWorld waiting_room(VirtualTime* time) {
 class RankHub final : public CommunicatorHub {
  public:
   RankHub(RankWorld& world, HubEnds ends, VisitsByMessage* messages)
-      : CommunicatorHub(world.leaders_.rank(), world.leaders_.size()), world_(world), messages_(messages) {
+      : CommunicatorHub(world.leaders_.rank(), world.leaders_.size()), world_(world), messages_(messages), recorder_(flight_recorder(world.leaders_)) {
     ends.control->barrier();
     const double start = ends.control->now();
     connect(std::move(ends), start);
@@ -108,6 +109,18 @@ class RankHub final : public CommunicatorHub {
   void report(Request request) override {
     const VirtualTime::Untimed quiet(What::everything);
     messages_->report(request);
+  }
+
+  /// Replicas exchange after many steps, which may take any time: others wait as long as this rank shows signs of life.
+  void begin_step() override {
+    CommunicatorHub::begin_step();
+    if (!recorder_) return;
+    recorder_->begin_step(++steps_);
+    working_.emplace(recorder_, "training its replica");
+  }
+  void end_step() override {
+    working_.reset();
+    CommunicatorHub::end_step();
   }
 
   void leave() override {
@@ -120,6 +133,9 @@ class RankHub final : public CommunicatorHub {
  private:
   RankWorld& world_;
   VisitsByMessage* const messages_;  ///< of its ends; null: none
+  FlightRecorder* const recorder_;   ///< null: none reads it
+  int64_t steps_ = 0;
+  std::optional<LongWork> working_;  ///< in a step
 };
 
 RankWorld::RankWorld(Communicator& leaders, ShardServer* server, OnReport on_report)
