@@ -30,7 +30,7 @@ learning_rate = 0.05
 CLUSTERS = ""  # the folder; set by all_configurations
 CLUSTER = "8xp100-pcie.cluster.toml"
 SERVERS = "64xcpu-1g.cluster.toml"
-PIPELINES = ("pipeline", "gpipe", "1f1b", "interleaved", "zero-bubble", "pipedream", "2bw")
+PIPELINES = ("pipeline", "gpipe", "1f1b", "interleaved", "zero-bubble", "pipedream", "2bw", "branches")
 
 
 @dataclass
