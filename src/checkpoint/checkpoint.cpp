@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json_file.h"
+#include "checkpoint/state_tensors.h"
 #include "model/weights/file_shapes.h"
 #include "model/weights/safetensors.h"
 
@@ -25,7 +26,6 @@ constexpr int kFormat = 1;
 constexpr const char* kChecksum = "checksum";  // of the index itself, over the others of its fields
 constexpr const char* kWeightsIndex = "model.safetensors.index.json";
 constexpr std::string_view kModelFiles = "model", kStateFiles = "state", kAgreementFiles = "agreement";
-constexpr std::string_view kOptimizer = "optimizer/", kAverage = "average/", kCarried = "carried/";  // tensors of the state's files
 constexpr uint64_t kReadBytes = uint64_t{1} << 20;
 
 uint32_t crc_of(std::string_view bytes, uint32_t before = 0) {
@@ -94,16 +94,6 @@ void write_text(FileSystem& files, const fs::path& folder, const std::string& na
   file.append(text);
   written.push_back(file.finish());
 }
-
-TensorMap state_tensors(const TrainingState& state) {
-  TensorMap tensors;
-  for (const auto& [name, states] : state.optimizer)
-    for (size_t k = 0; k < states.size(); ++k) tensors[fmt::format("{}{}/{}", kOptimizer, k, name)] = states[k];
-  for (const auto& [name, tensor] : state.averaged_buffers) tensors[std::string(kAverage) + name] = tensor;
-  for (const auto& [name, tensor] : state.carried) tensors[std::string(kCarried) + name] = tensor;
-  return tensors;
-}
-
 
 json to_json(const CheckpointIndex& index) {
   json j{{"format", kFormat}, {"step", index.step}, {"samples", index.samples}, {"epoch", index.epoch}, {"seconds", index.seconds},
@@ -181,24 +171,6 @@ at::Tensor take(TensorMap& tensors, const std::string& name, const Shape& shape,
   if (found == tensors.end() || found->second.numel() != element_count(shape))
     fail_damaged(checkpoint, fmt::format("tensor \"{}\"", name), found == tensors.end() ? "it is missing" : "it has another shape");
   return found->second.reshape(shape);
-}
-
-/// A tensor of the state's files goes where its name says.
-void put(TrainingState& state, const std::string& name, at::Tensor tensor, const fs::path& file) {
-  const std::string_view text = name;
-  if (text.starts_with(kAverage)) {
-    state.averaged_buffers[name.substr(kAverage.size())] = std::move(tensor);
-  } else if (text.starts_with(kCarried)) {
-    state.carried[name.substr(kCarried.size())] = std::move(tensor);
-  } else {
-    const size_t digit = kOptimizer.size(), slash = digit + 1;  // no optimizer has ten tensors
-    const bool known = text.starts_with(kOptimizer) && text.size() > slash && text[digit] >= '0' &&
-                       text[digit] <= '9' && text[slash] == '/';
-    if (!known) fail_damaged(file, fmt::format("tensor \"{}\"", printable(name)), "its name says nothing to this version");
-    std::vector<at::Tensor>& states = state.optimizer[name.substr(slash + 1)];
-    states.resize(std::max(states.size(), size_t(text[digit] - '0') + 1));
-    states[size_t(text[digit] - '0')] = std::move(tensor);
-  }
 }
 
 template <class T>
@@ -325,7 +297,9 @@ Checkpoint read_checkpoint(const fs::path& checkpoint, const Model& model) {
     if (file.name.starts_with(kModelFiles)) weights.merge(shard.tensors);
     else if (file.name.starts_with(kAgreementFiles)) read.state.agreement.merge(shard.tensors);
     else
-      for (auto& [name, tensor] : shard.tensors) put(read.state, name, std::move(tensor), path);
+      for (auto& [name, tensor] : shard.tensors)
+        if (!put_state_tensor(name, std::move(tensor), read.state))
+          fail_damaged(path, fmt::format("tensor \"{}\"", printable(name)), "its name says nothing to this version");
   }
   for (const ParameterSpec& spec : model.parameters()) read.state.weights[spec.name] = take(weights, spec.name, spec.shape, checkpoint);
   for (const BufferSpec& spec : model.buffers()) read.state.buffers[spec.name] = take(weights, spec.name, spec.shape, checkpoint);

@@ -21,7 +21,7 @@ std::vector<at::Tensor> read_now(Batch& batch) {
 
 }  // namespace
 
-/// All workers of the replica. Before the step nobody computes until the leader has the policy's word; after it nobody but the leader touches
+/// Executed by all workers of the replica. No worker computes before the leader has the policy's answer. After the step only the leader touches
 /// weights until the next `agree`.
 void Worker::State::agree(const Prepared& prepared, const Instruction& instruction, BatchInFlight& batch) {
   ReplicaAgreement& agreement = *options.agreement;

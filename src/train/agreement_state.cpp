@@ -6,12 +6,13 @@
 #include <utility>
 
 #include "base/error.h"
+#include "checkpoint/state_tensors.h"
 
 namespace trireme {
 namespace {
 
 constexpr const char* kWhere = "the checkpoint";
-constexpr std::string_view kWeights = "weights/", kBuffers = "buffers/", kCarried = "carried/", kOptimizer = "optimizer/";
+constexpr std::string_view kWeights = "weights/", kBuffers = "buffers/";
 
 std::string of_replica(int replica) { return fmt::format("replica/{}/", replica); }
 std::string of_policy(const std::string& whose) { return fmt::format("policy/{}/", whose); }
@@ -29,19 +30,9 @@ std::vector<std::pair<std::string, at::Tensor>> take_named(const std::string& pr
 }
 
 void put(const std::string& name, at::Tensor tensor, TrainingState& state) {
-  const auto rest = [&](std::string_view kind) { return name.substr(kind.size()); };
-  if (name.starts_with(kWeights)) state.weights[rest(kWeights)] = std::move(tensor);
-  else if (name.starts_with(kBuffers)) state.buffers[rest(kBuffers)] = std::move(tensor);
-  else if (name.starts_with(kCarried)) state.carried[rest(kCarried)] = std::move(tensor);
-  else if (name.starts_with(kOptimizer) && name.size() > kOptimizer.size() + 2) {
-    const auto k = size_t(name[kOptimizer.size()] - '0');  // no optimizer has ten tensors
-    std::vector<at::Tensor>& tensors = state.optimizer[name.substr(kOptimizer.size() + 2)];
-    if (k > 9) refuse(fmt::format("tensor \"{}\"", name), "its name says nothing to this version");
-    tensors.resize(std::max(tensors.size(), k + 1));
-    tensors[k] = std::move(tensor);
-  } else {
-    refuse(fmt::format("tensor \"{}\"", name), "its name says nothing to this version");
-  }
+  if (name.starts_with(kWeights)) state.weights[name.substr(kWeights.size())] = std::move(tensor);
+  else if (name.starts_with(kBuffers)) state.buffers[name.substr(kBuffers.size())] = std::move(tensor);
+  else if (!put_state_tensor(name, std::move(tensor), state)) refuse(fmt::format("tensor \"{}\"", name), "its name says nothing to this version");
 }
 
 PolicyState policy_of(const std::string& whose, TrainingState& all) {
@@ -60,14 +51,12 @@ void add_replica(int replica, TrainingState own, TrainingState& all) {
     return;
   }
   const std::string prefix = of_replica(replica);
-  const auto add = [&](std::string_view kind, TensorMap& tensors) {
-    for (auto& [name, tensor] : tensors) all.agreement[fmt::format("{}{}{}", prefix, kind, name)] = std::move(tensor);
+  const auto add = [&](std::string_view kind, const TensorMap& tensors) {
+    for (const auto& [name, tensor] : tensors) all.agreement[fmt::format("{}{}{}", prefix, kind, name)] = tensor;
   };
   add(kWeights, own.weights);
   add(kBuffers, own.buffers);
-  add(kCarried, own.carried);
-  for (auto& [name, tensors] : own.optimizer)
-    for (size_t k = 0; k < tensors.size(); ++k) all.agreement[fmt::format("{}{}{}/{}", prefix, kOptimizer, k, name)] = std::move(tensors[k]);
+  add("", state_tensors(own));
 }
 
 void add_policy(const std::string& whose, const PolicyStateParts& parts, TrainingState& all) {

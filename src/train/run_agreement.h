@@ -66,9 +66,7 @@ class RunAgreement {
   const Model& model() const { return model_; }
   const TaskData& data() const { return data_; }
   int replicas() const { return plan_.replicas; }
-  bool is_synchronous() const { return synchronous_ != nullptr; }
   bool is_modelled() const { return experiment_.replicas.clock.has_value(); }
-  HubWorld& world() { return *world_; }
 
   // -- samples and lengths
 

@@ -1,0 +1,42 @@
+#include "checkpoint/state_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kOptimizer = "optimizer/", kAverage = "average/", kCarried = "carried/";
+
+}  // namespace
+
+TensorMap state_tensors(const TrainingState& state) {
+  TensorMap tensors;
+  for (const auto& [name, states] : state.optimizer)
+    for (size_t k = 0; k < states.size(); ++k) tensors[fmt::format("{}{}/{}", kOptimizer, k, name)] = states[k];
+  for (const auto& [name, tensor] : state.averaged_buffers) tensors[std::string(kAverage) + name] = tensor;
+  for (const auto& [name, tensor] : state.carried) tensors[std::string(kCarried) + name] = tensor;
+  return tensors;
+}
+
+bool put_state_tensor(const std::string& name, at::Tensor tensor, TrainingState& state) {
+  const std::string_view text = name;
+  if (text.starts_with(kAverage)) {
+    state.averaged_buffers[name.substr(kAverage.size())] = std::move(tensor);
+  } else if (text.starts_with(kCarried)) {
+    state.carried[name.substr(kCarried.size())] = std::move(tensor);
+  } else {
+    const size_t digit = kOptimizer.size(), slash = digit + 1;  // no optimizer has ten tensors
+    const bool known = text.starts_with(kOptimizer) && text.size() > slash && text[digit] >= '0' && text[digit] <= '9' && text[slash] == '/';
+    if (!known) return false;
+    std::vector<at::Tensor>& states = state.optimizer[name.substr(slash + 1)];
+    states.resize(std::max(states.size(), size_t(text[digit] - '0') + 1));
+    states[size_t(text[digit] - '0')] = std::move(tensor);
+  }
+  return true;
+}
+
+}  // namespace trireme
