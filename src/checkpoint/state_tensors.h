@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/migrate.h"
+#include "runtime/migrate/migrate.h"
 
 namespace trireme {
 

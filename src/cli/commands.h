@@ -31,7 +31,7 @@ struct TrainOptions {
   int processes = 0;      ///< workers are so many processes, this one of them; 0: threads
   bool elastic = false;   ///< and their launcher says how to go on, if it does not do so itself
 };
-/// `make_world`: of the server of replicas that are processes (train/run_agreement.h); else null.
+/// `make_world`: of the server of replicas that are processes (train/agreement/run_agreement.h); else null.
 int run_train(const TrainOptions& options, const std::function<std::unique_ptr<HubWorld>(RunAgreement&)>& make_world = {});
 
 struct ServeOptions {

@@ -13,7 +13,7 @@
 #include "cli/experiment_header.h"
 #include "cli/jobs.h"
 #include "cli/plan_choice.h"
-#include "cli/train_command.h"
+#include "cli/train_folder.h"
 #include "experiment/experiment.h"
 #include "experiment/read_emulation.h"
 #include "plan/strategy.h"

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "data/catalogue.h"
 #include "data/open.h"
+#include "data/search_folders.h"
 
 namespace trireme {
 namespace {

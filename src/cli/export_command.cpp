@@ -18,7 +18,7 @@
 #include "model/weights/match.h"
 #include "model/weights/read_weights.h"
 #include "model/weights/safetensors.h"
-#include "runtime/replicas.h"
+#include "runtime/replicas/replicas.h"
 #include "train/trained_weights.h"
 #include "zoo/spec_text.h"
 

@@ -9,7 +9,7 @@
 #include "cli/commands.h"
 #include "cli/local_clients.h"
 #include "forecast/agreement_plan.h"
-#include "train/run_agreement.h"
+#include "train/agreement/run_agreement.h"
 #include "update/remote/remote_server.h"
 
 namespace trireme {

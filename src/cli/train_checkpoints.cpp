@@ -11,7 +11,7 @@
 #include "checkpoint/checkpoint_use.h"
 #include "cli/launch_hosts.h"
 #include "comm/rendezvous/process_place.h"
-#include "train/run_agreement.h"
+#include "train/agreement/run_agreement.h"
 
 namespace trireme {
 namespace {

@@ -1,127 +1,27 @@
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
-#include <chrono>
-#include <ctime>
 #include <functional>
-#include <iostream>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
 #include "base/json_file.h"
 #include "base/machine.h"
-#include "base/text.h"
-#include "base/units.h"
 #include "cli/commands.h"
-#include "cli/experiment_header.h"
 #include "cli/plan_choice.h"
 #include "cli/train_checkpoints.h"
-#include "cli/train_command.h"
+#include "cli/train_folder.h"
 #include "cli/train_process.h"
 #include "cli/virtual_machines.h"
 #include "experiment/batches.h"
 #include "experiment/experiment.h"
-#include "experiment/initial_weights.h"
 #include "experiment/read_emulation.h"
 #include "forecast/agreement_plan.h"
-#include "report/progress.h"
-#include "report/run_folder.h"
-#include "report/run_json.h"
-#include "report/table.h"
-#include "train/agreement_state.h"
-#include "train/compare.h"
+#include "train/agreement/agreement_state.h"
 #include "train/forecaster.h"
 #include "train/trainer.h"
 
 namespace trireme {
 namespace {
-
-/// Sends every report to several observers.
-class Fanout : public TrainObserver {
- public:
-  explicit Fanout(std::vector<TrainObserver*> observers) : observers_(std::move(observers)) {}
-  void on_step(const StepReport& report) override {
-    for (TrainObserver* o : observers_) o->on_step(report);
-  }
-  void on_evaluation(const EvaluationPoint& point) override {
-    for (TrainObserver* o : observers_) o->on_evaluation(point);
-  }
-  void on_weights(const Weights& weights) override {
-    for (TrainObserver* o : observers_) o->on_weights(weights);
-  }
-  void on_notice(const std::string& line) override {
-    for (TrainObserver* o : observers_) o->on_notice(line);
-  }
-
- private:
-  std::vector<TrainObserver*> observers_;
-};
-
-class BarObserver : public TrainObserver {
- public:
-  /// `evaluations`: those are shown too.
-  BarObserver(Progress& progress, std::string name, bool evaluations) : progress_(progress), name_(std::move(name)), evaluations_(evaluations) {}
-  void on_step(const StepReport& report) override { progress_.update(name_, report); }
-  void on_evaluation(const EvaluationPoint& point) override {
-    if (!evaluations_) return;
-    std::string line = fmt::format("{:.2f} epochs, {}: test loss {:.4g}", point.epoch, format_seconds(point.seconds), point.loss);
-    for (const Metric& metric : point.metrics) line += fmt::format(", {} {}", metric.name, metric_text(metric));
-    progress_.say(line);
-  }
-  void on_notice(const std::string& line) override { progress_.say(line); }
-
- private:
-  Progress& progress_;
-  const std::string name_;
-  const bool evaluations_;
-};
-
-/// Training matters more than its records: a disk that refuses them is told of, once, and tried again.
-class Recorder : public TrainObserver {
- public:
-  Recorder(RunFolder& folder, TrainObserver& teller) : folder_(folder), teller_(teller) {}
-  void on_step(const StepReport& report) override {
-    attempt([&] { folder_.on_step(report); });
-  }
-  void on_evaluation(const EvaluationPoint& point) override {
-    attempt([&] { folder_.on_evaluation(point); });
-  }
-  void on_weights(const Weights& weights) override { folder_.on_weights(weights); }  // training says itself that there are none
-
- private:
-  template <class Write>
-  void attempt(const Write& write) {
-    try {
-      write();
-      if (std::exchange(refused_, false)) teller_.on_notice("records of steps are written again");
-    } catch (const Error& error) {
-      if (!std::exchange(refused_, true)) teller_.on_notice(fmt::format("{}; the run goes on, its records of steps have a gap", error.what()));
-    }
-  }
-
-  RunFolder& folder_;
-  TrainObserver& teller_;
-  bool refused_ = false;
-};
-
-void send(const nlohmann::json& message) { std::cout << json_text(message) << "\n" << std::flush; }
-
-/// JSON lines to a parent process, at most ten a second.
-class MessageObserver : public TrainObserver {
- public:
-  void on_step(const StepReport& r) override {
-    const auto now = std::chrono::steady_clock::now();
-    if (r.point.step > 1 && r.point.step < r.total_steps && now - last_ < std::chrono::milliseconds(100)) return;
-    last_ = now;
-    send({{"type", "step"}, {"step", r.point.step}, {"samples", r.point.samples}, {"seconds", r.point.seconds},
-          {"loss", json_number(r.point.loss)}, {"total_steps", r.total_steps}, {"step_seconds", r.step_seconds},
-          {"samples_per_second", r.samples_per_second}, {"seconds_left", r.seconds_left}});
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_{};
-};
 
 /// Trains, and where the experiment says `adapt` as what it measures suggests. The rows of a comparison stay as they are.
 RunResult train_or_adapt(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
@@ -132,86 +32,7 @@ RunResult train_or_adapt(const Experiment& experiment, const Model& model, const
   return train(experiment, model, data, plan, observer, interrupted_by_user(), &adapter, std::move(checkpoints));
 }
 
-/// How a run ended, without its figures.
-std::string ending_of(const std::string& name, const RunResult& row) {
-  std::string text = fmt::format("{}: {}", name, name_of(row.status));
-  if (!row.reason.empty()) text += ": " + row.reason;
-  for (const std::string& warning : row.warnings) text += "\n" + warning;
-  return text;
-}
-
-/// Trains with reports to the run folder and to the parent process or the screen; the row is ended on the screen too.
-RunResult train_and_show(const TrainSubject& subject, const std::string& name, const TrainShow& show, const Train& train, bool messages,
-                         RunFolder& folder) {
-  const auto& [experiment, data, model] = subject;
-  if (messages) {
-    MessageObserver sender;
-    Recorder recorder(folder, sender);
-    Fanout fanout({&recorder, &sender});
-    return train(fanout);
-  }
-  Progress progress;
-  for (const std::string& note : show.notes) progress.say(note);
-  if (data.generated) progress.say("data: " + data.source);
-  for (const std::string& note : experiment.model_notes) progress.say(fmt::format("{}: {}", experiment.model_name, note));
-  if (model.initial_values())
-    for (const std::string& line : lines_of(model.initial_values()->report)) progress.say(line);
-  progress.begin(name, 0);
-  BarObserver bar(progress, name, show.evaluations);
-  Recorder recorder(folder, bar);
-  Fanout fanout({&recorder, &bar});
-  RunResult row = train(fanout);
-  const std::string handed_over = show.hands_over ? show.hands_over(row) : "";
-  if (show.on_end) show.on_end(handed_over.empty() ? ending_of(name, row) : handed_over);
-  if (handed_over.empty()) progress.end(name, row);
-  else progress.say(handed_over);
-  return row;
-}
-
 }  // namespace
-
-TrainSubject read_subject(const ExperimentOptions& options) {
-  Experiment experiment = options.read();
-  const TaskData data = open_data(experiment.data);
-  Model model = with_initial_weights(experiment, build_model(experiment, data));
-  return {std::move(experiment), data, std::move(model)};
-}
-
-std::string finish_folder(RunFolder& folder, const ExperimentResult& result) {
-  try {
-    folder.finish(result);
-    return "";
-  } catch (const Error& error) {
-    spdlog::error("{}", error.what());
-    return error.what();
-  }
-}
-
-int train_into_folder(const TrainOptions& options, const TrainSubject& subject, const TrainShow& show, const Train& train) {
-  ExperimentResult result = experiment_header(subject.experiment, subject.data, subject.model);
-  const IfExists if_exists = show.goes_on ? IfExists::go_on : options.experiment.out ? IfExists::refuse : IfExists::pick_another;
-  RunFolder folder(options.experiment.out.value_or(default_run_path(subject.experiment.name, result.started)), if_exists);
-  if (show.plan) folder.write_plan(plan_text(*show.plan, subject.model));
-  if (!show.initial_values.empty()) result.initial_values = show.initial_values;
-  if (show.describe) show.describe(result);
-  if (show.on_folder) show.on_folder(folder.path());
-  result.rows.push_back(train_and_show(subject, show.plan ? show.plan->name : options.plan, show, train, options.messages, folder));
-  add_prices(result);
-  RunResult& row = result.rows.front();
-  const std::string refused = finish_folder(folder, result);  // what has been trained is shown and can be gone on from in any case
-  if (show.hands_over && !show.hands_over(row).empty()) return 1;
-  if (options.messages) {
-    if (!refused.empty()) row.warnings.push_back(refused);
-    send({{"type", "result"}, {"row", row_to_json(row)}});
-    return 0;  // the row carries the status
-  }
-  const std::string closing = closing_lines(options, row, folder.path());
-  std::cout << comparison_table(result, standard_output_style()) << "run folder: " << folder.path().string() << "\n" << closing;
-  if (show.on_end) show.on_end(closing);
-  if (!options.json.empty()) write_json_file(options.json, to_json(result));
-  const bool well = row.status == RunStatus::ok || row.status == RunStatus::timed_out;
-  return well && refused.empty() ? 0 : 1;
-}
 
 int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
   interrupted_by_user();  // from here on Ctrl-C leaves a readable folder

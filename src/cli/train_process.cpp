@@ -20,7 +20,7 @@
 #include "cli/plan_choice.h"
 #include "cli/rank_group.h"
 #include "cli/train_checkpoints.h"
-#include "cli/train_command.h"
+#include "cli/train_folder.h"
 #include "comm/backend_kind.h"
 #include "comm/flight_recorder.h"
 #include "comm/rendezvous/interfaces.h"

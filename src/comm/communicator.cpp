@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include "base/seconds.h"
-#include "comm/virtual/virtual_time.h"
 
 namespace trireme {
 
@@ -13,9 +12,6 @@ void Communicator::all_reduce_into(const at::Tensor& input, at::Tensor& output, 
   all_reduce(output, op);
 }
 
-double Communicator::now() const {
-  const VirtualTime* const time = virtual_time();
-  return time ? time->now() : steady_seconds();
-}
+double Communicator::now() const { return steady_seconds(); }
 
 }  // namespace trireme

@@ -79,8 +79,8 @@ class Communicator {
 
   /// The clocks of a world whose time is a model's (comm/virtual/virtual_time.h); null: seconds are real.
   virtual VirtualTime* virtual_time() const { return nullptr; }
-  /// Seconds on this rank's clock, or the steady one: only differences mean anything.
-  double now() const;
+  /// Seconds on the clock of this rank's world; the steady one where seconds are real. Only differences mean anything.
+  virtual double now() const;
 
   /// Ends every pending and later operation of every rank with an error that carries `reason`. Any thread may call it.
   virtual void abort(const std::string& reason) = 0;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "runtime/compression.h"
+#include "runtime/replicas/compression.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-// Internals of predict_memory: one rank's weights, gradients and optimizer state, as runtime/shared_replicas.cpp, whole_replica.cpp and
+// Internals of predict_memory: one rank's weights, gradients and optimizer state, as runtime/replicas/shared_replicas.cpp, whole_replica.cpp and
 // zero.cpp hold them.
 #pragma once
 

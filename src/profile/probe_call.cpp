@@ -10,7 +10,8 @@
 #include "model/layers/common.h"
 #include "profile/noise.h"
 #include "profile/silent_communicator.h"
-#include "runtime/parameter_store.h"
+#include "runtime/replicas/flat_shard.h"
+#include "runtime/replicas/parameter_store.h"
 
 namespace trireme {
 namespace {
@@ -69,10 +70,10 @@ void ProbeCall::make_parameters() {
     at::Tensor values = at::empty({shard.size()}, at::TensorOptions().dtype(type));
     if (specs[i].init.kind == Init::Kind::constant) values.fill_(specs[i].init.a);
     else fill_with_noise(values, deviation_of(specs[i].init));
-    parameters_.push_back(ParameterStore::view_of(values, shard));
+    parameters_.push_back(view_of_shard(values, shard));
     MemoryScope scope(MemoryCategory::gradients);
     const bool wanted = setting_.site->wants_parameters[i];
-    gradients_.push_back(wanted ? ParameterStore::view_of(at::zeros({shard.size()}, at::TensorOptions().dtype(master)), shard) : at::Tensor());
+    gradients_.push_back(wanted ? view_of_shard(at::zeros({shard.size()}, at::TensorOptions().dtype(master)), shard) : at::Tensor());
   }
   written_.assign(specs.size(), false);
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/layer_facts.h"
-#include "profile/layer_sites.h"
+#include "profile/layer_site.h"
 
 namespace trireme {
 

@@ -4,25 +4,10 @@
 #include <vector>
 
 #include "plan/plan.h"
+#include "program/compile_options.h"
 #include "program/program.h"
 
 namespace trireme {
-
-struct CompileOptions {
-  bool training = true;             ///< false: forward only, for evaluation
-  bool clip_gradients = false;
-  bool layer_norms = false;         ///< the optimizer needs norms of every parameter before its update (LARS, LAMB)
-  bool keep_gradients = false;      ///< for verification: reduce and update in two passes
-  bool segment_per_layer = false;   ///< for profiling: every layer an instruction of its own
-  bool mixed_precision = false;     ///< full-precision parameters in buckets of their own
-  int64_t bucket_bytes = 25 << 20;  ///< a bucket closes when it reaches this (PyTorch DDP's default)
-  int64_t first_bucket_bytes = 1 << 20;
-  BatchNormScope batch_norm = BatchNormScope::local;
-  bool private_replicas = false;    ///< implied by optimizer sharding and compression
-  /// false: the program has not passed the checker. For plans of thousands of devices that are only simulated.
-  bool checked = true;
-  std::vector<std::string> frozen = {};  ///< names of parameters that stay as they are; "layer1.*" for all that begin so
-};
 
 /// DDP's rule for sizes in bytes in the order in which they become ready: a group closes when it reaches its cap; the first
 /// group has a smaller one, so that communication begins early. Returns the number of items of each group.

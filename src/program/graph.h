@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "program/compile.h"
+#include "program/compile_options.h"
 #include "program/program.h"
 
 namespace trireme {

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "runtime/flat_shard.h"
-#include "runtime/parameter_store.h"
+#include "runtime/replicas/flat_shard.h"
+#include "runtime/replicas/parameter_store.h"
 
 namespace trireme {
 namespace {
@@ -39,7 +39,7 @@ void draw_shard(const Program& program, const ParameterShard& shard, uint64_t se
   const uint64_t key = random_key(seed, "parameter/" + spec.name);
   if (values.scalar_type() == at::kDouble) draw_into(values.data_ptr<double>(), shard.box, spec.shape, spec.init, key);
   else draw_into(values.data_ptr<float>(), shard.box, spec.shape, spec.init, key);
-  ParameterStore::view_of(flat, shard).copy_(values);
+  view_of_shard(flat, shard).copy_(values);
 }
 
 }  // namespace

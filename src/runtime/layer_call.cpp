@@ -2,14 +2,15 @@
 
 #include <ATen/ATen.h>
 
-#include "runtime/parameter_store.h"
+#include "runtime/replicas/flat_shard.h"
+#include "runtime/replicas/parameter_store.h"
 
 namespace trireme {
 
 const at::Tensor& CachedView::of(const at::Tensor& flat, const ParameterShard& shard) {
   if (!flat_.is_same(flat)) {
     flat_ = flat;
-    view_ = ParameterStore::view_of(flat, shard);
+    view_ = view_of_shard(flat, shard);
   }
   return view_;
 }

@@ -7,7 +7,7 @@
 
 #include "model/layer.h"
 #include "program/program.h"
-#include "runtime/replicas.h"
+#include "runtime/replicas/replicas.h"
 
 namespace trireme {
 

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "runtime/flat_shard.h"
-#include "runtime/migrate.h"
+#include "runtime/migrate/migrate.h"
+#include "runtime/replicas/flat_shard.h"
 #include "runtime/worker_state.h"
 
 namespace trireme {

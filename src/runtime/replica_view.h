@@ -7,7 +7,7 @@
 
 #include "model/model.h"
 #include "program/program.h"
-#include "runtime/replicas.h"
+#include "runtime/replicas/replicas.h"
 #include "runtime/row_set.h"
 #include "update/replica_state.h"
 

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/seconds.h"
 #include "comm/virtual/virtual_time.h"
-#include "runtime/gradient_pieces.h"
+#include "runtime/gradient_norms.h"
 #include "runtime/instruction_times.h"
 #include "runtime/worker_state.h"
 

@@ -12,7 +12,7 @@
 #include "model/weights/tensor_map.h"
 #include "program/program.h"
 #include "runtime/optimizer.h"
-#include "runtime/parameter_store.h"
+#include "runtime/replicas/parameter_store.h"
 #include "runtime/timeline.h"
 
 namespace trireme {
@@ -40,7 +40,7 @@ struct StepInput {
 };
 
 /// Squared norms of a training step's gradients, for the gradient noise scale (cost/noise_scale.h). A piece is the part of the batch that
-/// this worker sums by itself (runtime/gradient_pieces.h). Gradients are means over their samples; sums over all workers are the step's.
+/// this worker sums by itself (runtime/gradient_pieces.cpp). Gradients are means over their samples; sums over all workers are the step's.
 struct GradientNorms {
   double squares = 0;          ///< |G|^2 of the whole batch: this worker's part of the parameters
   double piece_squares = 0;    ///< sum of |G|^2 over the pieces
@@ -91,7 +91,7 @@ struct WorkerOptions {
   bool keeps_whole_steps = false;
   InstructionTimes* times = nullptr;       ///< in virtual time: what computing takes; outlives the worker
   ReplicaAgreement* agreement = nullptr;   ///< of a program that agrees; outlives the worker
-  const TrainingState* resumed = nullptr;  ///< goes on from there (runtime/migrate.h) instead of initial values; read by the constructor
+  const TrainingState* resumed = nullptr;  ///< goes on from there (runtime/migrate/migrate.h) instead of initial values; read by the constructor
 };
 
 /// Belongs to one thread, which must be inside a DeviceScope of `rank`. Workers of one world share `store`. Weights and buffers begin

@@ -15,7 +15,7 @@
 #include "plan/strategy.h"
 #include "profile/measure_links.h"
 #include "program/compile.h"
-#include "runtime/migrate.h"
+#include "runtime/migrate/migrate.h"
 #include "schedule/schedule.h"
 
 namespace trireme {

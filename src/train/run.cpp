@@ -15,9 +15,9 @@
 #include "experiment/make_plan.h"
 #include "forecast/predict.h"
 #include "runtime/crew.h"
-#include "runtime/gradient_pieces.h"
+#include "runtime/gradient_norms.h"
 #include "runtime/whole_step.h"
-#include "train/agreement_state.h"
+#include "train/agreement/agreement_state.h"
 #include "train/final_metrics.h"
 
 namespace trireme {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/migrate.h"
+#include "runtime/migrate/migrate.h"
 
 namespace trireme {
 

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/weights/file_shapes.h"
-#include "runtime/collect.h"
-#include "runtime/flat_shard.h"
+#include "runtime/migrate/collect.h"
+#include "runtime/replicas/flat_shard.h"
 #include "zoo/spec_text.h"
 
 namespace trireme {
@@ -70,7 +70,7 @@ void TrainedWeights::collect_parameters(BucketId id, Worker& worker, Communicato
     const ParameterSpec& spec = program_.parameters[size_t(shard.parameter)].spec;
     at::Tensor& full = tensors_[spec.name];
     if (!full.defined()) full = at::empty(spec.shape, at::TensorOptions().dtype(master));
-    part_of(full, shard.box).copy_(ParameterStore::view_of(flats[0], shard));
+    part_of(full, shard.box).copy_(view_of_shard(flats[0], shard));
   }
 }
 

@@ -24,7 +24,7 @@
 #include "forecast/predict.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
-#include "runtime/gradient_pieces.h"
+#include "runtime/gradient_norms.h"
 #include "schedule/schedule.h"
 #include "train/checkpointing.h"
 #include "train/final_metrics.h"

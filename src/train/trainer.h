@@ -8,8 +8,8 @@
 #include "experiment/experiment.h"
 #include "plan/plan.h"
 #include "train/adapter.h"
+#include "train/agreement/run_agreement.h"
 #include "train/observer.h"
-#include "train/run_agreement.h"
 
 namespace trireme {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "zoo/zoo.h"
+#include "zoo/model_spec.h"
 
 namespace trireme {
 

@@ -16,7 +16,7 @@
 #include "plan/named.h"
 #include "program/compile.h"
 #include "runtime/crew.h"
-#include "runtime/gradient_pieces.h"
+#include "runtime/gradient_norms.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/images/coco.h"
+#include "data/images/coco/coco.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/images/coco_mask.h"
+#include "data/images/coco/coco_mask.h"
 #include "image_writer.h"
 #include "support.h"
 

@@ -1,4 +1,5 @@
-#include "data/images/coco.h"
+#include "data/images/coco/coco.h"
+#include "data/images/coco/coco_masks.h"
 #include "fuzz_input.h"
 
 /// The text of an instances file. Small masks are painted too.

@@ -14,6 +14,7 @@
 #include "children.h"
 #include "comm/gloo/gloo.h"
 #include "program/compile.h"
+#include "runtime/replicas/flat_shard.h"
 #include "zoo/zoo.h"
 
 namespace trireme {
@@ -164,7 +165,7 @@ class Buckets {
         at::Tensor place = snapshot.parameters[size_t(shard.parameter)];
         for (size_t dim = 0; dim < shard.box.size(); ++dim)
           place = place.narrow(int64_t(dim), shard.box[dim].begin, shard.box[dim].size());
-        place.copy_(ParameterStore::view_of(values_[b], shard));
+        place.copy_(view_of_shard(values_[b], shard));
       }
     }
     snapshot.averages.resize(snapshot.names.size());

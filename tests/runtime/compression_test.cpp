@@ -1,5 +1,5 @@
 // Compressed reductions: against the paper's algorithm written out in loops, and by what they promise.
-#include "runtime/compression.h"
+#include "runtime/replicas/compression.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

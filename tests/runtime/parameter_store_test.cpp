@@ -1,5 +1,6 @@
 // Initial values are those of the model, whatever the plan; shards are slices of the full tensor.
-#include "runtime/parameter_store.h"
+#include "runtime/replicas/flat_shard.h"
+#include "runtime/replicas/parameter_store.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -103,7 +104,7 @@ TEST(ParameterStore, ConvolutionsLieInChannelsLastOrder) {
   ParameterStore store(program, Precision::fp32);
   for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b)
     for (const ParameterShard& shard : program.buckets[size_t(b)].shards)
-      EXPECT_TRUE(ParameterStore::view_of(store.bucket(b).master[0], shard).is_contiguous(
+      EXPECT_TRUE(view_of_shard(store.bucket(b).master[0], shard).is_contiguous(
           shard.box.size() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
 }
 

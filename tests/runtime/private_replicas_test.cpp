@@ -1,6 +1,6 @@
 // Private replicas against one plain copy of the weights trained in double: every level of optimizer sharding, hand-made
 // buckets.
-#include "runtime/private_replicas.h"
+#include "runtime/replicas/private_replicas.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>

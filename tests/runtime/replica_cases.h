@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "runtime/replicas.h"
+#include "runtime/replicas/replicas.h"
 
 namespace trireme {
 

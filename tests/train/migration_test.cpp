@@ -1,5 +1,5 @@
 // A run that goes on under another plan: nothing is lost or changed on the way, and its curve is that of one device.
-#include "runtime/migrate.h"
+#include "runtime/migrate/migrate.h"
 
 #include <fmt/format.h>
 

@@ -39,7 +39,7 @@
 #include "model/weights/read_weights.h"
 #include "model/weights/safetensors.h"
 #include "onnx_check.h"
-#include "runtime/replicas.h"
+#include "runtime/replicas/replicas.h"
 #include "train/trained_weights.h"
 
 namespace trireme::testing {

@@ -32,6 +32,7 @@ class LocalCommunicator final : public GroupMember {
   void barrier() override;
   std::unique_ptr<Communicator> group(std::span<const int> ranks) override;
   VirtualTime* virtual_time() const override { return world_->virtual_time(); }
+  double now() const override { return world_->now(); }
   bool moves_beside_computing() const override { return world_->moves_beside_computing() && size() > 1; }
   void abort(const std::string& reason) override { world_->abort(reason); }
   std::string abort_reason() const override { return world_->aborted() ? world_->abort_reason() : ""; }

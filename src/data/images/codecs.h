@@ -1,9 +1,10 @@
 // What image_file.cpp needs of the two formats. Errors as in image_file.h.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
-#include "data/images/image_file.h"
+#include "data/images/image.h"
 
 namespace trireme {
 

@@ -2,9 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace trireme {
+
+using Bytes = std::span<const uint8_t>;  ///< of an image file
+
+constexpr int64_t kMaxImagePixels = int64_t{1} << 28;  ///< a file's header that says more is taken for damaged
 
 /// In pixels.
 struct ImageSize {

@@ -5,15 +5,10 @@
 #pragma once
 
 #include <filesystem>
-#include <span>
 
 #include "data/images/image.h"
 
 namespace trireme {
-
-using Bytes = std::span<const uint8_t>;
-
-constexpr int64_t kMaxImagePixels = int64_t{1} << 28;  ///< a header that says more is taken for damaged
 
 /// Whether a file is looked at as an image: its name ends in .jpg, .jpeg or .png, in small or large letters.
 bool is_image_name(const std::filesystem::path& file);

@@ -5,7 +5,8 @@
 #include "base/error.h"
 #include "data/bytes.h"
 #include "data/catalogue.h"
-#include "data/images/coco.h"
+#include "data/images/coco/coco.h"
+#include "data/images/coco/coco_masks.h"
 #include "data/images/image_sets.h"
 
 namespace trireme::sets {

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "data/catalogue.h"
-#include "data/open.h"
+#include "data/search_folders.h"
 #include "data/source_words.h"
 #include "data/task_data.h"
 #include "data/text/labelled_text.h"

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/import/walk.h"
+#include "model/import/tape.h"
 
 namespace trireme::torchscript {
 

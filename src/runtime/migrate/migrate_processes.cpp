@@ -1,0 +1,86 @@
+// StateGatherer where every worker is a process: what rank 0 lacks comes to it as messages.
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/rendezvous/text_messages.h"
+#include "runtime/migrate/collect.h"
+#include "runtime/migrate/migrate.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+
+/// Beyond the buckets' tags.
+int64_t tag_of_parts(const Program& program) { return int64_t(program.buckets.size()); }
+
+/// Which regions these are, without their values.
+json described(const std::vector<HeldPart>& parts) {
+  json list = json::array();
+  for (const HeldPart& part : parts) {
+    json box = json::array();
+    for (const Range& range : part.box) box.push_back({range.begin, range.end});
+    list.push_back({part.name, part.shape, box});
+  }
+  return list;
+}
+
+std::vector<HeldPart> parts_from(const json& list) {
+  std::vector<HeldPart> parts;
+  for (const json& entry : list) {
+    HeldPart part{.name = entry.at(0).get<std::string>(), .shape = entry.at(1).get<Shape>(), .box = {}, .values = {}};
+    for (const json& range : entry.at(2)) part.box.push_back({range.at(0).get<int64_t>(), range.at(1).get<int64_t>()});
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+void send_parts(const HeldParts& held, Communicator& world, int64_t tag) {
+  std::string text;
+  json::to_cbor(json{described(held.buffers), described(held.averaged_buffers), described(held.carried)}, text);
+  send_text(world, text, 0, tag);
+  for (const std::vector<HeldPart>* parts : {&held.buffers, &held.averaged_buffers, &held.carried})
+    for (const HeldPart& part : *parts) world.send(part.values, 0, tag);
+}
+
+HeldParts receive_parts(Communicator& world, int from, int64_t tag) {
+  const json lists = json::from_cbor(receive_text(world, from, tag));
+  HeldParts held{parts_from(lists.at(0)), parts_from(lists.at(1)), parts_from(lists.at(2))};
+  for (std::vector<HeldPart>* parts : {&held.buffers, &held.averaged_buffers, &held.carried})
+    for (HeldPart& part : *parts) part.values = world.receive(from, tag);
+  return held;
+}
+
+}  // namespace
+
+void StateGatherer::gather(Worker& worker, Communicator& world, Precision precision, int states) {
+  check_migrates(program_);
+  const DeviceScope nobody(kNoDevice);
+  worker.settle();
+  worker.barrier();
+  state_.updates = worker.updates();
+  const auto tensors_of = [states](const ReplicaPiece& piece) {
+    std::vector<at::Tensor> tensors{piece.master};
+    tensors.insert(tensors.end(), piece.state.begin(), piece.state.end());
+    tensors.resize(size_t(states) + 1);
+    return tensors;
+  };
+  for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) {
+    const Bucket& bucket = program_.buckets[size_t(b)];
+    const auto flats = collect_bucket(program_, b, worker.replicas(), world, has_state(bucket) ? states + 1 : 1, master_type(precision), tensors_of);
+    if (!flats.empty()) add_shards(bucket, flats);
+  }
+  HeldParts held = worker.held();
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (world.rank() != 0) {
+      send_parts(held, world, tag_of_parts(program_));
+      break;
+    }
+    if (rank > 0) held = receive_parts(world, rank, tag_of_parts(program_));
+    add(held);
+  }
+  worker.barrier();  // nobody writes to what others may still be reading
+}
+
+}  // namespace trireme

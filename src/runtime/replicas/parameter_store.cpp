@@ -1,0 +1,119 @@
+#include "runtime/replicas/parameter_store.h"
+
+#include <ATen/ATen.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "runtime/replicas/flat_shard.h"
+
+namespace trireme {
+
+Replicas::Replicas(const Program& program) {
+  for (const Bucket& bucket : program.buckets) {
+    written_.push_back(std::make_unique<bool[]>(bucket.shards.size()));
+    std::fill_n(written_.back().get(), bucket.shards.size(), false);
+  }
+}
+
+ParameterStore::ParameterStore(const Program& program, Precision precision, int first_device)
+    : program_(program), precision_(precision), first_device_(first_device), replicas_(size_t(program.devices), nullptr) {
+  DeviceScope nobody(kNoDevice);
+  if (!program.private_replicas) allocate();
+}
+
+void ParameterStore::allocate() {
+  const auto master = at::TensorOptions().dtype(master_type(precision_));
+  for (const Bucket& bucket : program_.buckets) {
+    auto store = std::make_unique<BucketStore>();
+    const bool narrow = precision_ == Precision::bf16 && !bucket.full_precision;
+    for (int v = 0; v < (narrow ? 1 : bucket.versions); ++v) store->master.push_back(at::zeros({bucket.elements}, master));
+    for (int v = 0; v < bucket.versions; ++v)
+      store->compute.push_back(narrow ? at::zeros({bucket.elements}, at::kBFloat16) : store->master[size_t(v)]);
+    store->gradients.resize(bucket.contributors.size());
+    if (program_.keeps_gradients && !bucket.contributors.empty()) store->reduced = at::zeros({bucket.elements}, master);
+    buckets_.push_back(std::move(store));
+  }
+  charge_holders();
+}
+
+ParameterStore::Charges::~Charges() {
+  for (const Charge& charge : made_) charge_memory(charge.device, charge.category, -charge.bytes);
+}
+
+void ParameterStore::Charges::add(const Charge& charge) {
+  charge_memory(charge.device, charge.category, charge.bytes);
+  made_.push_back(charge);
+}
+
+void ParameterStore::charge_holders() {
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    const BucketStore& store = *buckets_[b];
+    const bool narrow = !store.compute[0].is_same(store.master[0]);
+    int64_t weight = store.master[0].element_size() * int64_t(store.master.size());
+    if (narrow) weight += store.compute[0].element_size() * int64_t(store.compute.size());
+    for (int holder : program_.buckets[b].holders) {
+      int64_t elements = program_.buckets[b].slice_of(holder).size();
+      charges_.add({first_device_ + holder, MemoryCategory::weights, elements * weight});
+      if (store.reduced.defined())
+        charges_.add({first_device_ + holder, MemoryCategory::gradients, elements * store.reduced.element_size()});
+    }
+  }
+}
+
+at::Tensor ParameterStore::whole_bucket(BucketId id, const PartOfPiece& part) const {
+  const Bucket& bucket = program_.buckets[size_t(id)];
+  at::Tensor whole;
+  int64_t covered = 0;
+  for (int holder : bucket.holders) {
+    if (covered == bucket.elements) break;
+    check_internal(replicas_[size_t(holder)] != nullptr, "full tensors are assembled while all workers are there");
+    for (const ReplicaPiece& piece : replicas_[size_t(holder)]->pieces(id)) {
+      const at::Tensor source = part(piece);
+      if (!source.defined()) continue;
+      if (piece.range.size() == bucket.elements) return source;
+      if (!whole.defined()) whole = at::empty({bucket.elements}, source.options());
+      if (piece.range.begin != covered) continue;  // another holder's copy had it
+      whole.narrow(0, piece.range.begin, piece.range.size()).copy_(source);
+      covered = piece.range.end;
+    }
+  }
+  return covered == bucket.elements ? whole : at::Tensor();
+}
+
+at::Tensor ParameterStore::assemble(int parameter, const at::Tensor ReplicaPiece::*flat) const {
+  at::Tensor full;
+  for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) {
+    at::Tensor source;
+    for (const ParameterShard& shard : program_.buckets[size_t(b)].shards) {
+      if (shard.parameter != parameter) continue;
+      if (!source.defined()) source = whole_bucket(b, [&](const ReplicaPiece& piece) { return piece.*flat; });
+      if (!source.defined()) return {};
+      if (!full.defined()) full = at::empty(program_.parameters[size_t(parameter)].spec.shape, source.options());
+      part_of(full, shard.box).copy_(view_of_shard(source, shard));
+    }
+  }
+  return full;
+}
+
+at::Tensor ParameterStore::full_parameter(int parameter) const { return assemble(parameter, &ReplicaPiece::master); }
+
+at::Tensor ParameterStore::full_gradient(int parameter) const { return assemble(parameter, &ReplicaPiece::reduced); }
+
+at::Tensor ParameterStore::full_average(int parameter) const { return assemble(parameter, &ReplicaPiece::average); }
+
+void ParameterStore::set_parameter(int parameter, const at::Tensor& full) {
+  for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b)
+    for (const ParameterShard& shard : program_.buckets[size_t(b)].shards) {
+      if (shard.parameter != parameter) continue;
+      at::Tensor flat = whole_bucket(b, [](const ReplicaPiece& piece) { return piece.master; }).clone();
+      view_of_shard(flat, shard).copy_(part_of(full, shard.box));
+      for (int holder : program_.buckets[size_t(b)].holders)
+        for (ReplicaPiece& piece : replicas_[size_t(holder)]->pieces(b)) {
+          at::Tensor part = flat.narrow(0, piece.range.begin, piece.range.size());
+          if (piece.master.defined()) piece.master.copy_(part);
+          if (!piece.compute.is_same(piece.master)) piece.compute.copy_(part);
+        }
+    }
+}
+
+}  // namespace trireme

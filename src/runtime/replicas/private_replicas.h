@@ -1,0 +1,115 @@
+// Internals of private replicas: one bucket in one worker's own memory, and how its holders agree on it. Every tensor is
+// allocated by the worker that it belongs to, so that memory accounting charges it. `whole_replica` is plain data
+// parallelism (each holder updates everything); `zero_replica` divides state, gradients and weights over the holders.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "comm/collective_queue.h"
+#include "comm/communicator.h"
+#include "program/program.h"
+#include "runtime/optimizer.h"
+#include "runtime/precision.h"
+#include "runtime/replicas/replicas.h"
+
+namespace trireme {
+
+/// What a bucket's replica is made for. References outlive it.
+struct ReplicaSetting {
+  const Program& program;
+  BucketId id;
+  int rank;              ///< world rank of this worker, a holder
+  Precision precision;
+  Communicator* group;   ///< over the holders; null where this worker is the only one
+  const OptimizerConfig& optimizer;
+  CollectiveQueue* queue;  ///< over the holders too, where gradients travel beside computing; else null
+  ReplicaCounts& counts;   ///< of the worker
+
+  const Bucket& bucket() const { return program.buckets[size_t(id)]; }
+  bool frozen() const { return bucket().contributors.empty() || !program.training; }
+  bool contributes() const;
+  bool narrow() const;               ///< computes in another dtype than it keeps
+  at::TensorOptions master() const;
+  at::TensorOptions compute() const;
+};
+
+/// See Replicas, whose functions these are, for one bucket.
+class BucketReplica {
+ public:
+  explicit BucketReplica(const ReplicaSetting& setting) : setting_(setting) {}
+  virtual ~BucketReplica() = default;
+
+  virtual void initialize(uint64_t seed) = 0;
+  virtual void resume(int64_t updates) { updates_ = updates; }
+  virtual const at::Tensor& weights(int64_t version) = 0;
+  virtual void prefetch() {}
+  virtual void gather() {}
+  virtual void release() {}
+  virtual at::Tensor gradient() = 0;
+  /// `written`: by shard; all false afterwards, unless the contribution stays where it is for more to be added.
+  virtual void reduce(bool* written, bool last) = 0;
+  /// Blocks until the last reduce() is done, where it goes on beside computing.
+  virtual void await_sum() {}
+  virtual double square_sum() = 0;
+  virtual void measure(double scale, std::span<SquareSums> sums) = 0;
+  virtual void update(double learning_rate, double scale, std::span<const double> trust) = 0;
+  virtual void exchange_average() = 0;
+  virtual std::vector<ReplicaPiece> pieces() = 0;
+
+  /// What went on beside computing and is done with since it was asked last.
+  std::vector<Transfer> take_transfers() { return std::exchange(transfers_, {}); }
+
+ protected:
+  void allocate_state(int64_t elements);
+  /// The next optimizer step on tensors of one size, which lie at element `begin` of the bucket. `compute`: as in SliceUpdate, or null.
+  void step(int64_t begin, at::Tensor master, at::Tensor* compute, const at::Tensor& gradient, double learning_rate, double scale,
+            std::span<const double> trust);
+  /// What the next step's layer-wise optimizer must know of `part` of such tensors, added to `sums`.
+  void measure_part_of(int64_t begin, Range part, at::Tensor master, const at::Tensor& gradient, double scale,
+                       std::span<SquareSums> sums);
+  bool has_average() const { return setting_.optimizer.ema > 0 && updates_ > 0; }
+  /// Blocks until an operation of the queue is done. Its own waiting for others is taken to be at its beginning.
+  void await(std::future<OperationDone>& operation);
+  /// Zeroes what no layer has written since the last reduction, and the gaps between shards.
+  void clear_unwritten(const bool* written, at::Tensor& flat) const;
+  void reset(bool* written) const;
+
+  const ReplicaSetting setting_;
+  std::vector<at::Tensor> state_;
+  int64_t updates_ = 0;
+  std::vector<Transfer> transfers_;
+};
+
+/// Whole weights of a bucket in its last versions: a ring, in which version v lies at v modulo its length. In one dtype
+/// the newest is master and compute at once; else the master values of `owned` lie apart.
+class WeightRing {
+ public:
+  WeightRing(const ReplicaSetting& setting, Range owned);
+  void initialize(const ReplicaSetting& setting, uint64_t seed);
+
+  const at::Tensor& version(int64_t version) const;
+  at::Tensor& newest() { return slots_[size_t(newest_) % slots_.size()]; }
+  /// Master values of the newest version, of `owned` only.
+  at::Tensor master();
+  /// Begins the next version; what is owned starts from the values of the last.
+  void advance();
+  bool narrow() const { return master_.defined(); }
+
+ private:
+  Range owned_;
+  at::Tensor master_;  ///< owned.size(); undefined in one dtype
+  std::vector<at::Tensor> slots_;
+  int64_t newest_ = 0;
+};
+
+std::unique_ptr<BucketReplica> whole_replica(const ReplicaSetting& setting);
+std::unique_ptr<BucketReplica> zero_replica(const ReplicaSetting& setting);
+
+}  // namespace trireme

@@ -1,0 +1,89 @@
+#include "train/agreement/agreement_state.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "checkpoint/state_tensors.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kWhere = "the checkpoint";
+constexpr std::string_view kWeights = "weights/", kBuffers = "buffers/";
+
+std::string of_replica(int replica) { return fmt::format("replica/{}/", replica); }
+std::string of_policy(const std::string& whose) { return fmt::format("policy/{}/", whose); }
+
+/// Tensors whose names begin so, without that; taken out.
+std::vector<std::pair<std::string, at::Tensor>> take_named(const std::string& prefix, TensorMap& tensors) {
+  std::vector<std::pair<std::string, at::Tensor>> taken;
+  for (auto entry = tensors.lower_bound(prefix); entry != tensors.end() && entry->first.starts_with(prefix); entry = tensors.erase(entry))
+    taken.emplace_back(entry->first.substr(prefix.size()), std::move(entry->second));
+  return taken;
+}
+
+[[noreturn]] void refuse(std::string what, std::string why) {
+  fail_user({kWhere, std::move(what), std::move(why), "resume the plan that wrote it, or begin anew"});
+}
+
+void put(const std::string& name, at::Tensor tensor, TrainingState& state) {
+  if (name.starts_with(kWeights)) state.weights[name.substr(kWeights.size())] = std::move(tensor);
+  else if (name.starts_with(kBuffers)) state.buffers[name.substr(kBuffers.size())] = std::move(tensor);
+  else if (!put_state_tensor(name, std::move(tensor), state)) refuse(fmt::format("tensor \"{}\"", name), "its name says nothing to this version");
+}
+
+PolicyState policy_of(const std::string& whose, TrainingState& all) {
+  const auto text = all.agreement_texts.find(whose);
+  if (text == all.agreement_texts.end()) refuse("the update policy's state", fmt::format("that of \"{}\" is missing", whose));
+  return policy_state_from({text->second, take_named(of_policy(whose), all.agreement)}, kWhere);
+}
+
+}  // namespace
+
+void add_replica(int replica, TrainingState own, TrainingState& all) {
+  if (replica == 0) {
+    own.agreement = std::move(all.agreement);
+    own.agreement_texts = std::move(all.agreement_texts);
+    all = std::move(own);
+    return;
+  }
+  const std::string prefix = of_replica(replica);
+  const auto add = [&](std::string_view kind, const TensorMap& tensors) {
+    for (const auto& [name, tensor] : tensors) all.agreement[fmt::format("{}{}{}", prefix, kind, name)] = tensor;
+  };
+  add(kWeights, own.weights);
+  add(kBuffers, own.buffers);
+  add("", state_tensors(own));
+}
+
+void add_policy(const std::string& whose, const PolicyStateParts& parts, TrainingState& all) {
+  all.agreement_texts[whose] = parts.text;
+  for (const auto& [name, tensor] : parts.tensors) all.agreement[of_policy(whose) + name] = tensor;
+}
+
+void check_agreement_state(const Plan& plan, const TrainingState& state) {
+  if (plan.agreement.empty() && state.agreement_texts.empty()) return;
+  if (plan.agreement.empty()) refuse("the state of replicas that agree", fmt::format("plan {} has none", plan.name));
+  if (state.agreement_texts.empty()) refuse("a state of a plan without an agreement", "replicas under an update policy go on from their own");
+  const auto written = int(state.agreement_texts.size()) - 1;  // one is what they share
+  if (written != plan.replicas) refuse(fmt::format("a state of {} replicas", written), fmt::format("the plan has {}", plan.replicas));
+}
+
+AgreementParts take_apart(TrainingState all, int replicas) {
+  AgreementParts parts{.replicas = std::vector<TrainingState>(size_t(replicas)), .shared = policy_of(kShared, all), .policies = {}};
+  for (int r = 0; r < replicas; ++r) parts.policies.push_back(policy_of(std::to_string(r), all));
+  for (int r = 1; r < replicas; ++r) {
+    TrainingState& own = parts.replicas[size_t(r)];
+    own.updates = all.updates;
+    for (auto& [name, tensor] : take_named(of_replica(r), all.agreement)) put(name, std::move(tensor), own);
+  }
+  if (!all.agreement.empty()) refuse(fmt::format("tensor \"{}\"", all.agreement.begin()->first), "its name says nothing to this version");
+  all.agreement_texts.clear();
+  parts.replicas.front() = std::move(all);
+  return parts;
+}
+
+}  // namespace trireme

@@ -1,0 +1,79 @@
+// Seconds on the modelled clock: of each worker's computing, and of steps in which all workers average their gradients.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "comm/local/emulated_links.h"
+#include "experiment/experiment.h"
+#include "forecast/modelled_source.h"
+#include "program/program.h"
+#include "train/agreement/sample_shares.h"
+#include "update/failures.h"
+#include "update/hub.h"
+#include "update/step_times.h"
+
+namespace trireme {
+
+/// How long a step takes, varied as [update.virtual] says. Thread-safe.
+class ComputeTimes {
+ public:
+  ComputeTimes(const Experiment& experiment, SecondsBySamples seconds);
+  /// Of 0-based step `step` of a replica, or of a worker of synchronous training.
+  double seconds(int worker, int64_t step, int64_t samples) const { return seconds_(worker, samples) * variation_.seconds(worker, step); }
+
+ private:
+  const SecondsBySamples seconds_;
+  ModelledSteps variation_;
+};
+
+/// Replicas that step by themselves.
+class StepsBySamples final : public StepTimes {
+ public:
+  /// `batches` outlives it. `first`: the step of the run that a world counts as 0.
+  StepsBySamples(ComputeTimes times, const ReplicaBatches& batches, int64_t first = 0) : times_(std::move(times)), batches_(batches), first_(first) {}
+  double seconds(int replica, int64_t step) const override {
+    return times_.seconds(replica, first_ + step, batches_.samples_in(replica, first_ + step));
+  }
+
+ private:
+  const ComputeTimes times_;
+  const ReplicaBatches& batches_;
+  const int64_t first_;
+};
+
+/// One replica whose workers compute on their shares of each batch and then reduce the gradients: the slowest worker's time, then that of the
+/// collectives, one per bucket of the program, which nothing hides (comm/formulas.h, rounds as in comm/local/emulated_links.h). All wait for
+/// a worker that fails, and its step begins anew. Thread-safe.
+class SynchronousSteps final : public StepTimes {
+ public:
+  using Samples = std::function<int64_t(int worker, int64_t step)>;
+
+  /// `links`: of each worker; the last one stands for all that follow. `element_size`: bytes of a gradient's element.
+  SynchronousSteps(ComputeTimes times, const Program& program, Samples samples, const std::vector<LinkSpeed>& links, int64_t element_size,
+                   const std::vector<Failure>& failures);
+
+  /// Steps may be asked for again. Errors (run): a worker that fails for good in it.
+  double seconds(int replica, int64_t step) const override;
+
+  /// What each worker's exchanges took in the steps asked for so far.
+  std::vector<HubCounts> counts() const;
+
+ private:
+  void make_step(int64_t step) const;
+
+  const ComputeTimes times_;
+  const Samples samples_;
+  const Failures failures_;
+  std::vector<int64_t> bytes_;   ///< by worker: that leave it in a step
+  int collectives_ = 0;          ///< of a step
+  double exchange_seconds_ = 0;  ///< of a step
+  mutable std::mutex mutex_;
+  mutable double now_ = 0;                 ///< when the next step begins; guarded by mutex_
+  mutable std::vector<double> seconds_;    ///< by step; guarded by mutex_
+  mutable std::vector<HubCounts> counts_;  ///< by worker; guarded by mutex_
+};
+
+}  // namespace trireme

@@ -1,0 +1,155 @@
+#include "train/agreement/replica_evaluator.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "metrics/metrics.h"
+#include "runtime/crew.h"
+#include "runtime/replica_view.h"
+#include "runtime/worker.h"
+#include "train/final_metrics.h"
+
+namespace trireme {
+
+namespace {
+
+/// Bit for bit: the last round of a federated run is also what the run has come to.
+bool are_equal(const ReplicaSnapshot& a, const ReplicaSnapshot& b) {
+  const auto equal = [](const at::Tensor& x, const at::Tensor& y) { return x.sizes() == y.sizes() && x.equal(y); };
+  return a.samples == b.samples && std::ranges::equal(a.values.weights, b.values.weights, equal) &&
+         std::ranges::equal(a.values.statistics, b.values.statistics,
+                            [&](const auto& x, const auto& y) { return equal(x.mean, y.mean) && equal(x.variance, y.variance); });
+}
+
+}  // namespace
+
+/// The plan's workers.
+struct ReplicaEvaluator::Crew {
+  explicit Crew(const Task& task)
+      : world(task.plan.devices), store(task.training, task.experiment.precision, 0), view(task.training, task.model),
+        outcomes(size_t(task.plan.devices)) {}
+
+  LocalWorld world;
+  ParameterStore store;
+  ReplicaView view;
+  ReplicaState state;         ///< of rank 0, as the next two
+  ReplicaSnapshot snapshot;
+  bool goes_on = true, is_evaluated = true;  ///< written by rank 0 between two barriers
+  std::vector<StepOutcome> outcomes;         ///< by rank
+};
+
+ReplicaEvaluator::~ReplicaEvaluator() {
+  close();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ReplicaEvaluator::close() {
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  changed_.notify_all();
+}
+
+void ReplicaEvaluator::start(Stop stop) {
+  stop_ = std::move(stop);
+  thread_ = std::thread([this] {
+    try {
+      work();
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  });
+}
+
+void ReplicaEvaluator::add(ReplicaSnapshot snapshot) {
+  {
+    std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(snapshot));
+  }
+  changed_.notify_all();
+}
+
+void ReplicaEvaluator::finish(Stop stop) {
+  close();
+  if (thread_.joinable()) {
+    thread_.join();
+    if (error_) std::rethrow_exception(error_);
+  } else if (!waiting_.empty()) {
+    stop_ = std::move(stop);
+    work();
+  }
+}
+
+const TensorMap& ReplicaEvaluator::weights() const {
+  static const TensorMap none;
+  return weights_ ? weights_->tensors() : none;
+}
+
+/// The one with fewest samples, of equal ones the first; waits for it. False: there will be none.
+bool ReplicaEvaluator::next(ReplicaSnapshot& snapshot, bool& is_last) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return closed_ || !waiting_.empty(); });
+  if (waiting_.empty()) return false;
+  const auto first = std::min_element(waiting_.begin(), waiting_.end(), [](const auto& a, const auto& b) { return a.samples < b.samples; });
+  snapshot = std::move(*first);
+  waiting_.erase(first);
+  is_last = closed_ && waiting_.empty();
+  return true;
+}
+
+void ReplicaEvaluator::work() {
+  weights_ = std::make_unique<TrainedWeights>(task_.training, task_.model);
+  Crew crew(task_);
+  run_crew(crew.world, [&](int rank) { work_as(rank, crew); }, std::vector<int>(size_t(task_.plan.devices), task_.experiment.threads));
+}
+
+void ReplicaEvaluator::work_as(int rank, Crew& crew) {
+  c10::InferenceMode inference;
+  Worker worker(rank, task_.model, &task_.training, &task_.evaluation, crew.store, crew.world,
+                {.seed = task_.experiment.seed, .batch_norm = task_.experiment.batch_norm, .optimizer = task_.experiment.optimizer});
+  worker.show(crew.view);
+  worker.barrier();
+  if (rank == 0) crew.state = crew.view.state();
+  while (true) {
+    if (rank == 0) {
+      bool is_last = false;
+      crew.goes_on = next(crew.snapshot, is_last);
+      const bool is_known = crew.is_evaluated && newest_ && crew.goes_on && are_equal(crew.snapshot, *newest_);
+      if (crew.goes_on && (!newest_ || crew.snapshot.samples >= newest_->samples)) newest_ = crew.snapshot;
+      if (newest_) write_values(crew.goes_on ? crew.snapshot.values : newest_->values, crew.state);
+      crew.view.renew();
+      crew.is_evaluated = crew.goes_on && !is_known && (is_last || !stop_());
+    }
+    worker.barrier();
+    if (!crew.goes_on) break;
+    if (crew.is_evaluated) crew.outcomes[size_t(rank)] = evaluate(worker);
+    worker.barrier();
+    if (rank == 0 && crew.is_evaluated) post(crew.snapshot, crew.outcomes);
+  }
+  if (newest_) weights_->gather(rank, worker, crew.store);
+}
+
+/// This worker's part.
+StepOutcome ReplicaEvaluator::evaluate(Worker& worker) const {
+  StepOutcome sum;
+  for (int64_t k = 0; k < task_.batches.evaluations(); ++k) {
+    const bool starts_stream = k == 0 || !task_.data.test->is_stream();
+    const StepOutcome part = worker.evaluate({.batch = batch_from(task_.batches.evaluation(k)), .starts_stream = starts_stream});
+    if (task_.plan.stages.size() > 1) worker.barrier();
+    sum.loss_sum += part.loss_sum;
+    for (const auto& [name, value] : part.metrics) sum.metrics[name] += value;
+  }
+  return sum;
+}
+
+void ReplicaEvaluator::post(const ReplicaSnapshot& snapshot, std::vector<StepOutcome> outcomes) {
+  const int64_t batch = task_.experiment.batch;
+  ledger_.post_whole({.evaluation = true, .step = (snapshot.samples + batch - 1) / batch, .outcomes = std::move(outcomes), .samples = snapshot.samples,
+                      .seconds = snapshot.seconds});
+}
+
+}  // namespace trireme

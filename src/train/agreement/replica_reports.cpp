@@ -1,0 +1,103 @@
+#include "train/agreement/replica_reports.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/whole.h"
+#include "update/statistics.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kStepNumbers = 5, kSnapshotNumbers = 3, kMemoryNumbers = 2 + kMemoryCategories;
+
+[[noreturn]] void refuse(std::string what) { fail_run({"a replica's report", std::move(what), "cannot be", ""}); }
+
+int64_t count_of(double number) {
+  const std::optional<int64_t> count = to_whole(number);
+  if (!count || *count < 0) refuse(fmt::format("a count of {}", number));
+  return *count;
+}
+
+double seconds_of(double number) {
+  if (!(number >= 0) || !std::isfinite(number)) refuse(fmt::format("{} seconds", number));
+  return number;
+}
+
+void check_numbers(const Request& request, size_t stride) {
+  if (request.numbers.empty() || request.numbers.size() % stride != 0) refuse(fmt::format("{} numbers", request.numbers.size()));
+}
+
+}  // namespace
+
+Request report_of_beginning(double seconds) { return {.operation = int(ReplicaReportKind::began), .numbers = {seconds}}; }
+
+Request report_of(const TrainedStep& step) {
+  return {.operation = int(ReplicaReportKind::steps), .numbers = {double(step.facts.step), double(step.facts.samples), step.loss_sum, step.begin, step.end}};
+}
+
+Request report_of(const ReplicaSnapshot& snapshot) {
+  Request request{.operation = int(ReplicaReportKind::snapshot), .tensors = snapshot.values.weights,
+                  .numbers = {double(snapshot.samples), snapshot.seconds, double(snapshot.values.weights.size())}};
+  for (at::Tensor& tensor : tensors_of(snapshot.values.statistics)) request.tensors.push_back(std::move(tensor));
+  return request;
+}
+
+Request report_of(int device, const MemoryUse& use) {
+  Request request{.operation = int(ReplicaReportKind::memory), .numbers = {double(device), double(use.peak)}};
+  request.numbers.insert(request.numbers.end(), use.at_peak.begin(), use.at_peak.end());
+  return request;
+}
+
+ReplicaReportKind kind_of(const Request& request) {
+  if (request.operation < 0 || request.operation > int(ReplicaReportKind::memory)) refuse(fmt::format("kind {}", request.operation));
+  return ReplicaReportKind(request.operation);
+}
+
+double beginning_from(const Request& request) {
+  check_numbers(request, 1);
+  return seconds_of(request.numbers.front());
+}
+
+std::vector<TrainedStep> steps_from(const Request& request) {
+  check_numbers(request, kStepNumbers);
+  std::vector<TrainedStep> steps;
+  for (auto n = request.numbers.begin(); n != request.numbers.end(); n += kStepNumbers)
+    steps.push_back({.facts = {.step = count_of(n[0]), .samples = count_of(n[1])}, .loss_sum = n[2], .begin = seconds_of(n[3]), .end = seconds_of(n[4])});
+  return steps;
+}
+
+ReplicaSnapshot snapshot_from(Request request, const SnapshotShape& shape) {
+  if (request.numbers.size() != kSnapshotNumbers) refuse(fmt::format("a snapshot with {} numbers", request.numbers.size()));
+  ReplicaSnapshot snapshot{.samples = count_of(request.numbers[0]), .seconds = seconds_of(request.numbers[1]), .values = {}};
+  const int64_t weights = count_of(request.numbers[2]);
+  const std::span<const at::Tensor> tensors = request.tensors;
+  if (weights > int64_t(tensors.size()) || int64_t(tensors.size()) - weights != 2 * int64_t(shape.statistics))
+    refuse(fmt::format("a snapshot of {} tensors", tensors.size()));
+  int64_t elements = 0;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.dim() != 1 || !tensor.is_floating_point()) refuse("a snapshot with a tensor that is none of weights");
+    elements += &tensor - tensors.data() < weights ? tensor.numel() : 0;
+  }
+  if (elements != shape.elements) refuse(fmt::format("a snapshot of {} weights where there are {}", elements, shape.elements));
+  snapshot.values.weights.assign(tensors.begin(), tensors.begin() + weights);
+  snapshot.values.statistics = statistics_of(tensors.subspan(size_t(weights)));
+  return snapshot;
+}
+
+std::vector<DeviceMemory> memory_from(const Request& request, int devices) {
+  check_numbers(request, kMemoryNumbers);
+  std::vector<DeviceMemory> all;
+  for (auto n = request.numbers.begin(); n != request.numbers.end(); n += kMemoryNumbers) {
+    DeviceMemory& one = all.emplace_back(DeviceMemory{.device = int(std::min(count_of(n[0]), int64_t(devices))), .use = {}});
+    if (one.device >= devices) refuse(fmt::format("device {:.0f}", n[0]));
+    one.use.peak = count_of(n[1]);
+    for (size_t c = 0; c < kMemoryCategories; ++c) one.use.at_peak[c] = count_of(n[2 + std::ptrdiff_t(c)]);
+  }
+  return all;
+}
+
+}  // namespace trireme

@@ -1,0 +1,38 @@
+// What a replica in another process reports to its run (Hub::report), as requests.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/memory.h"
+#include "runtime/agreement.h"
+#include "train/agreement/replica_evaluator.h"
+#include "update/hub.h"
+
+namespace trireme {
+
+enum class ReplicaReportKind { began, steps, snapshot, memory };
+
+Request report_of_beginning(double seconds);
+Request report_of(const TrainedStep& step);
+Request report_of(const ReplicaSnapshot& snapshot);
+Request report_of(int device, const MemoryUse& use);
+
+/// What a snapshot must hold.
+struct SnapshotShape {
+  int64_t elements = 0;    ///< of all weights together
+  size_t statistics = 0;   ///< batch norms
+};
+
+// Errors (run): requests that are none of those, with values that cannot be.
+ReplicaReportKind kind_of(const Request& request);
+double beginning_from(const Request& request);
+std::vector<TrainedStep> steps_from(const Request& request);
+ReplicaSnapshot snapshot_from(Request request, const SnapshotShape& shape);
+struct DeviceMemory {
+  int device = 0;
+  MemoryUse use;
+};
+std::vector<DeviceMemory> memory_from(const Request& request, int devices);
+
+}  // namespace trireme

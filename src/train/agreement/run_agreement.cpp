@@ -1,0 +1,409 @@
+#include "train/agreement/run_agreement.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "experiment/read_emulation.h"
+#include "forecast/agreement_plan.h"
+#include "forecast/modelled_source.h"
+#include "plan/named.h"
+#include "plan/strategies.h"
+#include "train/agreement/agreement_state.h"
+#include "train/agreement/modelled_times.h"
+#include "train/agreement/replica_group.h"
+#include "train/agreement/replica_reports.h"
+#include "update/federated.h"
+#include "update/hub/rank_world.h"
+#include "update/hub/thread_world.h"
+#include "update/hub/virtual_world.h"
+#include "update/synchronous.h"
+
+namespace trireme {
+namespace {
+
+/// Of replicas: each fails with its workers.
+VirtualFailures failures_of(const Experiment& experiment, const Plan& plan, const UpdatePolicy& update) {
+  std::vector<Failure> failures = experiment.replicas.clock->failures;
+  for (Failure& failure : failures) failure.replica /= plan.devices;
+  return {Failures(std::move(failures)), update.outlives_replicas()};
+}
+
+}  // namespace
+
+bool ends_well(const std::string& abort_reason) { return abort_reason == kInterrupted || abort_reason == kOutOfTime || abort_reason == kDiverged; }
+
+MakeReplicaWorld replicas_as_ranks(Communicator& leaders) {
+  return [&leaders](RunAgreement& agreement) -> std::unique_ptr<HubWorld> {
+    if (agreement.update().shares_memory())
+      fail_user({"--plan", agreement.update().description(), "its replicas write to one memory, which processes have not", "use trireme train alone"});
+    const auto take_report = [&agreement](int replica, Request report) { agreement.take_report(replica, std::move(report)); };
+    return std::make_unique<RankWorld>(leaders, agreement.update().server(), take_report);
+  };
+}
+
+void check_agreement_checkpoints(const Experiment& experiment, const TaskData& data, const Plan& plan, bool resumes) {
+  if (!resumes && !experiment.checkpoint.wanted()) return;
+  const std::string where = resumes ? "--resume" : experiment.checkpoint.where;
+  const auto refuse = [&](std::string why, std::string next) { fail_user({where, plan.name, std::move(why), std::move(next)}); };
+  const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
+  if (update->stops() == UpdatePolicy::Stops::held)
+    refuse("its replicas wait for rounds of others, between which a checkpoint cannot be written yet", "take another policy, or leave it out");
+  if (is_synchronous(plan.agreement)) refuse("it is the plan data on a modelled clock", "use data, which has checkpoints");
+  if (!experiment.checkpoint.best.empty() && !resumes) refuse("replicas are evaluated when training is over: there is no best yet", "leave out checkpoint.best");
+  if (experiment.replicas.clock && !experiment.replicas.clock->failures.empty())
+    refuse("workers fail in it: a replica that is lost has no part in a checkpoint", "leave out the failures of [update.virtual]");
+  const Experiment whole = whole_experiment(experiment, plan);
+  const ReplicaBatches batches(whole, data, plan.replicas, update->evaluates_together());
+  for (int r = 1; r < plan.replicas; ++r)
+    if (batches.steps_per_epoch(r) != batches.steps_per_epoch(0))
+      refuse("its replicas make differently many steps, and are stopped after equally many", "share batches: update.shares = \"batches\"");
+  const int64_t per_epoch = batches.steps_per_epoch(0);
+  const int64_t first = std::min(steps_of(experiment.length, per_epoch), steps_of(experiment.checkpoint.every, per_epoch));
+  if (experiment.checkpoint.wanted() && first < update->steps_before_stops())
+    refuse(fmt::format("replicas wait for the first one until step {}", update->steps_before_stops()), "write checkpoints less often");
+}
+
+int64_t steps_under_agreement(const Experiment& experiment, const TaskData& data, const Plan& plan) {
+  const Experiment whole = whole_experiment(experiment, plan);
+  const bool equal = make_policy(plan.agreement, {}, facts_of(experiment, plan))->evaluates_together();
+  return steps_of(whole.length, ReplicaBatches(whole, data, plan.replicas, equal).steps_per_epoch(0));
+}
+
+int64_t largest_exchange(const Experiment& experiment, const Model& model) {
+  constexpr int64_t kBytes = sizeof(double);  // of an element, at most
+  int64_t weights = 0, statistics = 0;
+  for (const ParameterSpec& parameter : model.parameters()) weights += element_count(parameter.shape) + kBucketAlignment;
+  for (const BufferSpec& buffer : model.buffers()) statistics += element_count(buffer.shape);
+  return kBytes * ((1 + optimizer_state_count(experiment.optimizer)) * weights + statistics);
+}
+
+RunAgreement::RunAgreement(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
+                           const Program& evaluation, Ledger& ledger, const MakeReplicaWorld& make_world, int64_t begun_at)
+    : experiment_(experiment), model_(model), data_(data), plan_(plan), training_(training), ledger_(ledger), begun_at_(begun_at),
+      update_((check_replicas(experiment), make_policy(plan.agreement, {}, facts_of(experiment, plan)))),
+      synchronous_(dynamic_cast<const SynchronousPolicy*>(update_.get())),
+      batches_(experiment, data, synchronous_ ? plan.devices : plan.replicas, update_->evaluates_together()),
+      evaluator_({experiment, model, data, plan, training, evaluation, batches_.whole()}, ledger) {
+  check_emulation(experiment, plan.workers());
+  if (update_->shares_memory()) check_memory_is_shared(experiment, plan.name);
+  if (experiment.replicas.own_data && update_->evaluates_together())
+    fail_user({plan.name, "clients with data of their own", "its replicas make equally many steps, and data are of any size",
+               "take fedavg or another policy where nobody waits, or leave out --own-data"});
+  if (plan.workers() > kMaxDevices)
+    fail_user({fmt::format("{} workers", plan.workers()), "are too many", fmt::format("at most {} can work in one process", kMaxDevices), "use fewer"});
+  follow_rounds();
+  evaluate_every_ = std::max<int64_t>(1, samples_of(experiment.evaluate_every));
+  next_evaluation_ = evaluate_every_;
+  next_step_.resize(size_t(plan.replicas));
+  memory_.resize(size_t(plan.workers()));
+  if (make_world) {
+    world_ = make_world(*this);
+    has_ranks_ = !world_->serves();
+  } else if (is_modelled()) {
+    begin_modelled_time();
+  } else {
+    const auto links = experiment.links ? std::make_shared<EmulatedLinks>(plan.replicas + 1, *experiment.links) : nullptr;
+    world_ = std::make_unique<ThreadWorld>(plan.replicas, update_->server(), links);
+  }
+}
+
+RunAgreement::~RunAgreement() = default;
+
+/// Of a federated policy, which decides how long the run is; its rounds are what is evaluated.
+void RunAgreement::follow_rounds() {
+  auto* federated = dynamic_cast<FederatedPolicy*>(update_.get());
+  if (!federated) return;
+  policy_decides_length_ = true;
+  federated->on_round = [this, federated](const RoundRecord& record, const ModelValues& values) {
+    if (!federated->counts_rounds() && samples() >= samples_of(experiment_.length)) federated->stop();
+    int64_t samples = 0;
+    if (!take_due(samples)) return;
+    const DeviceScope nobodys(kNoDevice);  // as all snapshots: the evaluator's, not the replica's
+    evaluator_.add({samples, record.seconds - began_, copy_of(values)});
+  };
+}
+
+void RunAgreement::begin_modelled_time() {
+  if (!synchronous_) {
+    ComputeTimes times(experiment_, seconds_by_samples(experiment_, model_, plan_, plan_.replicas));
+    times_ = std::make_unique<StepsBySamples>(std::move(times), batches_, begun_at_);
+    world_ = std::make_unique<VirtualWorld>(plan_.replicas, *times_, modelled_links(experiment_, plan_.replicas, plan_.devices), update_->server(),
+                                            failures_of(experiment_, plan_, *update_));
+    return;
+  }
+  const int workers = plan_.devices;
+  const Plan single = single_plan(model_, std::max<int64_t>(1, experiment_.batch / workers));
+  const auto samples = [this](int worker, int64_t step) { return share_of_worker(plan_, batches_.samples_together(step), worker); };
+  ComputeTimes times(experiment_, seconds_by_samples(experiment_, model_, single, workers));
+  times_ = std::make_unique<SynchronousSteps>(std::move(times), training_, samples, modelled_links(experiment_, workers, 1).replicas,
+                                              int64_t(c10::elementSize(master_type(experiment_.precision))), experiment_.replicas.clock->failures);
+  world_ = std::make_unique<VirtualWorld>(1, *times_);
+}
+
+PlannedBatch RunAgreement::batch(int replica, int64_t step) const {
+  return synchronous_ ? batches_.together(step) : batches_.training(replica, step);
+}
+
+int64_t RunAgreement::steps_of_replica(int replica) const {
+  return policy_decides_length_ ? 0 : steps_of(experiment_.length, batches_.steps_per_epoch(replica));
+}
+
+int64_t RunAgreement::samples_of(const Length& length) const {
+  return length.unit == Length::Unit::epochs ? int64_t(length.count * double(batches_.samples_per_epoch())) : int64_t(length.count) * experiment_.batch;
+}
+
+int64_t RunAgreement::samples() const {
+  std::lock_guard lock(mutex_);
+  return samples_;
+}
+
+/// Where the policy decides how long the run is, the schedule ends with the experiment's length, and its last rate goes on.
+double RunAgreement::rate_at(int replica, int64_t step) const {
+  const int64_t total = steps_of(experiment_.length, batches_.steps_per_epoch(replica));
+  return learning_rate_at(experiment_, std::min(step, total - 1), total, batches_.steps_per_epoch(replica));
+}
+
+void RunAgreement::note(int replica, const TrainedStep& step) {
+  {
+    std::lock_guard lock(mutex_);
+    samples_ += step.facts.samples;
+    next_step_[size_t(replica)] = step.facts.step + 1;
+    last_end_ = std::max(last_end_, step.end);
+  }
+  StepOutcome outcome;
+  outcome.loss_sum = step.loss_sum;
+  outcome.begin = step.begin;
+  outcome.end = step.end;
+  ledger_.post_whole({.step = step.facts.step + 1, .outcomes = {std::move(outcome)}, .replica = replica, .samples = step.facts.samples});
+}
+
+int64_t RunAgreement::next_step(int replica) const {
+  std::lock_guard lock(mutex_);
+  return next_step_[size_t(replica)];
+}
+
+std::unique_ptr<ReplicaAgreement> RunAgreement::make_part(Hub& hub, ReplicaGroup& group) {
+  auto part = std::make_unique<ReplicaAgreement>(training_, model_, *update_, hub);
+  if (!resumed_.empty()) part->resumed = std::move(resumed_[size_t(group.number)]);
+  part->on_begin = [this, &hub, &group] {
+    group.began = hub.now() - begun_seconds_;
+    if (group.number == 0) began_ = group.began;
+    if (hub.reports()) hub.report(report_of_beginning(group.began));
+  };
+  part->on_trained = [this, &hub, &group](TrainedStep step) {
+    step.begin -= group.began;
+    step.end -= group.began;
+    note(group.number, step);
+    if (hub.reports()) hub.report(report_of(step));
+    group.samples += step.facts.samples;
+  };
+  return part;
+}
+
+void RunAgreement::resume(TrainingState state, std::vector<std::unique_ptr<ReplicaGroup>>& groups) {
+  AgreementParts parts = take_apart(std::move(state), plan_.replicas);
+  update_->resume(parts.shared, 0);
+  for (size_t r = 0; r < groups.size(); ++r) {
+    groups[r]->resumed = std::move(parts.replicas[r]);
+    for (int64_t s = 0; s < begun_at_; ++s) groups[r]->samples += batches_.samples_in(int(r), s);
+    next_step_[r] = begun_at_;
+  }
+  resumed_ = std::move(parts.policies);
+}
+
+void RunAgreement::go_on_from(int64_t samples, double seconds) {
+  samples_ = samples;
+  next_evaluation_ = (samples / evaluate_every_ + 1) * evaluate_every_;
+  begun_seconds_ = seconds;
+}
+
+void RunAgreement::wait_for_all(ReplicaGroup& group) {
+  Hub::Unmetered quiet(group.agreement->hub());
+  group.agreement->hub().barrier();
+}
+
+void RunAgreement::keep(ReplicaGroup& group, TrainingState state) {
+  const DeviceScope nobodys(kNoDevice);
+  const PolicyStateParts own = parts_of(group.agreement->policy().state(group.agreement->state()));
+  std::optional<PolicyStateParts> shared;
+  if (group.number == 0) shared = parts_of(update_->state(group.agreement->hub().now()));
+  std::lock_guard lock(mutex_);
+  add_policy(std::to_string(group.number), own, kept_);
+  if (shared) add_policy(kShared, *shared, kept_);
+  add_replica(group.number, std::move(state), kept_);
+}
+
+TrainingState RunAgreement::take_kept() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(kept_, {});
+}
+
+/// Whether an evaluation's values are to be kept now, of which many samples.
+bool RunAgreement::take_due(int64_t& samples) {
+  std::lock_guard lock(mutex_);
+  if (samples_ < next_evaluation_) return false;
+  samples = samples_;
+  next_evaluation_ = (samples / evaluate_every_ + 1) * evaluate_every_;
+  return true;
+}
+
+void RunAgreement::take_report(int replica, Request report) {
+  switch (kind_of(report)) {
+    case ReplicaReportKind::began:
+      if (began_ == 0) began_ = beginning_from(report);
+      return;
+    case ReplicaReportKind::steps:
+      for (const TrainedStep& step : steps_from(report)) {
+        if (step.facts.step != next_step(replica) || step.facts.samples > experiment_.batch)
+          fail_run({"a replica's report", fmt::format("step {} of {} samples", step.facts.step, step.facts.samples), "is not its next", ""});
+        note(replica, step);
+        if (world_->serves()) keep_central_if_due(step.end);  // else this process has a replica, which does it
+      }
+      return;
+    case ReplicaReportKind::snapshot: return evaluator_.add(snapshot_from(std::move(report), snapshot_shape()));
+    case ReplicaReportKind::memory:
+      for (const DeviceMemory& memory : memory_from(report, int(memory_.size()))) memory_[size_t(memory.device)] = memory.use;
+      return;
+  }
+}
+
+/// The parameter server's values, where an evaluation is due; rounds are kept otherwise.
+void RunAgreement::keep_central_if_due(double seconds) {
+  int64_t samples = 0;
+  if (policy_decides_length_ || !update_->server() || !take_due(samples)) return;
+  const DeviceScope nobodys(kNoDevice);
+  if (std::optional<ModelValues> values = update_->server()->values()) evaluator_.add({samples, seconds, std::move(*values)});
+}
+
+/// What a run that is ended before its time has come to, where a server knows it.
+void RunAgreement::keep_newest() {
+  if (!update_->server()) return;
+  const DeviceScope nobodys(kNoDevice);
+  std::optional<ModelValues> values = update_->server()->values();
+  std::lock_guard lock(mutex_);
+  if (values && samples_ > 0) evaluator_.add({samples_, last_end_, std::move(*values)});
+}
+
+SnapshotShape RunAgreement::snapshot_shape() const {
+  SnapshotShape shape;
+  for (const Bucket& bucket : training_.buckets)
+    for (const int holder : bucket.holders) shape.elements += bucket.contributors.empty() ? 0 : bucket.slice_of(holder).size();
+  for (const BufferSpec& buffer : model_.buffers()) shape.statistics += buffer.name.ends_with("running_mean") ? 1 : 0;
+  return shape;
+}
+
+/// Of the steps so far; all replicas ask together.
+int64_t RunAgreement::samples_of_all(Hub& hub, const ReplicaGroup& group) {
+  Hub::Unmetered quiet(hub);
+  return int64_t(hub.total(double(group.samples)));
+}
+
+void RunAgreement::after_step(ReplicaGroup& group, int64_t step) {
+  if (!group.agreement->hub().is_lost()) keep_if_due(group, step);
+}
+
+void RunAgreement::keep_if_due(ReplicaGroup& group, int64_t step) {
+  if (policy_decides_length_) return;  // rounds are kept
+  Hub& hub = group.agreement->hub();
+  if (update_->evaluates_together()) {
+    const int64_t every = steps_of(experiment_.evaluate_every, batches_.steps_per_epoch(group.number));
+    if ((step + 1) % every != 0 || step + 1 == steps_of_replica(group.number)) return;
+    const DeviceScope nobodys(kNoDevice);
+    ModelValues values = group.agreement->values_for_evaluation();
+    const int64_t samples = samples_of_all(hub, group);
+    if (group.number != 0) return;
+    return hand_over(hub, {samples, hub.now() - group.began, std::move(values)});
+  }
+  if (hub.reports()) return;  // the server does it
+  int64_t samples = 0;
+  if (!take_due(samples)) return;
+  const double seconds = hub.now() - group.began;
+  const DeviceScope nobodys(kNoDevice);
+  evaluator_.add({samples, seconds, group.agreement->values_for_evaluation()});
+}
+
+/// To the process that evaluates it.
+void RunAgreement::hand_over(Hub& hub, ReplicaSnapshot snapshot) {
+  if (hub.reports()) hub.report(report_of(snapshot));
+  else evaluator_.add(std::move(snapshot));
+}
+
+void RunAgreement::end(ReplicaGroup& group) {
+  Hub& hub = group.agreement->hub();
+  if (hub.is_lost()) {
+    std::lock_guard lock(mutex_);
+    lost_.insert(group.number);
+    samples_of_lost_ += group.samples;
+  }
+  group.agreement->finish();
+  if (hub.is_lost()) return;
+  int64_t samples = samples_of_all(hub, group);
+  bool hands_over = hub.speaks_for_all();  // all have the same values
+  {
+    std::lock_guard lock(mutex_);
+    samples += samples_of_lost_;
+    int first_left = 0;
+    while (lost_.contains(first_left)) ++first_left;
+    if (!lost_.empty()) hands_over = group.number == first_left;
+  }
+  if (hands_over) hand_over(hub, {samples, hub.now() - group.began, group.agreement->values()});
+  if (!hub.reports()) return;
+  for (int d = group.first_rank; d < group.first_rank + plan_.devices; ++d) hub.report(report_of(d, memory_use(d)));
+}
+
+void RunAgreement::work(const std::function<void(Hub&)>& body) {
+  std::exception_ptr error;
+  const auto stop = [this] {
+    std::lock_guard lock(mutex_);
+    return abort_reason_ == kInterrupted;
+  };
+  if (world_->serves()) {
+    lift_memory_limits();
+    evaluator_.start(stop);
+  }
+  try {
+    world_->run(body);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (const auto* steps = dynamic_cast<const SynchronousSteps*>(times_.get())) counts_ = steps->counts();
+  else for (int r = 0; r < plan_.replicas; ++r) counts_.push_back(world_->counts(r));
+  for (size_t d = 0; d < memory_.size(); ++d)
+    if (memory_[d].peak == 0 && !world_->serves()) memory_[d] = memory_use(int(d));  // else it was reported
+  lift_memory_limits();
+  if (error && !has_ranks_) keep_newest();
+  bool was_aborted = false;
+  {
+    std::lock_guard lock(mutex_);
+    over_ = true;
+    was_aborted = !abort_reason_.empty();
+  }
+  if (error && !was_aborted) std::rethrow_exception(error);
+  evaluator_.finish(stop);
+}
+
+bool RunAgreement::is_over() const {
+  std::lock_guard lock(mutex_);
+  return over_;
+}
+
+/// Evaluations belong to no worker.
+void RunAgreement::lift_memory_limits() {
+  for (size_t d = 0; d < memory_.size(); ++d) set_memory_limit(int(d), 0);
+}
+
+void RunAgreement::abort(const std::string& reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!abort_reason_.empty()) return;
+    abort_reason_ = reason;
+    if (over_) return;
+  }
+  world_->abort(reason);
+}
+
+}  // namespace trireme

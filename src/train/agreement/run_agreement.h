@@ -1,0 +1,173 @@
+// What a run has besides its plan's workers where the plan has an agreement: the policy, what replicas exchange through, which samples are
+// whose, and what is kept on the way to be evaluated.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "experiment/experiment.h"
+#include "metrics/result.h"
+#include "plan/plan.h"
+#include "program/program.h"
+#include "runtime/agreement.h"
+#include "runtime/migrate/migrate.h"
+#include "train/agreement/replica_evaluator.h"
+#include "train/agreement/sample_shares.h"
+#include "train/ledger.h"
+#include "update/hub.h"
+#include "update/policy.h"
+#include "update/step_times.h"
+
+namespace trireme {
+
+class RunAgreement;
+class SynchronousPolicy;
+struct ReplicaGroup;
+struct SnapshotShape;
+
+/// The world of a run whose replicas are not all in this process. The agreement is made but for its world.
+using MakeReplicaWorld = std::function<std::unique_ptr<HubWorld>(RunAgreement& agreement)>;
+
+/// Reasons for abort() by which a run ends as it should, and its processes too. kInterrupted leaves out evaluations.
+inline constexpr const char *kInterrupted = "interrupted", *kOutOfTime = "time_limit", *kDiverged = "diverged", *kCheckpointFailed = "a checkpoint could not be written";
+bool ends_well(const std::string& abort_reason);
+
+/// Replicas whose leaders are the ranks of this communicator, which outlives the run; rank 0 evaluates and has the result.
+MakeReplicaWorld replicas_as_ranks(Communicator& leaders);
+
+/// Errors (user): checkpoints that a run of this plan cannot write or go on from. `resumes`: it goes on from one.
+void check_agreement_checkpoints(const Experiment& experiment, const TaskData& data, const Plan& plan, bool resumes);
+
+/// Steps of the first replica, as the experiment's length says. Errors (user): those of ReplicaBatches.
+int64_t steps_under_agreement(const Experiment& experiment, const TaskData& data, const Plan& plan);
+
+/// Bytes that a replica sends at once, at most: weights, what the optimizer keeps and running statistics.
+int64_t largest_exchange(const Experiment& experiment, const Model& model);
+
+/// Thread-safe but for what says otherwise. "Leader": called by the first worker of a replica.
+class RunAgreement {
+ public:
+  /// All outlive it. `experiment`: with the batch of all replicas together. `make_world`: null: all replicas are threads of this process.
+  /// `begun_at`: steps that each replica has made in an earlier run.
+  /// Errors (user).
+  RunAgreement(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
+               const Program& evaluation, Ledger& ledger, const MakeReplicaWorld& make_world, int64_t begun_at);
+  ~RunAgreement();
+
+  UpdatePolicy& update() { return *update_; }
+  const UpdatePolicy& update() const { return *update_; }
+  const Model& model() const { return model_; }
+  const TaskData& data() const { return data_; }
+  int replicas() const { return plan_.replicas; }
+  bool is_modelled() const { return experiment_.replicas.clock.has_value(); }
+
+  // -- samples and lengths
+
+  const ReplicaBatches& batches() const { return batches_; }
+  PlannedBatch batch(int replica, int64_t step) const;
+  /// 0: the policy decides.
+  int64_t steps_of_replica(int replica) const;
+  double rate_at(int replica, int64_t step) const;
+
+  // -- by the replicas that train in this process
+
+  /// Leader. What its workers share to agree.
+  std::unique_ptr<ReplicaAgreement> make_part(Hub& hub, ReplicaGroup& group);
+  /// Leader, after each step that was made, and after the last one.
+  void after_step(ReplicaGroup& group, int64_t step);
+  void end(ReplicaGroup& group);
+
+  // -- checkpoints, of replicas that all train in this process
+
+  /// Before the run, which goes on from it. Gives the groups their parts. Errors (user): the state is of another policy,
+  /// of other options or of another number of replicas.
+  void resume(TrainingState state, std::vector<std::unique_ptr<ReplicaGroup>>& groups);
+  /// What the earlier run had seen and taken.
+  void go_on_from(int64_t samples, double seconds);
+  /// Leader: between two steps, until all replicas have come. Takes no time of the modelled clock.
+  void wait_for_all(ReplicaGroup& group);
+  /// Leader: its replica's part of a checkpoint, between two calls of wait_for_all.
+  void keep(ReplicaGroup& group, TrainingState state);
+  /// The first replica's leader, after the second: all parts.
+  TrainingState take_kept();
+
+  // -- by the server of replicas in other processes
+
+  /// From a replica (train/agreement/replica_reports.h). Errors (run): it cannot be one.
+  void take_report(int replica, Request report);
+  /// That the replica has not made yet.
+  int64_t next_step(int replica) const;
+
+  // -- by the run's thread
+
+  /// Trains all replicas of this process, each by `body`, and evaluates what was kept on the way: afterwards, or where replicas train in other
+  /// processes meanwhile. Throws what a replica failed with.
+  void work(const std::function<void(Hub&)>& body);
+  /// kInterrupted: of the evaluations that are left only the last one is made.
+  void abort(const std::string& reason);
+  /// Whether training is over, and the rest is evaluations.
+  bool is_over() const;
+
+  // -- once work has returned
+
+  const std::vector<HubCounts>& counts() const { return counts_; }          ///< by replica; synchronous: by worker
+  const std::vector<MemoryUse>& memory() const { return memory_; }          ///< by worker, of training
+  const TensorMap& weights() const { return evaluator_.weights(); }  ///< the run's result; none where it did not come to its end
+
+ private:
+  void begin_modelled_time();
+  void follow_rounds();
+  void note(int replica, const TrainedStep& step);
+  void keep_if_due(ReplicaGroup& group, int64_t step);
+  int64_t samples_of_all(Hub& hub, const ReplicaGroup& group);
+  void hand_over(Hub& hub, ReplicaSnapshot snapshot);
+  bool take_due(int64_t& samples);
+  void keep_central_if_due(double seconds);
+  void keep_newest();
+  void lift_memory_limits();
+  SnapshotShape snapshot_shape() const;
+  int64_t samples_of(const Length& length) const;  ///< of all replicas
+  int64_t samples() const;                         ///< so far
+
+  const Experiment& experiment_;
+  const Model& model_;
+  const TaskData& data_;
+  const Plan& plan_;
+  const Program& training_;
+  Ledger& ledger_;
+  const int64_t begun_at_;
+  const std::unique_ptr<UpdatePolicy> update_;
+  const SynchronousPolicy* const synchronous_;  ///< the policy, where it is that: one replica of all workers
+  const ReplicaBatches batches_;
+  std::unique_ptr<StepTimes> times_;
+  std::unique_ptr<HubWorld> world_;
+  bool policy_decides_length_ = false;
+  double begun_seconds_ = 0;    ///< of an earlier run; constant
+  bool has_ranks_ = false;      ///< a replica trains here, others in other processes
+  int64_t evaluate_every_ = 0;  ///< samples of all replicas
+  std::atomic<double> began_{0};  ///< replica 0's first step, on its hub's clock
+
+  mutable std::mutex mutex_;
+  std::string abort_reason_;        // guarded by mutex_, as all that follows
+  bool over_ = false;
+  int64_t samples_ = 0, next_evaluation_ = 0;
+  std::set<int> lost_;              ///< replicas that have failed for good
+  int64_t samples_of_lost_ = 0;
+  double last_end_ = 0;             ///< of any step
+  std::vector<PolicyState> resumed_;  ///< by replica; empty: the run begins
+  TrainingState kept_;              ///< parts of a checkpoint
+  std::vector<int64_t> next_step_;  ///< by replica
+
+  std::vector<HubCounts> counts_;
+  std::vector<MemoryUse> memory_;
+  ReplicaEvaluator evaluator_;
+};
+
+}  // namespace trireme
