@@ -10,8 +10,10 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/experiment_header.h"
+#include "cli/plan_choice.h"
 #include "cli/train_checkpoints.h"
 #include "data/open.h"
 #include "experiment/initial_weights.h"
