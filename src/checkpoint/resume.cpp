@@ -110,7 +110,7 @@ Resumption open_resumption(const fs::path& path, const Experiment& experiment, c
     if (std::find(kFixed.begin(), kFixed.end(), key) != kFixed.end()) fail_setting(resumption.path, key, written, mine->second);
     differing.push_back(fmt::format("{} {}, was {}", key, mine->second, written));
   }
-  if (index.step >= steps)
+  if (steps > 0 && index.step >= steps)
     fail_user({.where = resumption.path.string(),
                .what = fmt::format("{} steps are done", index.step),
                .why = fmt::format("the experiment's length is {}", steps),

@@ -24,7 +24,7 @@ struct Resumption {
 
 /// The checkpoint at `path`; of a run's folder, or of a folder of checkpoints, the newest that verifies. Errors (user): none there, or
 /// none that verifies; a single one that is damaged; another model, seed, batch, training set, optimizer or width of numbers; nothing left to train.
-/// `steps`: of the whole run; not set: those of all workers together.
+/// `steps`: of the whole run, 0: not known before it ends; not set: those of all workers together.
 Resumption open_resumption(const std::filesystem::path& path, const Experiment& experiment, const Model& model, const TaskData& data,
                            std::optional<int64_t> steps = std::nullopt);
 

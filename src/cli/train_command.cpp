@@ -77,9 +77,7 @@ int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
   if (virtual_machines) show.describe = [&](ExperimentResult& result) { virtual_machines->describe_prices(result); };
   CheckpointUse checkpoints;
   if (!options.resume.empty()) {
-    Resumption resumption = open_resumption(options.resume, whole_experiment(experiment, *plan), model, data,
-                                            plan->agreement.empty() ? std::nullopt : std::optional(steps_under_agreement(experiment, data, *plan)));
-    check_agreement_state(*plan, resumption.checkpoint.state);
+    Resumption resumption = open_resumption(options.resume, *plan, experiment, model, data);
     show.initial_values = lines_of(resumption);
     show.notes.insert(show.notes.end(), show.initial_values.begin(), show.initial_values.end());
     checkpoints.resumed = std::move(resumption.checkpoint);

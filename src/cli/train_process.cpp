@@ -171,11 +171,14 @@ struct Member {
 };
 
 /// What the run goes on from; nothing where it begins.
+/// Whether what is resumed depends on the plan, which is made later.
+bool may_agree(const TrainOptions& options) { return is_update_policy(options.plan) || is_plan_file(options.plan); }
+
 std::optional<Resumption> resumption_of(const Member& member, const TrainSubject& subject) {
   const auto& [experiment, data, model] = subject;
   if (member.goes_on())
     if (auto own = open_own_resumption(member.generation->folder, experiment, model, data)) return own;
-  if (member.options.resume.empty()) return std::nullopt;
+  if (member.options.resume.empty() || may_agree(member.options)) return std::nullopt;
   return open_resumption(member.options.resume, experiment, model, data);
 }
 
@@ -219,8 +222,9 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
     fail_user({"--plan", options.plan, fmt::format("it is for {} {}, and there are {} processes", processes, plan.agreement.empty() ? "workers" : "replicas", process.size()),
                "start as many, or choose another plan"});
   check_shapes(experiment, model, data, plan);
-  if (!plan.agreement.empty() && (experiment.checkpoint.wanted() || !options.resume.empty()))
-    fail_user({"checkpoints", plan.name, "replicas that are processes write none yet, and go on from none", "train in one process, or leave them out"});
+  if (!plan.agreement.empty() && experiment.elastic)
+    fail_user({fmt::format("{}: elastic", experiment.file.string()), plan.name, "its replicas are as many as it says in every group of processes",
+               "leave it out; trireme launch train --resume goes on with the run"});
   check_train_checkpoints(options, experiment, data, plan);
   broadcast_text(process.world(), to_json(plan, model).dump());
   return plan;
@@ -275,6 +279,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
   const std::shared_ptr<ProcessRank>& process = member.process;
   const std::optional<Generation>& generation = member.generation;
   const Plan plan = shared_plan(*process, member.options, subject);
+  if (!resumption && !member.options.resume.empty()) resumption = open_resumption(member.options.resume, plan, subject.experiment, subject.model, subject.data);
   TrainShow show{.plan = &plan, .goes_on = member.goes_on()};
   show.notes.push_back(fmt::format("{} {} on {} {}, {}", process->size(), process->size() == 1 ? "process" : "processes",
                                    process->machines(), process->machines() == 1 ? "machine" : "machines", through));

@@ -33,6 +33,7 @@ void Worker::State::agree(const Prepared& prepared, const Instruction& instructi
     }
     communicator->barrier();
     outcome.stopped = agreement.has_stopped();
+    outcome.held = agreement.is_held();
     return;
   }
   replicas->settle();

@@ -34,7 +34,8 @@ void ReplicaAgreement::before_step(const StepFacts& facts, const std::function<s
   const ReplicaPolicy::Before before = policy_->before_step(facts_, state_);
   if (before.wrote) view_.renew();
   stops_ = before.stop;
-  if (stops_) return;
+  is_held_ = before.held;
+  if (stops_ || is_held_) return;
   hub_.begin_step();
   step_began_ = hub_.now();
 }
@@ -46,6 +47,11 @@ void ReplicaAgreement::after_step() {
   if (hub_.is_lost()) return;
   if (on_trained) on_trained({facts_, std::accumulate(losses_.begin(), losses_.end(), 0.0), step_began_, hub_.now()});
   if (policy_->after_step(facts_, state_)) view_.renew();
+}
+
+void ReplicaAgreement::settle() {
+  begin();
+  policy_->settle(state_);
 }
 
 void ReplicaAgreement::finish() {

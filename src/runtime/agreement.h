@@ -49,12 +49,16 @@ class ReplicaAgreement {
   void after_step();
   /// After before_step and a barrier: the step that was announced is not made, and no more are.
   bool has_stopped() const { return stops_; }
+  /// Likewise: the step is not made now, as UpdatePolicy::hold asks; it may be announced again.
+  bool is_held() const { return is_held_; }
 
   // -- by the run, leader, between two steps
 
   void begin();  ///< what the first before_step does first; for a replica that makes no step
   /// After the last step: policy's finish, or leave where the replica is lost.
   void finish();
+  /// After the last step, where others still train: as ReplicaPolicy::settle.
+  void settle();
   ModelValues values_for_evaluation() { return policy_->values_for_evaluation(state_); }
   ModelValues values() const { return values_of(state_); }
   ReplicaState& state() { return state_; }
@@ -72,7 +76,7 @@ class ReplicaAgreement {
   StepFacts facts_;             ///< of the step
   double step_began_ = 0;
   bool has_optimizer_state_ = false;
-  bool stops_ = false;          ///< written by the leader between two barriers
+  bool stops_ = false, is_held_ = false;  ///< written by the leader between two barriers
 };
 
 }  // namespace trireme

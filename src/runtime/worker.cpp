@@ -186,7 +186,7 @@ StepOutcome Worker::State::run_instructions(Prepared& prepared, int64_t number, 
     const int64_t beside = record_transfers(program, trace);
     if (trace) record(program, i, kind, clock, end, waited, bytes() - bytes_at - beside);
     clock = end;
-    if (outcome.stopped) break;
+    if (outcome.stopped || outcome.held) break;
   }
   if (recorder) recorder->begin_instruction(kAllDone);
   outcome.end = clock;
@@ -252,6 +252,7 @@ StepOutcome Worker::train(const StepInput& input) {
   if (state_->recorder) state_->recorder->begin_step(input.step + 1);
   if (state_->options.keeps_whole_steps) state_->begin_whole_step();
   StepOutcome step = state_->run_list(state_->training, state_->batches++, input.trace);
+  if (step.stopped || step.held) --state_->batches;  // the batch was not trained on
   state_->average_buffers();
   if (state_->options.keeps_whole_steps) state_->end_whole_step();
   return step;

@@ -52,6 +52,7 @@ struct GradientNorms {
 struct StepOutcome {
   double loss_sum = 0;                    ///< over the samples whose loss this worker counts
   bool stopped = false;                   ///< of a program that agrees: the policy wants no more steps, this one was not made
+  bool held = false;                      ///< likewise: as UpdatePolicy::hold asks; this step was not made, and can be asked for again
   std::map<std::string, double> metrics;  ///< sums, like loss_sum
   double begin = 0, end = 0;              ///< seconds on the worker's clock: Communicator::now()
   double compute_seconds = 0;             ///< load, forward, backward, update

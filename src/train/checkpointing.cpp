@@ -35,7 +35,8 @@ Checkpointing::Checkpointing(Run& run, const CheckpointUse& use, TrainObserver& 
 
 void Checkpointing::after_step(const CurvePoint& point) {
   if (!writes()) return;
-  if (!facts_.empty() && !run_.hands_over_after(facts_.rbegin()->first - 1)) facts_.erase(std::prev(facts_.end()));
+  const bool keeps_last = facts_.empty() || run_.hands_over_anywhere() || run_.hands_over_after(facts_.rbegin()->first - 1);
+  if (!keeps_last) facts_.erase(std::prev(facts_.end()));
   facts_[point.step] = {point, std::nullopt};
 }
 

@@ -88,7 +88,10 @@ Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& pla
   phase->first_step = begun_at;
   if (state_) check_agreement_state(plan, *state_);
   if (!plan.agreement.empty()) {
-    agreement_ = std::make_unique<RunAgreement>(experiment, model, data, phase->plan, phase->training, phase->evaluation, ledger, options.make_world, begun_at);
+    const AgreementBeginning beginning{.step = begun_at, .seconds = options.resumed ? options.resumed->seconds : 0,
+                                       .replicas = state_ ? progress_in(*state_, plan.replicas) : std::vector<ReplicaProgress>()};
+    agreement_ = std::make_unique<RunAgreement>(experiment, model, data, phase->plan, phase->training, phase->evaluation, ledger, options.make_world,
+                                                options.writes_checkpoints, beginning);
     steps = agreement_->steps_of_replica(0);
     if (options.writes_checkpoints) checkpoint_every = steps_of(experiment.checkpoint.every, agreement_->batches().steps_per_epoch(0));
     if (state_) agreement_->resume(std::move(*state_), phase->groups);
@@ -251,15 +254,57 @@ void Run::work_as_replica(Phase& phase, ReplicaGroup& group, int rank, Parameter
   worker->barrier();  // all have shown what they hold, and taken their part of what the run goes on from
   if (rank == 0) group.resumed.reset();
   const int64_t end = agreement_->steps_of_replica(group.number);
-  for (int64_t step = begun_at + group.agreement->hub().first_step(); end == 0 || step < end; ++step) {
-    if (worker->train(replica_input(phase, group, rank, step)).stopped) break;
-    if (rank == 0) agreement_->after_step(group, step);
-    if (checkpoint_every > 0 && (hands_over_after(step) || step + 1 == end)) hand_over_replica(phase, group, rank, *worker, store, step + 1);
+  std::optional<StepInput> input;  // of a step that is held too, until it is made
+  bool ends = false;
+  for (int64_t step = agreement_->begun_at(group.number) + group.agreement->hub().first_step(); !ends && (end == 0 || step < end);) {
+    if (!input) input = replica_input(phase, group, rank, step);
+    const StepOutcome outcome = worker->train(*input);
+    if (outcome.stopped) break;
+    if (!outcome.held) {
+      input.reset();
+      if (rank == 0) agreement_->after_step(group, step);
+      ++step;
+    }
+    ends = stop_replica(phase, group, rank, *worker, store, step, outcome.held);
+  }
+  if (agreement_->stops().meets()) {
+    if (rank == 0) group.is_done = true;
+    while (!ends) ends = meet_replicas(phase, group, rank, *worker, store);
   }
   if (rank == 0) agreement_->end(group);
 }
 
-/// All replicas together, after equally many steps of each.
+/// After `step` steps; where it is `held` the next one was asked for and is made later. Whether the run ends here.
+bool Run::stop_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store, int64_t step, bool held) {
+  const ReplicaStops& stops = agreement_->stops();
+  if (!stops.by_samples()) {
+    if (stops.writes_after(step) || (stops.writes() && step == agreement_->steps_of_replica(group.number)))
+      hand_over_replica(phase, group, rank, worker, store, step);
+    return stops.ends_after(step);
+  }
+  if (!stops.meets()) return false;
+  if (rank == 0) group.comes = stops.is_due(held);
+  worker.barrier();
+  return group.comes && meet_replicas(phase, group, rank, worker, store);
+}
+
+/// Wherever the replicas are: all come, also those that make no more steps. Whether the run ends here.
+bool Run::meet_replicas(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store) {
+  ReplicaStops& stops = agreement_->stops();
+  if (rank == 0) {
+    if (group.is_done) group.agreement->settle();
+    group.run_ends = stops.come(group.agreement->hub(), group.agreement->policy(), group.is_done);
+  }
+  worker.barrier();
+  if (group.run_ends) return true;
+  if (stops.writes()) hand_over_replica(phase, group, rank, worker, store, agreement_->steps_so_far());
+  else worker.barrier();  // all have read it
+  if (rank == 0) group.run_ends = stops.part(group.agreement->hub());
+  worker.barrier();
+  return group.run_ends;
+}
+
+/// All replicas together.
 void Run::hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store, int64_t step) {
   const double began = steady_seconds();
   const bool leads = rank == 0, is_first = leads && group.number == 0;
@@ -282,7 +327,7 @@ void Run::hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker&
 /// On the replica's own thread.
 void Run::train_replica(Phase& phase, Hub& hub) {
   ReplicaGroup& group = *phase.groups[size_t(hub.replica())];
-  begin_loading(phase, group, begun_at + hub.first_step());
+  begin_loading(phase, group, agreement_->begun_at(group.number) + hub.first_step());
   ParameterStore store(phase.training, experiment.precision, group.first_rank);
   const std::unique_ptr<ReplicaAgreement> agreement = agreement_->make_part(hub, group);
   group.agreement = agreement.get();
@@ -454,6 +499,11 @@ std::optional<LinkEstimate> Run::take_links() {
   std::optional<LinkEstimate> taken;
   taken.swap(measured_links_);
   return taken;
+}
+
+void Run::stop(const std::string& reason) {
+  if (!agreement_) gate.stop();
+  else if (!agreement_->stop(reason)) abort(reason);
 }
 
 void Run::abort(const std::string& reason) {

@@ -57,6 +57,7 @@ struct Phase {
 /// What a run goes on from instead of beginning.
 struct ResumedState {
   int64_t step = 0;  ///< steps done
+  double seconds = 0;  ///< that they took
   TrainingState state;
   bool awaits_evaluation = false;  ///< the run goes on with the evaluation that belongs to that step
 };
@@ -97,6 +98,8 @@ class Run {
   bool evaluates_after(int64_t step) const { return (step + 1) % evaluate_every == 0 || step + 1 == steps; }
   /// Besides the last step, wherever the run ends.
   bool hands_over_after(int64_t step) const { return checkpoint_every > 0 && (step + 1) % checkpoint_every == 0; }
+  /// Whether it may be any other step too: replicas that agree stop where they can.
+  bool hands_over_anywhere() const { return agreement_ && agreement_->stops().by_samples(); }
   /// Null: workers are threads.
   const ProcessRank* process() const { return process_.get(); }
   /// Null: the plan has none.
@@ -110,6 +113,8 @@ class Run {
   /// What the workers measured of the links since the last call.
   std::optional<LinkEstimate> take_links();
 
+  /// Ends the run after a step that all workers agree on, where they can; else as abort. `reason`: of the latter.
+  void stop(const std::string& reason);
   /// Ends all workers, in whatever they are.
   void abort(const std::string& reason);
   void stop_loading();
@@ -137,6 +142,8 @@ class Run {
   StepInput replica_input(const Phase& phase, ReplicaGroup& group, int rank, int64_t step) const;
   double load_seconds(ReplicaGroup& group, int rank) const;
   void train_replica(Phase& phase, Hub& hub);
+  bool stop_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store, int64_t step, bool held);
+  bool meet_replicas(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store);
   void hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store, int64_t step);
   void work_as_replica(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store);
   int64_t enforced_limit(int64_t step) const;

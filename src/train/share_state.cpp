@@ -16,7 +16,7 @@ using nlohmann::json;
 /// Calls `each` with a path to every tensor of the state: which of its maps, the name there, which of several.
 template <typename State, typename Each>
 void for_each_tensor(State& state, Each each) {
-  const std::array maps{&state.weights, &state.buffers, &state.averaged_buffers, &state.carried};
+  const std::array maps{&state.weights, &state.buffers, &state.averaged_buffers, &state.carried, &state.agreement};
   for (size_t m = 0; m < maps.size(); ++m)
     for (auto& [name, tensor] : *maps[m]) each(json{m, name, 0}, tensor);
   for (auto& [name, states] : state.optimizer)
@@ -24,7 +24,7 @@ void for_each_tensor(State& state, Each each) {
 }
 
 at::Tensor& tensor_at(TrainingState& state, const json& path) {
-  const std::array maps{&state.weights, &state.buffers, &state.averaged_buffers, &state.carried};
+  const std::array maps{&state.weights, &state.buffers, &state.averaged_buffers, &state.carried, &state.agreement};
   const auto map = path.at(0).get<size_t>(), k = path.at(2).get<size_t>();
   const auto name = path.at(1).get<std::string>();
   if (map < maps.size()) return (*maps[map])[name];
@@ -39,12 +39,14 @@ json described(const ResumedState& resumed) {
   for_each_tensor(resumed.state, [&](json path, const at::Tensor& tensor) {
     tensors.push_back({std::move(path), int(tensor.scalar_type()), tensor.sizes().vec()});
   });
-  return {{"step", resumed.step}, {"awaits_evaluation", resumed.awaits_evaluation}, {"updates", resumed.state.updates}, {"tensors", std::move(tensors)}};
+  return {{"step", resumed.step}, {"seconds", resumed.seconds}, {"texts", resumed.state.agreement_texts}, {"awaits_evaluation", resumed.awaits_evaluation}, {"updates", resumed.state.updates}, {"tensors", std::move(tensors)}};
 }
 
 ResumedState room_for(const json& described) {
   ResumedState resumed;
   described.at("step").get_to(resumed.step);
+  described.at("seconds").get_to(resumed.seconds);
+  described.at("texts").get_to(resumed.state.agreement_texts);
   described.at("awaits_evaluation").get_to(resumed.awaits_evaluation);
   described.at("updates").get_to(resumed.state.updates);
   for (const json& entry : described.at("tensors"))

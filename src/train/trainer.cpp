@@ -163,23 +163,21 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
       ending.interrupted = true;
       if (!interrupted) ending.asked_rank = asked_rank;
       interrupted_at = steady_seconds();
-      if (agreement) run.abort(kInterrupted);
-      else run.gate.stop();
+      run.stop(kInterrupted);
     }
-    if (agreement && ending.interrupted) continue;  // what is left is short
+    if (agreement && agreement->is_over()) continue;
     if (ending.interrupted && !aborted && steady_seconds() - interrupted_at > clean_seconds) {
       aborted = true;
       run.abort(kInterrupted);
     }
+    if (agreement && ending.interrupted) continue;  // what is left is short
     if (ending.interrupted && steady_seconds() - interrupted_at > clean_seconds + kPatienceSeconds) {
       ending.abandoned = true;
       return;
     }
-    if (agreement && agreement->is_over()) continue;
     if (!ending.timed_out && run.experiment.time_limit > 0 && steady_seconds() - started > run.experiment.time_limit) {
       ending.timed_out = true;
-      if (agreement) run.abort(kOutOfTime);
-      else run.gate.stop();
+      run.stop(kOutOfTime);
     }
   }
 }
@@ -431,7 +429,7 @@ RunResult train(const Experiment& given, const Model& model, const TaskData& dat
   if (checkpoints.resumed) {
     const CheckpointIndex& index = checkpoints.resumed->index;
     begun_at = {index.step, index.samples, index.seconds, index.loss};
-    options.resumed = {index.step, std::move(checkpoints.resumed->state), index.awaits_evaluation};
+    options.resumed = {index.step, index.seconds, std::move(checkpoints.resumed->state), index.awaits_evaluation};
   }
   if (!checkpoints.folder.empty() && plan.agreement.empty()) check_checkpoints(experiment, data, plan);
   if (process) share_beginning(options);
@@ -443,7 +441,6 @@ RunResult train(const Experiment& given, const Model& model, const TaskData& dat
   Summary summary(run->experiment, {data.train->task(), data.train->classes()}, plan.devices,
                   agrees ? data.train->size() : run->sampler().samples_per_epoch(), run->batches.test_samples(), run->steps, agrees ? plan.replicas : 0);
   summary.go_on_from(begun_at.samples, begun_at.seconds, begun_at.step);
-  if (agrees && begun_at.step > 0) run->agreement()->go_on_from(begun_at.samples, begun_at.seconds);
   Ending ending;
   Adaptation adaptation(*run, adapter);
   Checkpointing written(*run, checkpoints, observer);

@@ -196,6 +196,8 @@ class HubWorld {
   virtual bool serves() const { return false; }
   /// Ends every pending and later operation of every replica with an error that carries `reason`; the first reason wins.
   virtual void abort(const std::string& reason) = 0;
+  /// Why replicas in other processes can do nothing any more; empty while they can, and where there are none.
+  virtual std::string abort_reason() const { return ""; }
   /// As run_replicas, for those replicas that are in this process; returns when nobody's replica works any more.
   virtual void run(const std::function<void(Hub&)>& body) { run_replicas(*this, body); }
   /// Once run is through: what the replica's exchanges took, as far as this process knows.

@@ -134,6 +134,56 @@ class Checkpoints(CliTest):
             row = self.json(f"r{k}", "run.json")["rows"][0]
             self.assertEqual((row["status"], [point["step"] for point in row["curve"]]), ("ok", [5, 6]), policy)
 
+    def test_replicas_that_wait_for_rounds_go_on(self):
+        """They are stopped wherever they are, and come to the same end, bit for bit where a round has all of them."""
+        clock = ["--set", "update.virtual.sample_seconds=1 ms", "--set", "update.virtual.jitter=0.3"]
+        for k, (policy, extra) in enumerate((("fedavg,rounds=4,local=2 steps", []), ("fedprox,rounds=4,local=2 steps", clock), ("fedadam,rounds=4,local=2 steps", []),
+                                             ("fedavg,rounds=4,local=2 steps,inner=pipeline=2", ["--devices", "4"]), ("partial,every=2 steps", []),
+                                             ("fedavg,rounds=5,fraction=0.5,local=1 epochs", ["--set", "update.shares=dirichlet", "--devices", "4", *clock]))):
+            train = ["train", "e.toml", "--set", "length=8 steps", *extra]
+            out, _ = self.trireme(*train, "--plan", policy, *EVERY_2, "--set", "checkpoint.keep=0", "--out", f"w{k}")
+            written = sorted(os.listdir(self.path(f"w{k}", "checkpoints")))
+            self.assertGreaterEqual(len(written), 2, policy)
+            plan = os.path.join(f"w{k}", "plan.json") if "inner" in policy else policy
+            self.trireme(*train, "--plan", plan, "--resume", os.path.join(f"w{k}", "checkpoints", written[0]), "--out", f"r{k}")
+            whole, rest = (self.json(f"{kind}{k}", "run.json")["rows"][0] for kind in "wr")
+            self.assertEqual(rest["status"], "ok", policy)
+            self.assertEqual(rest["curve"][0]["step"], int(written[0][5:]) + 1, policy)
+            self.assertEqual(whole["evaluations"][-1]["samples"], rest["evaluations"][-1]["samples"], policy)
+            self.assertEqual(self.weights(f"w{k}"), self.weights(f"r{k}"), policy)
+
+    def test_replicas_with_unequal_shares_go_on(self):
+        shares = ["--set", "update.shares=dirichlet", "--set", "optimizer.momentum=0", "--set", "length=3 epochs"]
+        for k, policy in enumerate(("async-average", "easgd,period=2", "partial,every=2 steps")):
+            self.trireme("train", "e.toml", "--plan", policy, *shares, *EVERY_2, "--set", "checkpoint.keep=0", "--out", f"w{k}")
+            written = sorted(os.listdir(self.path(f"w{k}", "checkpoints")))
+            self.assertGreaterEqual(len(written), 2, policy)
+            self.trireme("train", "e.toml", "--plan", policy, *shares, "--resume", os.path.join(f"w{k}", "checkpoints", written[1]), "--out", f"r{k}")
+            whole, rest = (self.json(f"{kind}{k}", "run.json")["rows"][0] for kind in "wr")
+            self.assertEqual((rest["status"], whole["evaluations"][-1]["samples"]), ("ok", rest["evaluations"][-1]["samples"]), policy)
+
+    def test_replicas_that_agree_are_interrupted(self):
+        for k, policy in enumerate(("local-sgd,every=3 steps", "easgd,period=2", "fedavg,local=2 steps", "local-sgd,every=3 steps,inner=pipeline=2")):
+            devices = "4" if "inner" in policy else "2"
+            arguments = ["train", "e.toml", "--plan", policy, "--devices", devices, "--set", "optimizer.schedule=constant", "--set", "optimizer.momentum=0"]
+            process = self.start(*arguments, *ENDLESS, "--set", "checkpoint.every=100000 steps", "--out", f"a{k}")
+            self.addCleanup(stop, process)
+            metrics = self.path(f"a{k}", "metrics.jsonl")
+            wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+            self.assertEqual(process.returncode, 1, err)
+            row = self.json(f"a{k}", "run.json")["rows"][0]
+            self.assertEqual(row["status"], "interrupted", policy)
+            self.assertTrue(os.path.exists(self.path(f"a{k}", "weights.safetensors")), policy)
+            last = row["checkpoints"]["newest_step"]
+            self.assertEqual(os.listdir(self.path(f"a{k}", "checkpoints")), [f"step-{last:08}"])
+            self.assertIn("to go on: ", out)
+            plan = os.path.join(f"a{k}", "plan.json") if "inner" in policy else policy
+            self.trireme(*arguments[:3], plan, *arguments[4:], "--steps", str(last + 4), "--resume", f"a{k}", "--out", f"b{k}")
+            rest = self.json(f"b{k}", "run.json")["rows"][0]
+            self.assertEqual((rest["status"], rest["curve"][0]["step"]), ("ok", last + 1), policy)
+
     def test_refused(self):
         self.trireme("train", "e.toml", *EVERY_2, "--out", "a")
         fresh = ["train", "e.toml", "--out", "b"]
@@ -142,8 +192,7 @@ class Checkpoints(CliTest):
             ([*fresh, "--resume", "a"], ["6 steps are done", "greater length"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--seed", "5"], ["seed = 1", "has 5"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--set", "model.options.hidden=16"], ["of model mlp", "other layers"]),
-            ([*fresh, "--resume", "a", "--plan", "fedavg"], ["--resume", "fedavg", "rounds"]),
-            ([*fresh, *EVERY_2, "--plan", "partial"], ["checkpoint.every", "partial", "rounds"]),
+            ([*fresh, "--resume", "a", "--steps", "9", "--plan", "fedavg"], ["a plan without an agreement"]),
             ([*fresh, *EVERY_2, "--plan", "downpour,warm_start_steps=3", "--set", "optimizer.momentum=0"], ["checkpoint.every", "wait for the first one until step 4"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--plan", "local-sgd"], ["a plan without an agreement"]),
             ([*fresh, *EVERY_2, "--plan", "data,compression=powersgd:1", "--set", "replicas=private"], ["checkpoint.every", "powersgd"]),

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
@@ -16,6 +17,7 @@ constexpr std::string_view kWeights = "weights/", kBuffers = "buffers/";
 
 std::string of_replica(int replica) { return fmt::format("replica/{}/", replica); }
 std::string of_policy(const std::string& whose) { return fmt::format("policy/{}/", whose); }
+std::string progress_of(int replica) { return fmt::format("progress of {}", replica); }
 
 /// Tensors whose names begin so, without that; taken out.
 std::vector<std::pair<std::string, at::Tensor>> take_named(const std::string& prefix, TensorMap& tensors) {
@@ -35,6 +37,14 @@ void put(const std::string& name, at::Tensor tensor, TrainingState& state) {
   else if (!put_state_tensor(name, std::move(tensor), state)) refuse(fmt::format("tensor \"{}\"", name), "its name says nothing to this version");
 }
 
+nlohmann::json progress_from(const std::string& text) {
+  const nlohmann::json read = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  for (const char* key : {"steps", "samples", "updates"})
+    if (!read.is_object() || !read.contains(key) || !read[key].is_number_integer() || read[key] < 0)
+      refuse("a replica's progress", fmt::format("\"{}\" is no whole number", key));
+  return read;
+}
+
 PolicyState policy_of(const std::string& whose, TrainingState& all) {
   const auto text = all.agreement_texts.find(whose);
   if (text == all.agreement_texts.end()) refuse("the update policy's state", fmt::format("that of \"{}\" is missing", whose));
@@ -43,7 +53,8 @@ PolicyState policy_of(const std::string& whose, TrainingState& all) {
 
 }  // namespace
 
-void add_replica(int replica, TrainingState own, TrainingState& all) {
+void add_replica(int replica, const ReplicaProgress& progress, TrainingState own, TrainingState& all) {
+  all.agreement_texts[progress_of(replica)] = nlohmann::json{{"steps", progress.steps}, {"samples", progress.samples}, {"updates", own.updates}}.dump();
   if (replica == 0) {
     own.agreement = std::move(all.agreement);
     own.agreement_texts = std::move(all.agreement_texts);
@@ -68,8 +79,20 @@ void check_agreement_state(const Plan& plan, const TrainingState& state) {
   if (plan.agreement.empty() && state.agreement_texts.empty()) return;
   if (plan.agreement.empty()) refuse("the state of replicas that agree", fmt::format("plan {} has none", plan.name));
   if (state.agreement_texts.empty()) refuse("a state of a plan without an agreement", "replicas under an update policy go on from their own");
-  const auto written = int(state.agreement_texts.size()) - 1;  // one is what they share
+  int written = 0;
+  while (state.agreement_texts.contains(std::to_string(written))) ++written;
   if (written != plan.replicas) refuse(fmt::format("a state of {} replicas", written), fmt::format("the plan has {}", plan.replicas));
+}
+
+std::vector<ReplicaProgress> progress_in(const TrainingState& state, int replicas) {
+  std::vector<ReplicaProgress> all;
+  for (int r = 0; r < replicas; ++r)
+    if (const auto text = state.agreement_texts.find(progress_of(r)); text != state.agreement_texts.end()) {
+      const nlohmann::json read = progress_from(text->second);
+      all.push_back({.steps = read.at("steps"), .samples = read.at("samples")});
+    }
+  if (!all.empty() && int(all.size()) != replicas) refuse("the replicas' progress", "that of some is missing");
+  return all;
 }
 
 AgreementParts take_apart(TrainingState all, int replicas) {
@@ -77,7 +100,8 @@ AgreementParts take_apart(TrainingState all, int replicas) {
   for (int r = 0; r < replicas; ++r) parts.policies.push_back(policy_of(std::to_string(r), all));
   for (int r = 1; r < replicas; ++r) {
     TrainingState& own = parts.replicas[size_t(r)];
-    own.updates = all.updates;
+    const auto progress = all.agreement_texts.find(progress_of(r));
+    own.updates = progress == all.agreement_texts.end() ? all.updates : progress_from(progress->second).at("updates").get<int64_t>();
     for (auto& [name, tensor] : take_named(of_replica(r), all.agreement)) put(name, std::move(tensor), own);
   }
   if (!all.agreement.empty()) refuse(fmt::format("tensor \"{}\"", all.agreement.begin()->first), "its name says nothing to this version");

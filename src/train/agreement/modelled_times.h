@@ -32,16 +32,18 @@ class ComputeTimes {
 /// Replicas that step by themselves.
 class StepsBySamples final : public StepTimes {
  public:
-  /// `batches` outlives it. `first`: the step of the run that a world counts as 0.
-  StepsBySamples(ComputeTimes times, const ReplicaBatches& batches, int64_t first = 0) : times_(std::move(times)), batches_(batches), first_(first) {}
+  /// `batches` outlives it. `first`: by replica, the step of the run that a world counts as 0.
+  StepsBySamples(ComputeTimes times, const ReplicaBatches& batches, std::vector<int64_t> first)
+      : times_(std::move(times)), batches_(batches), first_(std::move(first)) {}
   double seconds(int replica, int64_t step) const override {
-    return times_.seconds(replica, first_ + step, batches_.samples_in(replica, first_ + step));
+    const int64_t of_run = first_[size_t(replica)] + step;
+    return times_.seconds(replica, of_run, batches_.samples_in(replica, of_run));
   }
 
  private:
   const ComputeTimes times_;
   const ReplicaBatches& batches_;
-  const int64_t first_;
+  const std::vector<int64_t> first_;
 };
 
 /// One replica whose workers compute on their shares of each batch and then reduce the gradients: the slowest worker's time, then that of the

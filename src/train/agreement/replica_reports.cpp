@@ -3,7 +3,10 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
 
 #include "base/error.h"
 #include "base/whole.h"
@@ -52,8 +55,21 @@ Request report_of(int device, const MemoryUse& use) {
   return request;
 }
 
+Request report_of(const TrainingState& part) {
+  nlohmann::json described{{"texts", part.agreement_texts}, {"names", nlohmann::json::array()}};
+  Request request{.operation = int(ReplicaReportKind::state), .tensors = {at::Tensor()}};
+  for (const auto& [name, tensor] : part.agreement) {
+    described["names"].push_back(name);
+    request.tensors.push_back(tensor.contiguous());
+  }
+  const std::string text = described.dump();
+  request.tensors.front() = at::empty({int64_t(text.size())}, at::kByte);
+  std::ranges::copy(text, request.tensors.front().data_ptr<uint8_t>());
+  return request;
+}
+
 ReplicaReportKind kind_of(const Request& request) {
-  if (request.operation < 0 || request.operation > int(ReplicaReportKind::memory)) refuse(fmt::format("kind {}", request.operation));
+  if (request.operation < 0 || request.operation > int(ReplicaReportKind::state)) refuse(fmt::format("kind {}", request.operation));
   return ReplicaReportKind(request.operation);
 }
 
@@ -68,6 +84,23 @@ std::vector<TrainedStep> steps_from(const Request& request) {
   for (auto n = request.numbers.begin(); n != request.numbers.end(); n += kStepNumbers)
     steps.push_back({.facts = {.step = count_of(n[0]), .samples = count_of(n[1])}, .loss_sum = n[2], .begin = seconds_of(n[3]), .end = seconds_of(n[4])});
   return steps;
+}
+
+TrainingState state_from(Request request) {
+  if (request.tensors.empty() || request.tensors.front().scalar_type() != at::kByte) refuse("a state without its description");
+  const at::Tensor text = request.tensors.front().contiguous();
+  const uint8_t* const first = text.data_ptr<uint8_t>();
+  const nlohmann::json described = nlohmann::json::parse(first, first + text.numel(), nullptr, /*allow_exceptions=*/false);
+  if (!described.is_object() || !described.contains("texts") || !described.contains("names") || described["names"].size() + 1 != request.tensors.size())
+    refuse("a state that is not what its description says");
+  TrainingState part;
+  try {
+    described.at("texts").get_to(part.agreement_texts);
+    for (size_t i = 0; i < described["names"].size(); ++i) part.agreement[described["names"][i].get<std::string>()] = std::move(request.tensors[i + 1]);
+  } catch (const nlohmann::json::exception& error) {
+    refuse(fmt::format("a state whose description is none: {}", error.what()));
+  }
+  return part;
 }
 
 ReplicaSnapshot snapshot_from(Request request, const SnapshotShape& shape) {

@@ -6,17 +6,20 @@
 
 #include "base/memory.h"
 #include "runtime/agreement.h"
+#include "runtime/migrate/migrate.h"
 #include "train/agreement/replica_evaluator.h"
 #include "update/hub.h"
 
 namespace trireme {
 
-enum class ReplicaReportKind { began, steps, snapshot, memory };
+enum class ReplicaReportKind { began, steps, snapshot, memory, state };
 
 Request report_of_beginning(double seconds);
 Request report_of(const TrainedStep& step);
 Request report_of(const ReplicaSnapshot& snapshot);
 Request report_of(int device, const MemoryUse& use);
+/// A replica's part of a checkpoint, not the first one's: TrainingState::agreement and its texts.
+Request report_of(const TrainingState& part);
 
 /// What a snapshot must hold.
 struct SnapshotShape {
@@ -28,6 +31,7 @@ struct SnapshotShape {
 ReplicaReportKind kind_of(const Request& request);
 double beginning_from(const Request& request);
 std::vector<TrainedStep> steps_from(const Request& request);
+TrainingState state_from(Request request);
 ReplicaSnapshot snapshot_from(Request request, const SnapshotShape& shape);
 struct DeviceMemory {
   int device = 0;

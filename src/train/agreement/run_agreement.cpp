@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -25,11 +26,49 @@
 namespace trireme {
 namespace {
 
+constexpr auto kPatience = std::chrono::milliseconds(50);
+
 /// Of replicas: each fails with its workers.
 VirtualFailures failures_of(const Experiment& experiment, const Plan& plan, const UpdatePolicy& update) {
   std::vector<Failure> failures = experiment.replicas.clock->failures;
   for (Failure& failure : failures) failure.replica /= plan.devices;
   return {Failures(std::move(failures)), update.outlives_replicas()};
+}
+
+bool equal_steps(const ReplicaBatches& batches, int replicas) {
+  for (int r = 1; r < replicas; ++r)
+    if (batches.steps_per_epoch(r) != batches.steps_per_epoch(0)) return false;
+  return true;
+}
+
+std::vector<ReplicaProgress> progress_of(const AgreementBeginning& beginning, const ReplicaBatches& batches, int replicas) {
+  std::vector<ReplicaProgress> all = beginning.replicas;
+  for (int r = int(all.size()); r < replicas; ++r) {
+    ReplicaProgress& one = all.emplace_back(ReplicaProgress{.steps = beginning.step});
+    for (int64_t s = 0; s < beginning.step; ++s) one.samples += batches.samples_in(r, s);
+  }
+  return all;
+}
+
+int64_t samples_of(const std::vector<ReplicaProgress>& replicas) {
+  int64_t samples = 0;
+  for (const ReplicaProgress& one : replicas) samples += one.samples;
+  return samples;
+}
+
+/// Of all replicas.
+int64_t samples_of(const Length& length, const ReplicaBatches& batches, int64_t batch) {
+  return length.unit == Length::Unit::epochs ? int64_t(length.count * double(batches.samples_per_epoch())) : int64_t(length.count) * batch;
+}
+
+/// `replicas`: that train by themselves.
+ReplicaStopOptions stops_of(const Experiment& experiment, const ReplicaBatches& batches, int replicas, bool writes, bool all_here) {
+  ReplicaStopOptions options{.replicas = replicas, .equal_steps = equal_steps(batches, replicas)};
+  options.can_end = all_here && (!experiment.replicas.clock || experiment.replicas.clock->failures.empty());
+  if (!writes) return options;
+  options.checkpoint_steps = steps_of(experiment.checkpoint.every, batches.steps_per_epoch(0));
+  options.checkpoint_samples = std::max<int64_t>(1, samples_of(experiment.checkpoint.every, batches, experiment.batch));
+  return options;
 }
 
 }  // namespace
@@ -50,27 +89,31 @@ void check_agreement_checkpoints(const Experiment& experiment, const TaskData& d
   const std::string where = resumes ? "--resume" : experiment.checkpoint.where;
   const auto refuse = [&](std::string why, std::string next) { fail_user({where, plan.name, std::move(why), std::move(next)}); };
   const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
-  if (update->stops() == UpdatePolicy::Stops::held)
-    refuse("its replicas wait for rounds of others, between which a checkpoint cannot be written yet", "take another policy, or leave it out");
   if (is_synchronous(plan.agreement)) refuse("it is the plan data on a modelled clock", "use data, which has checkpoints");
   if (!experiment.checkpoint.best.empty() && !resumes) refuse("replicas are evaluated when training is over: there is no best yet", "leave out checkpoint.best");
   if (experiment.replicas.clock && !experiment.replicas.clock->failures.empty())
     refuse("workers fail in it: a replica that is lost has no part in a checkpoint", "leave out the failures of [update.virtual]");
   const Experiment whole = whole_experiment(experiment, plan);
   const ReplicaBatches batches(whole, data, plan.replicas, update->evaluates_together());
-  for (int r = 1; r < plan.replicas; ++r)
-    if (batches.steps_per_epoch(r) != batches.steps_per_epoch(0))
-      refuse("its replicas make differently many steps, and are stopped after equally many", "share batches: update.shares = \"batches\"");
+  if (experiment.processes && update->stops() == UpdatePolicy::Stops::anywhere && !equal_steps(batches, plan.replicas))
+    refuse("its replicas make different numbers of steps, and processes are stopped after equally many", "share batches: update.shares = \"batches\"");
   const int64_t per_epoch = batches.steps_per_epoch(0);
   const int64_t first = std::min(steps_of(experiment.length, per_epoch), steps_of(experiment.checkpoint.every, per_epoch));
   if (experiment.checkpoint.wanted() && first < update->steps_before_stops())
     refuse(fmt::format("replicas wait for the first one until step {}", update->steps_before_stops()), "write checkpoints less often");
 }
 
-int64_t steps_under_agreement(const Experiment& experiment, const TaskData& data, const Plan& plan) {
+Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, const Experiment& experiment, const Model& model, const TaskData& data) {
   const Experiment whole = whole_experiment(experiment, plan);
-  const bool equal = make_policy(plan.agreement, {}, facts_of(experiment, plan))->evaluates_together();
-  return steps_of(whole.length, ReplicaBatches(whole, data, plan.replicas, equal).steps_per_epoch(0));
+  std::optional<int64_t> steps;
+  if (!plan.agreement.empty()) {
+    const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
+    const bool policy_decides = dynamic_cast<const FederatedPolicy*>(update.get()) != nullptr;
+    steps = policy_decides ? 0 : steps_of(whole.length, ReplicaBatches(whole, data, plan.replicas, update->evaluates_together()).steps_per_epoch(0));
+  }
+  Resumption resumption = open_resumption(path, whole, model, data, steps);
+  check_agreement_state(plan, resumption.checkpoint.state);
+  return resumption;
 }
 
 int64_t largest_exchange(const Experiment& experiment, const Model& model) {
@@ -82,11 +125,13 @@ int64_t largest_exchange(const Experiment& experiment, const Model& model) {
 }
 
 RunAgreement::RunAgreement(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
-                           const Program& evaluation, Ledger& ledger, const MakeReplicaWorld& make_world, int64_t begun_at)
-    : experiment_(experiment), model_(model), data_(data), plan_(plan), training_(training), ledger_(ledger), begun_at_(begun_at),
+                           const Program& evaluation, Ledger& ledger, const MakeReplicaWorld& make_world, bool writes, const AgreementBeginning& beginning)
+    : experiment_(experiment), model_(model), data_(data), plan_(plan), training_(training), ledger_(ledger),
       update_((check_replicas(experiment), make_policy(plan.agreement, {}, facts_of(experiment, plan)))),
       synchronous_(dynamic_cast<const SynchronousPolicy*>(update_.get())),
       batches_(experiment, data, synchronous_ ? plan.devices : plan.replicas, update_->evaluates_together()),
+      begun_step_(beginning.step), begun_(progress_of(beginning, batches_, plan.replicas)),
+      stops_(*update_, stops_of(experiment, batches_, plan.replicas, writes, !make_world), trireme::samples_of(begun_)), begun_seconds_(beginning.seconds),
       evaluator_({experiment, model, data, plan, training, evaluation, batches_.whole()}, ledger) {
   check_emulation(experiment, plan.workers());
   if (update_->shares_memory()) check_memory_is_shared(experiment, plan.name);
@@ -97,8 +142,9 @@ RunAgreement::RunAgreement(const Experiment& experiment, const Model& model, con
     fail_user({fmt::format("{} workers", plan.workers()), "are too many", fmt::format("at most {} can work in one process", kMaxDevices), "use fewer"});
   follow_rounds();
   evaluate_every_ = std::max<int64_t>(1, samples_of(experiment.evaluate_every));
-  next_evaluation_ = evaluate_every_;
-  next_step_.resize(size_t(plan.replicas));
+  samples_ = trireme::samples_of(begun_);
+  next_evaluation_ = (samples_ / evaluate_every_ + 1) * evaluate_every_;
+  for (int r = 0; r < plan.replicas; ++r) next_step_.push_back(begun_at(r));
   memory_.resize(size_t(plan.workers()));
   if (make_world) {
     world_ = make_world(*this);
@@ -130,7 +176,7 @@ void RunAgreement::follow_rounds() {
 void RunAgreement::begin_modelled_time() {
   if (!synchronous_) {
     ComputeTimes times(experiment_, seconds_by_samples(experiment_, model_, plan_, plan_.replicas));
-    times_ = std::make_unique<StepsBySamples>(std::move(times), batches_, begun_at_);
+    times_ = std::make_unique<StepsBySamples>(std::move(times), batches_, next_step_);
     world_ = std::make_unique<VirtualWorld>(plan_.replicas, *times_, modelled_links(experiment_, plan_.replicas, plan_.devices), update_->server(),
                                             failures_of(experiment_, plan_, *update_));
     return;
@@ -153,7 +199,7 @@ int64_t RunAgreement::steps_of_replica(int replica) const {
 }
 
 int64_t RunAgreement::samples_of(const Length& length) const {
-  return length.unit == Length::Unit::epochs ? int64_t(length.count * double(batches_.samples_per_epoch())) : int64_t(length.count) * experiment_.batch;
+  return trireme::samples_of(length, batches_, experiment_.batch);
 }
 
 int64_t RunAgreement::samples() const {
@@ -167,10 +213,13 @@ double RunAgreement::rate_at(int replica, int64_t step) const {
   return learning_rate_at(experiment_, std::min(step, total - 1), total, batches_.steps_per_epoch(replica));
 }
 
-void RunAgreement::note(int replica, const TrainedStep& step) {
+/// `decides`: this process says when replicas stop.
+void RunAgreement::note(int replica, const TrainedStep& step, bool decides) {
+  int64_t samples = 0;
   {
     std::lock_guard lock(mutex_);
-    samples_ += step.facts.samples;
+    samples = samples_ += step.facts.samples;
+    ++steps_;
     next_step_[size_t(replica)] = step.facts.step + 1;
     last_end_ = std::max(last_end_, step.end);
   }
@@ -179,6 +228,12 @@ void RunAgreement::note(int replica, const TrainedStep& step) {
   outcome.begin = step.begin;
   outcome.end = step.end;
   ledger_.post_whole({.step = step.facts.step + 1, .outcomes = {std::move(outcome)}, .replica = replica, .samples = step.facts.samples});
+  if (decides) stops_.note(step.facts.step + 1, samples);
+}
+
+int64_t RunAgreement::steps_so_far() const {
+  std::lock_guard lock(mutex_);
+  return begun_step_ + steps_ / plan_.replicas;
 }
 
 int64_t RunAgreement::next_step(int replica) const {
@@ -197,7 +252,7 @@ std::unique_ptr<ReplicaAgreement> RunAgreement::make_part(Hub& hub, ReplicaGroup
   part->on_trained = [this, &hub, &group](TrainedStep step) {
     step.begin -= group.began;
     step.end -= group.began;
-    note(group.number, step);
+    note(group.number, step, /*decides=*/!hub.reports());
     if (hub.reports()) hub.report(report_of(step));
     group.samples += step.facts.samples;
   };
@@ -209,16 +264,9 @@ void RunAgreement::resume(TrainingState state, std::vector<std::unique_ptr<Repli
   update_->resume(parts.shared, 0);
   for (size_t r = 0; r < groups.size(); ++r) {
     groups[r]->resumed = std::move(parts.replicas[r]);
-    for (int64_t s = 0; s < begun_at_; ++s) groups[r]->samples += batches_.samples_in(int(r), s);
-    next_step_[r] = begun_at_;
+    groups[r]->samples = begun_[r].samples;
   }
   resumed_ = std::move(parts.policies);
-}
-
-void RunAgreement::go_on_from(int64_t samples, double seconds) {
-  samples_ = samples;
-  next_evaluation_ = (samples / evaluate_every_ + 1) * evaluate_every_;
-  begun_seconds_ = seconds;
 }
 
 void RunAgreement::wait_for_all(ReplicaGroup& group) {
@@ -229,16 +277,40 @@ void RunAgreement::wait_for_all(ReplicaGroup& group) {
 void RunAgreement::keep(ReplicaGroup& group, TrainingState state) {
   const DeviceScope nobodys(kNoDevice);
   const PolicyStateParts own = parts_of(group.agreement->policy().state(group.agreement->state()));
-  std::optional<PolicyStateParts> shared;
-  if (group.number == 0) shared = parts_of(update_->state(group.agreement->hub().now()));
-  std::lock_guard lock(mutex_);
-  add_policy(std::to_string(group.number), own, kept_);
-  if (shared) add_policy(kShared, *shared, kept_);
-  add_replica(group.number, std::move(state), kept_);
+  Hub& hub = group.agreement->hub();
+  const ReplicaProgress progress{.steps = next_step(group.number), .samples = group.samples};
+  TrainingState part;
+  add_policy(std::to_string(group.number), own, part);
+  if (group.number == 0) add_policy(kShared, parts_of(update_->state(hub.now())), part);
+  add_replica(group.number, progress, std::move(state), part);
+  if (hub.reports()) return hub.report(report_of(part));
+  add_part(std::move(part));
+}
+
+/// Of one replica, the first one's or another's.
+void RunAgreement::add_part(TrainingState part) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!part.weights.empty()) {
+      part.agreement.merge(kept_.agreement);
+      part.agreement_texts.merge(kept_.agreement_texts);
+      kept_ = std::move(part);
+    } else {
+      kept_.agreement.merge(part.agreement);
+      kept_.agreement_texts.merge(part.agreement_texts);
+    }
+    ++kept_parts_;
+  }
+  changed_.notify_all();
 }
 
 TrainingState RunAgreement::take_kept() {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, kPatience, [this] { return kept_parts_ == plan_.replicas; })) {
+    const std::string reason = abort_reason_.empty() ? world_->abort_reason() : abort_reason_;
+    if (!reason.empty()) fail_run({"a checkpoint", "is not complete", reason, ""});
+  }
+  kept_parts_ = 0;
   return std::exchange(kept_, {});
 }
 
@@ -260,7 +332,7 @@ void RunAgreement::take_report(int replica, Request report) {
       for (const TrainedStep& step : steps_from(report)) {
         if (step.facts.step != next_step(replica) || step.facts.samples > experiment_.batch)
           fail_run({"a replica's report", fmt::format("step {} of {} samples", step.facts.step, step.facts.samples), "is not its next", ""});
-        note(replica, step);
+        note(replica, step, /*decides=*/true);
         if (world_->serves()) keep_central_if_due(step.end);  // else this process has a replica, which does it
       }
       return;
@@ -268,6 +340,7 @@ void RunAgreement::take_report(int replica, Request report) {
     case ReplicaReportKind::memory:
       for (const DeviceMemory& memory : memory_from(report, int(memory_.size()))) memory_[size_t(memory.device)] = memory.use;
       return;
+    case ReplicaReportKind::state: return add_part(state_from(std::move(report)));
   }
 }
 
@@ -359,7 +432,7 @@ void RunAgreement::work(const std::function<void(Hub&)>& body) {
   std::exception_ptr error;
   const auto stop = [this] {
     std::lock_guard lock(mutex_);
-    return abort_reason_ == kInterrupted;
+    return abort_reason_ == kInterrupted || stop_reason_ == kInterrupted;
   };
   if (world_->serves()) {
     lift_memory_limits();
@@ -404,6 +477,16 @@ void RunAgreement::abort(const std::string& reason) {
     if (over_) return;
   }
   world_->abort(reason);
+}
+
+bool RunAgreement::stop(const std::string& reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!stop_reason_.empty()) return true;
+    if (!stops_.end()) return false;
+    stop_reason_ = reason;
+  }
+  return true;
 }
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,13 +13,16 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/resume.h"
 #include "experiment/experiment.h"
 #include "metrics/result.h"
 #include "plan/plan.h"
 #include "program/program.h"
 #include "runtime/agreement.h"
 #include "runtime/migrate/migrate.h"
+#include "train/agreement/agreement_state.h"
 #include "train/agreement/replica_evaluator.h"
+#include "train/agreement/replica_stops.h"
 #include "train/agreement/sample_shares.h"
 #include "train/ledger.h"
 #include "update/hub.h"
@@ -45,20 +49,26 @@ MakeReplicaWorld replicas_as_ranks(Communicator& leaders);
 /// Errors (user): checkpoints that a run of this plan cannot write or go on from. `resumes`: it goes on from one.
 void check_agreement_checkpoints(const Experiment& experiment, const TaskData& data, const Plan& plan, bool resumes);
 
-/// Steps of the first replica, as the experiment's length says. Errors (user): those of ReplicaBatches.
-int64_t steps_under_agreement(const Experiment& experiment, const TaskData& data, const Plan& plan);
+/// The checkpoint to go on from under the plan. Errors (user): those of open_resumption and ReplicaBatches; it is of another agreement.
+Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, const Experiment& experiment, const Model& model, const TaskData& data);
 
 /// Bytes that a replica sends at once, at most: weights, what the optimizer keeps and running statistics.
 int64_t largest_exchange(const Experiment& experiment, const Model& model);
+
+/// What an earlier run of the replicas has left.
+struct AgreementBeginning {
+  int64_t step = 0;     ///< of the checkpoint; 0: the run begins anew
+  double seconds = 0;   ///< that the earlier run took
+  std::vector<ReplicaProgress> replicas = {};  ///< empty: each has made `step` steps
+};
 
 /// Thread-safe but for what says otherwise. "Leader": called by the first worker of a replica.
 class RunAgreement {
  public:
   /// All outlive it. `experiment`: with the batch of all replicas together. `make_world`: null: all replicas are threads of this process.
-  /// `begun_at`: steps that each replica has made in an earlier run.
-  /// Errors (user).
+  /// `writes`: checkpoints, as the experiment says. Errors (user).
   RunAgreement(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
-               const Program& evaluation, Ledger& ledger, const MakeReplicaWorld& make_world, int64_t begun_at);
+               const Program& evaluation, Ledger& ledger, const MakeReplicaWorld& make_world, bool writes, const AgreementBeginning& beginning);
   ~RunAgreement();
 
   UpdatePolicy& update() { return *update_; }
@@ -74,6 +84,8 @@ class RunAgreement {
   PlannedBatch batch(int replica, int64_t step) const;
   /// 0: the policy decides.
   int64_t steps_of_replica(int replica) const;
+  /// That the replica has made in an earlier run.
+  int64_t begun_at(int replica) const { return begun_[size_t(replica)].steps; }
   double rate_at(int replica, int64_t step) const;
 
   // -- by the replicas that train in this process
@@ -84,19 +96,21 @@ class RunAgreement {
   void after_step(ReplicaGroup& group, int64_t step);
   void end(ReplicaGroup& group);
 
-  // -- checkpoints, of replicas that all train in this process
+  // -- checkpoints
 
   /// Before the run, which goes on from it. Gives the groups their parts. Errors (user): the state is of another policy,
   /// of other options or of another number of replicas.
   void resume(TrainingState state, std::vector<std::unique_ptr<ReplicaGroup>>& groups);
-  /// What the earlier run had seen and taken.
-  void go_on_from(int64_t samples, double seconds);
+  /// Where replicas stop for them.
+  ReplicaStops& stops() { return stops_; }
   /// Leader: between two steps, until all replicas have come. Takes no time of the modelled clock.
   void wait_for_all(ReplicaGroup& group);
-  /// Leader: its replica's part of a checkpoint, between two calls of wait_for_all.
+  /// Leader, when all replicas have come and none goes on: its replica's part of a checkpoint.
   void keep(ReplicaGroup& group, TrainingState state);
-  /// The first replica's leader, after the second: all parts.
+  /// The first replica's leader, when all have kept theirs: all parts. Waits for those of other processes. Errors (run): one has ended.
   TrainingState take_kept();
+  /// Steps of the run so far: those of all replicas, divided by their number.
+  int64_t steps_so_far() const;
 
   // -- by the server of replicas in other processes
 
@@ -112,6 +126,8 @@ class RunAgreement {
   void work(const std::function<void(Hub&)>& body);
   /// kInterrupted: of the evaluations that are left only the last one is made.
   void abort(const std::string& reason);
+  /// The same at the next place where all replicas can stop, with a result. False: there is none; abort ends the run.
+  bool stop(const std::string& reason);
   /// Whether training is over, and the rest is evaluations.
   bool is_over() const;
 
@@ -124,8 +140,9 @@ class RunAgreement {
  private:
   void begin_modelled_time();
   void follow_rounds();
-  void note(int replica, const TrainedStep& step);
+  void note(int replica, const TrainedStep& step, bool decides);
   void keep_if_due(ReplicaGroup& group, int64_t step);
+  void add_part(TrainingState part);
   int64_t samples_of_all(Hub& hub, const ReplicaGroup& group);
   void hand_over(Hub& hub, ReplicaSnapshot snapshot);
   bool take_due(int64_t& samples);
@@ -142,20 +159,24 @@ class RunAgreement {
   const Plan& plan_;
   const Program& training_;
   Ledger& ledger_;
-  const int64_t begun_at_;
   const std::unique_ptr<UpdatePolicy> update_;
   const SynchronousPolicy* const synchronous_;  ///< the policy, where it is that: one replica of all workers
   const ReplicaBatches batches_;
+  const int64_t begun_step_;                    ///< of an earlier run
+  const std::vector<ReplicaProgress> begun_;    ///< by replica
+  ReplicaStops stops_;
   std::unique_ptr<StepTimes> times_;
   std::unique_ptr<HubWorld> world_;
   bool policy_decides_length_ = false;
-  double begun_seconds_ = 0;    ///< of an earlier run; constant
+  const double begun_seconds_;  ///< of an earlier run
   bool has_ranks_ = false;      ///< a replica trains here, others in other processes
   int64_t evaluate_every_ = 0;  ///< samples of all replicas
   std::atomic<double> began_{0};  ///< replica 0's first step, on its hub's clock
 
   mutable std::mutex mutex_;
+  std::condition_variable changed_;
   std::string abort_reason_;        // guarded by mutex_, as all that follows
+  std::string stop_reason_;
   bool over_ = false;
   int64_t samples_ = 0, next_evaluation_ = 0;
   std::set<int> lost_;              ///< replicas that have failed for good
@@ -163,6 +184,8 @@ class RunAgreement {
   double last_end_ = 0;             ///< of any step
   std::vector<PolicyState> resumed_;  ///< by replica; empty: the run begins
   TrainingState kept_;              ///< parts of a checkpoint
+  int kept_parts_ = 0;              ///< replicas whose part is in it
+  int64_t steps_ = 0;               ///< of all replicas, in this run
   std::vector<int64_t> next_step_;  ///< by replica
 
   std::vector<HubCounts> counts_;

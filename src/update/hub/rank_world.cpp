@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "comm/flight_recorder.h"
+#include "comm/group_member.h"
 #include "comm/virtual/virtual_time.h"
 #include "update/hub/communicator_hub.h"
 #include "update/hub/hub_counts.h"
@@ -159,6 +160,8 @@ RankWorld::RankWorld(Communicator& leaders, ShardServer* server, OnReport on_rep
     for (int replica = 1; replica < leaders.size(); ++replica) {
       const int pair[] = {0, replica};
       pairs_.push_back(leaders.group(pair));
+      // this rank may come to what the other one waits for while the thread beside it waits for the other one
+      if (auto* const member = dynamic_cast<GroupMember*>(pairs_.back().get())) member->work_beside();
     }
   }
   hub_ = std::make_unique<RankHub>(*this, std::move(ends), messages);

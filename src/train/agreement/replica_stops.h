@@ -1,0 +1,69 @@
+// Where all replicas of a run stop between two of their steps: for a checkpoint, and for an end that the user or the clock asks for.
+//
+// By steps: replicas that can be stopped after equally many steps are. The step of a checkpoint follows from the experiment; the step of an end is
+// chosen ahead of what any replica has reached.
+// By samples: replicas that make different numbers of steps, or wait for rounds of others (UpdatePolicy::Stops::held), are stopped wherever they are
+// once all together have seen enough samples. Those that have made their last step stand by.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+#include <vector>
+
+#include "update/hub.h"
+#include "update/policy.h"
+
+namespace trireme {
+
+struct ReplicaStopOptions {
+  int replicas = 1;
+  bool equal_steps = true;       ///< all replicas make equally many
+  bool can_end = false;          ///< an end may be asked for: all replicas are threads of this process, and none fails
+  int64_t checkpoint_steps = 0;  ///< between two checkpoints, by steps; 0: there are none
+  int64_t checkpoint_samples = 0;  ///< likewise, by samples of all replicas
+};
+
+/// Thread-safe. "Leader": called by the first worker of a replica.
+class ReplicaStops {
+ public:
+  /// `update` outlives it. `samples`: that all replicas have seen so far.
+  ReplicaStops(UpdatePolicy& update, const ReplicaStopOptions& options, int64_t samples);
+
+  bool by_samples() const { return by_samples_; }
+  /// Whether replicas come to a common place at all, by samples.
+  bool meets() const { return by_samples_ && (writes() || options_.can_end); }
+  bool writes() const { return options_.checkpoint_steps > 0; }
+
+  /// Leader, after each step that was made: the replica's steps so far, and the samples of all replicas.
+  void note(int64_t steps, int64_t samples);
+  /// The run is to end at the next common place. False: it has none.
+  bool end();
+
+  // -- by steps; the same answer for all workers of a replica, after its step number `step`
+
+  bool ends_after(int64_t step) const { return step == last_step_; }
+  bool writes_after(int64_t step) const { return writes() && (step % options_.checkpoint_steps == 0 || ends_after(step)); }
+
+  // -- by samples
+
+  /// Leader, between two steps: whether the replica is to come to the common place now. `held`: by the policy.
+  bool is_due(bool held) const { return meets() && (held || is_wanted_); }
+  /// Leader. Waits until all replicas have come; `is_done`: this one makes no more steps. Whether none does.
+  bool come(Hub& hub, ReplicaPolicy& policy, bool is_done);
+  /// Leader, after that: waits until all replicas are through with what they came for. Whether the run ends here.
+  bool part(Hub& hub);
+
+ private:
+  UpdatePolicy& update_;
+  const ReplicaStopOptions options_;
+  const bool by_samples_;
+  std::atomic<int64_t> last_step_{std::numeric_limits<int64_t>::max()};
+  std::atomic<bool> is_wanted_{false}, ends_{false};
+  std::mutex mutex_;
+  int64_t most_steps_ = 0;    // of any replica; guarded by mutex_, as all that follows
+  int64_t next_samples_ = 0;  // of the next checkpoint, by samples
+};
+
+}  // namespace trireme
