@@ -27,6 +27,7 @@ struct TrainOptions {
   std::string json;       ///< where to write run.json's content too; empty: nowhere
   std::string backend;    ///< one of backend_choices(); empty: threads, or what processes usually have
   bool messages = false;  ///< write JSON lines for a parent process instead of a progress bar
+  bool serves = false;    ///< trireme serve: replicas are in other processes
   bool own_data = false;  ///< replicas, which are in other processes, bring their data
   int processes = 0;      ///< workers are so many processes, this one of them; 0: threads
   bool elastic = false;   ///< and their launcher says how to go on, if it does not do so itself
@@ -44,6 +45,7 @@ struct ServeOptions {
   std::string listen;                 ///< "tcp://127.0.0.1:5555"; empty: that, or any port where all clients are spawned
   std::filesystem::path token_file;   ///< empty: the token is in TRIREME_TOKEN
   std::string json;
+  std::filesystem::path resume;       ///< a run's folder or a checkpoint to go on from; empty: begin anew
 };
 /// Trains under an update policy with replicas that are processes, whose server this one is.
 int run_serve(const ServeOptions& options);

@@ -96,6 +96,7 @@ void add_serve(CLI::App& app, trireme::ServeOptions& o) {
   verb->add_option("--listen", o.listen, "address for clients; other machines need a token (default: tcp://127.0.0.1:5555, with all clients "
                                          "spawned any free port)");
   verb->add_option("--token-file", o.token_file, "file with the secret that clients must have too (default: the variable TRIREME_TOKEN)");
+  verb->add_option("--resume", o.resume, "go on from the server's weights, state and round in this run folder or checkpoint; clients join again");
   verb->add_option("--json", o.json, "also write run.json's content to this file");
 }
 

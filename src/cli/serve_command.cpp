@@ -77,6 +77,8 @@ int run_serve(const ServeOptions& given) {
   train.experiment = options.experiment;
   train.plan = options.plan;
   train.json = options.json;
+  train.resume = options.resume;
+  train.serves = true;
   train.own_data = options.own_data;
   train.experiment.devices = {options.clients * devices_of_replica(options.plan, experiment)};
   return run_train(train, make_world);

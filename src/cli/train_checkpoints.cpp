@@ -11,7 +11,7 @@
 #include "checkpoint/checkpoint_use.h"
 #include "cli/launch_hosts.h"
 #include "comm/rendezvous/process_place.h"
-#include "train/agreement/run_agreement.h"
+#include "train/agreement/agreement_checkpoints.h"
 
 namespace trireme {
 namespace {
@@ -25,7 +25,7 @@ constexpr int kMostNames = 10'000;
 void check_train_checkpoints(const TrainOptions& options, const Experiment& experiment, const TaskData& data,
                              const Plan& plan) {
   if (plan.agreement.empty()) return check_checkpoints(experiment, data, plan);
-  check_agreement_checkpoints(experiment, data, plan, !options.resume.empty());
+  check_agreement_checkpoints(experiment, data, plan, !options.resume.empty(), options.serves);
 }
 
 fs::path place_for_checkpoints(const Experiment& experiment, const fs::path& run_folder, bool goes_on) {
@@ -83,6 +83,7 @@ std::string closing_lines(const TrainOptions& options, const RunResult& row, con
   const std::optional<std::string> launched_by = environment()(kLaunchedByVariable);
   const fs::path from = report.newest_step > 0 ? run_folder : options.resume;
   if (whole || from.empty() || options.elastic) return text;
+  if (options.serves) return text + "to go on: start the server again with --resume " + shell_quoted(from.string()) + ", and the clients\n";
   const bool by_another_launcher = options.processes > 0 && !launched_by;
   text += "to go on: " + (by_another_launcher ? start_again_with(from) : resume_command(launched_by.value_or(""), options, from)) + "\n";
   return text;

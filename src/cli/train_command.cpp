@@ -16,7 +16,7 @@
 #include "experiment/experiment.h"
 #include "experiment/read_emulation.h"
 #include "forecast/agreement_plan.h"
-#include "train/agreement/agreement_state.h"
+#include "train/agreement/agreement_checkpoints.h"
 #include "train/forecaster.h"
 #include "train/trainer.h"
 

@@ -31,6 +31,7 @@
 #include "experiment/replica_spec.h"
 #include "forecast/agreement_plan.h"
 #include "report/earlier_run.h"
+#include "train/agreement/agreement_checkpoints.h"
 #include "train/follow.h"
 #include "train/trainer.h"
 #include "update/registry.h"

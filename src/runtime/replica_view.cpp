@@ -8,11 +8,16 @@
 
 namespace trireme {
 
+std::vector<std::pair<size_t, size_t>> statistics_places(const std::vector<BufferSpec>& specs) {
+  std::vector<std::pair<size_t, size_t>> places;
+  for (size_t i = 0; i + 1 < specs.size(); ++i)
+    if (specs[i].name.ends_with("running_mean") && specs[i + 1].name.ends_with("running_var")) places.emplace_back(i, i + 1);
+  return places;
+}
+
 std::vector<RunningStatistics> running_statistics(const std::vector<BufferSpec>& specs, const std::vector<at::Tensor>& buffers) {
   std::vector<RunningStatistics> statistics;
-  for (size_t i = 0; i + 1 < specs.size(); ++i)
-    if (specs[i].name.ends_with("running_mean") && specs[i + 1].name.ends_with("running_var"))
-      statistics.push_back({buffers[i], buffers[i + 1]});
+  for (const auto& [mean, variance] : statistics_places(specs)) statistics.push_back({buffers[mean], buffers[variance]});
   return statistics;
 }
 

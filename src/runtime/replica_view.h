@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/model.h"
@@ -13,7 +14,9 @@
 
 namespace trireme {
 
-/// Pairs of buffers whose names end so; others are nobody's mean or variance.
+/// Positions of buffers that are a running mean and its variance, by their names.
+std::vector<std::pair<size_t, size_t>> statistics_places(const std::vector<BufferSpec>& specs);
+/// Those buffers.
 std::vector<RunningStatistics> running_statistics(const std::vector<BufferSpec>& specs, const std::vector<at::Tensor>& buffers);
 
 /// Shared by the workers of one replica, which share one copy of the weights. Every worker shows what it holds; then, while no step is

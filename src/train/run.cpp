@@ -1,6 +1,5 @@
 #include "train/run.h"
 
-#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "runtime/gradient_norms.h"
 #include "runtime/whole_step.h"
 #include "train/agreement/agreement_state.h"
+#include "train/evaluation.h"
 #include "train/final_metrics.h"
 
 namespace trireme {
@@ -94,6 +94,7 @@ Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& pla
                                                 options.writes_checkpoints, beginning);
     steps = agreement_->steps_of_replica(0);
     if (options.writes_checkpoints) checkpoint_every = steps_of(experiment.checkpoint.every, agreement_->batches().steps_per_epoch(0));
+    agreement_->on_server_state = [this](TrainingState state, bool is_last) { return hand_over_server(std::move(state), is_last); };
     if (state_) agreement_->resume(std::move(*state_), phase->groups);
     state_.reset();
   }
@@ -178,15 +179,7 @@ double Run::load_seconds(ReplicaGroup& group, int rank) const {
 /// After so many steps.
 void Run::evaluate(Phase& phase, int rank, Worker& worker, int64_t step) {
   Loader& loader = *phase.only_group().loader;
-  StepOutcome sum;
-  for (int64_t k = 0; k < batches.evaluations(); ++k) {
-    const bool anew = k == 0 || !data.test->is_stream();
-    StepOutcome part = worker.evaluate({.batch = loader.take(reader_of(rank)), .starts_stream = anew});
-    // nothing else holds a first stage back: its activations would pile up in front of the second
-    if (phase.plan.stages.size() > 1) worker.barrier();
-    sum.loss_sum += part.loss_sum;
-    for (const auto& [name, value] : part.metrics) sum.metrics[name] += value;
-  }
+  StepOutcome sum = evaluate_all(worker, phase.plan, data, batches.evaluations(), [&](int64_t) { return loader.take(reader_of(rank)); });
   post(rank, step, true, std::move(sum), 0);
   if (rank == 0) evaluated_ = step;
   loader.take_load_seconds(reader_of(rank));  // an evaluation is no part of training time
@@ -232,107 +225,6 @@ void Run::work(Phase& phase, int rank, Worker& worker, ParameterStore& store) {
   if (changes_plan(phase, rank, worker, step)) return phase.gatherer.gather(rank, worker, store);
   if (checkpoint_every > 0 && step > begun_at && !hands_over_after(step - 1)) hand_over(phase, rank, worker, store, step);
   end_work(phase, rank, worker, store);
-}
-
-StepInput Run::replica_input(const Phase& phase, ReplicaGroup& group, int rank, int64_t step) const {
-  const int r = group.number;
-  return {.step = step * phase.plan.replicas + r,  // every replica has dropout masks of its own
-          .own_step = step,
-          .ends_epoch = (step + 1) % agreement_->batches().steps_per_epoch(r) == 0,
-          .batch = group.loader->take(rank),
-          .learning_rate = agreement_->rate_at(r, step),
-          .clip_norm = experiment.clip_norm,
-          .starts_stream = agreement_->batches().starts_stream(step),
-          .slowness = agreement_->is_modelled() ? 1 : slowness_at(experiment.worker_changes, group.first_rank + rank, step)};
-}
-
-/// One worker's part of one replica: until its length is over, or the policy says so.
-void Run::work_as_replica(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store) {
-  const c10::InferenceMode inference;  // what the policy makes between two steps is the workers'
-  const std::unique_ptr<Worker> worker = make_worker(phase, group, rank, store);
-  worker->show(group.agreement->view());
-  worker->barrier();  // all have shown what they hold, and taken their part of what the run goes on from
-  if (rank == 0) group.resumed.reset();
-  const int64_t end = agreement_->steps_of_replica(group.number);
-  std::optional<StepInput> input;  // of a step that is held too, until it is made
-  bool ends = false;
-  for (int64_t step = agreement_->begun_at(group.number) + group.agreement->hub().first_step(); !ends && (end == 0 || step < end);) {
-    if (!input) input = replica_input(phase, group, rank, step);
-    const StepOutcome outcome = worker->train(*input);
-    if (outcome.stopped) break;
-    if (!outcome.held) {
-      input.reset();
-      if (rank == 0) agreement_->after_step(group, step);
-      ++step;
-    }
-    ends = stop_replica(phase, group, rank, *worker, store, step, outcome.held);
-  }
-  if (agreement_->stops().meets()) {
-    if (rank == 0) group.is_done = true;
-    while (!ends) ends = meet_replicas(phase, group, rank, *worker, store);
-  }
-  if (rank == 0) agreement_->end(group);
-}
-
-/// After `step` steps; where it is `held` the next one was asked for and is made later. Whether the run ends here.
-bool Run::stop_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store, int64_t step, bool held) {
-  const ReplicaStops& stops = agreement_->stops();
-  if (!stops.by_samples()) {
-    if (stops.writes_after(step) || (stops.writes() && step == agreement_->steps_of_replica(group.number)))
-      hand_over_replica(phase, group, rank, worker, store, step);
-    return stops.ends_after(step);
-  }
-  if (!stops.meets()) return false;
-  if (rank == 0) group.comes = stops.is_due(held);
-  worker.barrier();
-  return group.comes && meet_replicas(phase, group, rank, worker, store);
-}
-
-/// Wherever the replicas are: all come, also those that make no more steps. Whether the run ends here.
-bool Run::meet_replicas(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store) {
-  ReplicaStops& stops = agreement_->stops();
-  if (rank == 0) {
-    if (group.is_done) group.agreement->settle();
-    group.run_ends = stops.come(group.agreement->hub(), group.agreement->policy(), group.is_done);
-  }
-  worker.barrier();
-  if (group.run_ends) return true;
-  if (stops.writes()) hand_over_replica(phase, group, rank, worker, store, agreement_->steps_so_far());
-  else worker.barrier();  // all have read it
-  if (rank == 0) group.run_ends = stops.part(group.agreement->hub());
-  worker.barrier();
-  return group.run_ends;
-}
-
-/// All replicas together.
-void Run::hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store, int64_t step) {
-  const double began = steady_seconds();
-  const bool leads = rank == 0, is_first = leads && group.number == 0;
-  if (leads) agreement_->wait_for_all(group);
-  if (is_first) {
-    TrainingState used = handover.wait_for_turn([&] { return !group.world.abort_reason().empty(); });
-    used.agreement.clear();
-    used.agreement_texts.clear();
-    group.gatherer.reuse(std::move(used));
-  }
-  worker.settle();
-  worker.barrier();
-  group.gatherer.gather(rank, worker, store);
-  if (leads) agreement_->keep(group, group.gatherer.take());
-  if (leads) agreement_->wait_for_all(group);
-  if (is_first) handover.put({step, agreement_->take_kept(), phase.plan.in_short(model), steady_seconds() - began});
-  worker.barrier();
-}
-
-/// On the replica's own thread.
-void Run::train_replica(Phase& phase, Hub& hub) {
-  ReplicaGroup& group = *phase.groups[size_t(hub.replica())];
-  begin_loading(phase, group, agreement_->begun_at(group.number) + hub.first_step());
-  ParameterStore store(phase.training, experiment.precision, group.first_rank);
-  const std::unique_ptr<ReplicaAgreement> agreement = agreement_->make_part(hub, group);
-  group.agreement = agreement.get();
-  const std::vector<int> threads(size_t(phase.plan.devices), experiment.threads);
-  run_crew(group.world, [&](int rank) { work_as_replica(phase, group, rank, store); }, threads, group.first_rank);
 }
 
 /// Of an elastic run: the last step is not lost with a rank.

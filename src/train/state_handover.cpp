@@ -16,6 +16,11 @@ TrainingState StateHandover::wait_for_turn(const std::function<bool()>& gives_up
   return std::exchange(used_, {});
 }
 
+bool StateHandover::is_free() const {
+  std::lock_guard lock(mutex_);
+  return !under_way_;
+}
+
 TrainingState StateHandover::take_used() {
   std::lock_guard lock(mutex_);
   return std::exchange(used_, {});

@@ -24,6 +24,8 @@ class StateHandover {
  public:
   /// The first worker, before all gather: waits until no state is under way, or until `gives_up`. Returns the memory of an earlier one.
   TrainingState wait_for_turn(const std::function<bool()>& gives_up);
+  /// Whether no state is under way.
+  bool is_free() const;
   /// The memory of an earlier state, if it is free; waits for nothing.
   TrainingState take_used();
   /// The first worker, after either.
@@ -35,7 +37,7 @@ class StateHandover {
   void give_back(TrainingState used);
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool under_way_ = false;                 // guarded by mutex_
   std::optional<GatheredState> gathered_;  // guarded by mutex_

@@ -29,6 +29,24 @@ class Processes(CliTest):
         self.addCleanup(stop, process)
         return process
 
+    def test_a_server_goes_on(self):
+        """Its weights, state and round are written while clients come and go; they join it again, and begin with what it has."""
+        every = ["--set", "checkpoint.every=2 steps", "--set", "checkpoint.keep=0", "--set", "optimizer.momentum=0"]
+        for k, policy in enumerate(("fedadam,rounds=6,local=2 steps", "easgd,period=2")):
+            serve = ["serve", "e.toml", "--plan", policy, "--spawn", "2", "--set", "length=12 steps", *every[4:]]
+            self.trireme(*serve, *every[:4], "--out", f"w{k}")
+            written = sorted(os.listdir(self.path(f"w{k}", "checkpoints")))
+            self.assertGreaterEqual(len(written), 2, policy)
+            self.trireme("checkpoints", "verify", f"w{k}", data=False)
+            checkpoint = os.path.join(f"w{k}", "checkpoints", written[0])
+            out, _ = self.trireme(*serve, "--resume", checkpoint, "--out", f"r{k}")
+            whole, rest = (self.json(f"{kind}{k}", "run.json")["rows"][0] for kind in "wr")
+            self.assertEqual((rest["status"], rest["curve"][0]["step"]), ("ok", int(written[0][5:]) + 1), policy)
+            if "rounds" in policy:
+                self.assertEqual(len(rest["replicas"]["rounds"]), 6, "those before the checkpoint, and the rest")
+            self.trireme("train", "e.toml", "--plan", policy, "--set", "length=12 steps", *every[4:], "--resume", checkpoint, "--out", f"t{k}")
+        self.refused("serve", "e.toml", "--plan", "local-sgd", "--spawn", "2", *every, says=["local-sgd", "no server"])
+
     def serve(self, *arguments):
         """A server and its address."""
         server = self.launch("serve", "e.toml", "--listen", "tcp://127.0.0.1:*", *arguments)

@@ -11,7 +11,7 @@
 #include "profile/profile.h"
 #include "program/program.h"
 #include "replica_training.h"
-#include "train/agreement/sample_shares.h"
+#include "experiment/replica_batches.h"
 
 namespace trireme::testing {
 namespace {

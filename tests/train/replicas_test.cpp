@@ -9,7 +9,7 @@
 #include "../base/expect_error.h"
 #include "base/config.h"
 #include "replica_training.h"
-#include "train/agreement/sample_shares.h"
+#include "experiment/replica_batches.h"
 
 namespace trireme::testing {
 namespace {

@@ -37,12 +37,25 @@ void put(const std::string& name, at::Tensor tensor, TrainingState& state) {
   else if (!put_state_tensor(name, std::move(tensor), state)) refuse(fmt::format("tensor \"{}\"", name), "its name says nothing to this version");
 }
 
+void add_progress(int replica, const ReplicaProgress& progress, int64_t updates, TrainingState& all) {
+  all.agreement_texts[progress_of(replica)] = nlohmann::json{{"steps", progress.steps}, {"samples", progress.samples}, {"updates", updates}}.dump();
+}
+
 nlohmann::json progress_from(const std::string& text) {
   const nlohmann::json read = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   for (const char* key : {"steps", "samples", "updates"})
     if (!read.is_object() || !read.contains(key) || !read[key].is_number_integer() || read[key] < 0)
       refuse("a replica's progress", fmt::format("\"{}\" is no whole number", key));
   return read;
+}
+
+/// All replicas begin with the server's weights.
+AgreementParts of_server(TrainingState all, AgreementParts parts) {
+  all.agreement_texts.clear();
+  all.agreement.clear();
+  all.updates = 0;
+  for (TrainingState& replica : parts.replicas) replica = all;
+  return parts;
 }
 
 PolicyState policy_of(const std::string& whose, TrainingState& all) {
@@ -53,8 +66,10 @@ PolicyState policy_of(const std::string& whose, TrainingState& all) {
 
 }  // namespace
 
+void add_progress(int replica, const ReplicaProgress& progress, TrainingState& all) { add_progress(replica, progress, 0, all); }
+
 void add_replica(int replica, const ReplicaProgress& progress, TrainingState own, TrainingState& all) {
-  all.agreement_texts[progress_of(replica)] = nlohmann::json{{"steps", progress.steps}, {"samples", progress.samples}, {"updates", own.updates}}.dump();
+  add_progress(replica, progress, own.updates, all);
   if (replica == 0) {
     own.agreement = std::move(all.agreement);
     own.agreement_texts = std::move(all.agreement_texts);
@@ -80,7 +95,7 @@ void check_agreement_state(const Plan& plan, const TrainingState& state) {
   if (plan.agreement.empty()) refuse("the state of replicas that agree", fmt::format("plan {} has none", plan.name));
   if (state.agreement_texts.empty()) refuse("a state of a plan without an agreement", "replicas under an update policy go on from their own");
   int written = 0;
-  while (state.agreement_texts.contains(std::to_string(written))) ++written;
+  while (state.agreement_texts.contains(std::to_string(written)) || state.agreement_texts.contains(progress_of(written))) ++written;
   if (written != plan.replicas) refuse(fmt::format("a state of {} replicas", written), fmt::format("the plan has {}", plan.replicas));
 }
 
@@ -97,6 +112,7 @@ std::vector<ReplicaProgress> progress_in(const TrainingState& state, int replica
 
 AgreementParts take_apart(TrainingState all, int replicas) {
   AgreementParts parts{.replicas = std::vector<TrainingState>(size_t(replicas)), .shared = policy_of(kShared, all), .policies = {}};
+  if (!all.agreement_texts.contains("0")) return of_server(std::move(all), std::move(parts));
   for (int r = 0; r < replicas; ++r) parts.policies.push_back(policy_of(std::to_string(r), all));
   for (int r = 1; r < replicas; ++r) {
     TrainingState& own = parts.replicas[size_t(r)];

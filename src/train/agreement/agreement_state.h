@@ -24,6 +24,9 @@ void add_replica(int replica, const ReplicaProgress& progress, TrainingState own
 /// Adds a policy's part: of a replica, by its number, or kShared.
 void add_policy(const std::string& whose, const PolicyStateParts& parts, TrainingState& all);
 
+/// Adds how far a replica has come whose own state is not known.
+void add_progress(int replica, const ReplicaProgress& progress, TrainingState& all);
+
 /// Errors (user): a run of this plan cannot go on from the state: one of them has an agreement and the other has none, or of another number of
 /// replicas.
 void check_agreement_state(const Plan& plan, const TrainingState& state);
@@ -34,7 +37,7 @@ std::vector<ReplicaProgress> progress_in(const TrainingState& state, int replica
 struct AgreementParts {
   std::vector<TrainingState> replicas;
   PolicyState shared;
-  std::vector<PolicyState> policies;  ///< by replica
+  std::vector<PolicyState> policies;  ///< by replica; none where a server alone has written the state
 };
 /// The state has passed check_agreement_state. Errors (user): something is missing or unknown.
 AgreementParts take_apart(TrainingState all, int replicas);

@@ -8,9 +8,9 @@
 
 #include "comm/local/emulated_links.h"
 #include "experiment/experiment.h"
+#include "experiment/replica_batches.h"
 #include "forecast/modelled_source.h"
 #include "program/program.h"
-#include "train/agreement/sample_shares.h"
 #include "update/failures.h"
 #include "update/hub.h"
 #include "update/step_times.h"

@@ -10,6 +10,7 @@
 #include "runtime/crew.h"
 #include "runtime/replica_view.h"
 #include "runtime/worker.h"
+#include "train/evaluation.h"
 #include "train/final_metrics.h"
 
 namespace trireme {
@@ -114,6 +115,7 @@ void ReplicaEvaluator::work_as(int rank, Crew& crew) {
   worker.show(crew.view);
   worker.barrier();
   if (rank == 0) crew.state = crew.view.state();
+  const auto take = [this](int64_t k) { return batch_from(task_.batches.evaluation(k)); };
   while (true) {
     if (rank == 0) {
       bool is_last = false;
@@ -126,24 +128,11 @@ void ReplicaEvaluator::work_as(int rank, Crew& crew) {
     }
     worker.barrier();
     if (!crew.goes_on) break;
-    if (crew.is_evaluated) crew.outcomes[size_t(rank)] = evaluate(worker);
+    if (crew.is_evaluated) crew.outcomes[size_t(rank)] = evaluate_all(worker, task_.plan, task_.data, task_.batches.evaluations(), take);
     worker.barrier();
     if (rank == 0 && crew.is_evaluated) post(crew.snapshot, crew.outcomes);
   }
   if (newest_) weights_->gather(rank, worker, crew.store);
-}
-
-/// This worker's part.
-StepOutcome ReplicaEvaluator::evaluate(Worker& worker) const {
-  StepOutcome sum;
-  for (int64_t k = 0; k < task_.batches.evaluations(); ++k) {
-    const bool starts_stream = k == 0 || !task_.data.test->is_stream();
-    const StepOutcome part = worker.evaluate({.batch = batch_from(task_.batches.evaluation(k)), .starts_stream = starts_stream});
-    if (task_.plan.stages.size() > 1) worker.barrier();
-    sum.loss_sum += part.loss_sum;
-    for (const auto& [name, value] : part.metrics) sum.metrics[name] += value;
-  }
-  return sum;
 }
 
 void ReplicaEvaluator::post(const ReplicaSnapshot& snapshot, std::vector<StepOutcome> outcomes) {

@@ -64,7 +64,6 @@ class ReplicaEvaluator {
   void work();
   void work_as(int rank, Crew& crew);
   bool next(ReplicaSnapshot& snapshot, bool& is_last);
-  StepOutcome evaluate(Worker& worker) const;
   void post(const ReplicaSnapshot& snapshot, std::vector<StepOutcome> outcomes);
   void close();
 

@@ -12,14 +12,19 @@ constexpr int64_t kStepsAhead = 2;
 
 ReplicaStops::ReplicaStops(UpdatePolicy& update, const ReplicaStopOptions& options, int64_t samples)
     : update_(update), options_(options), by_samples_(update.stops() == UpdatePolicy::Stops::held || !options.equal_steps) {
-  if (options_.checkpoint_samples > 0) next_samples_ = (samples / options_.checkpoint_samples + 1) * options_.checkpoint_samples;
+  next_samples_ = next_after(samples);
+}
+
+int64_t ReplicaStops::next_after(int64_t samples) const {
+  const int64_t every = options_.checkpoint_samples;
+  return every > 0 ? (samples / every + 1) * every : 0;
 }
 
 void ReplicaStops::note(int64_t steps, int64_t samples) {
   std::lock_guard lock(mutex_);
   most_steps_ = std::max(most_steps_, steps);
   if (!by_samples_ || !writes() || samples < next_samples_) return;
-  next_samples_ = (samples / options_.checkpoint_samples + 1) * options_.checkpoint_samples;
+  next_samples_ = next_after(samples);
   update_.hold();
   is_wanted_ = true;
 }

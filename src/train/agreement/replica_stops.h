@@ -36,6 +36,9 @@ class ReplicaStops {
   bool meets() const { return by_samples_ && (writes() || options_.can_end); }
   bool writes() const { return options_.checkpoint_steps > 0; }
 
+  /// Samples of all replicas at the first checkpoint after so many, by samples; 0: there are none.
+  int64_t next_after(int64_t samples) const;
+
   /// Leader, after each step that was made: the replica's steps so far, and the samples of all replicas.
   void note(int64_t steps, int64_t samples);
   /// The run is to end at the next common place. False: it has none.

@@ -17,6 +17,7 @@
 #include "train/agreement/modelled_times.h"
 #include "train/agreement/replica_group.h"
 #include "train/agreement/replica_reports.h"
+#include "train/agreement/server_state.h"
 #include "update/federated.h"
 #include "update/hub/rank_world.h"
 #include "update/hub/thread_world.h"
@@ -35,42 +36,6 @@ VirtualFailures failures_of(const Experiment& experiment, const Plan& plan, cons
   return {Failures(std::move(failures)), update.outlives_replicas()};
 }
 
-bool equal_steps(const ReplicaBatches& batches, int replicas) {
-  for (int r = 1; r < replicas; ++r)
-    if (batches.steps_per_epoch(r) != batches.steps_per_epoch(0)) return false;
-  return true;
-}
-
-std::vector<ReplicaProgress> progress_of(const AgreementBeginning& beginning, const ReplicaBatches& batches, int replicas) {
-  std::vector<ReplicaProgress> all = beginning.replicas;
-  for (int r = int(all.size()); r < replicas; ++r) {
-    ReplicaProgress& one = all.emplace_back(ReplicaProgress{.steps = beginning.step});
-    for (int64_t s = 0; s < beginning.step; ++s) one.samples += batches.samples_in(r, s);
-  }
-  return all;
-}
-
-int64_t samples_of(const std::vector<ReplicaProgress>& replicas) {
-  int64_t samples = 0;
-  for (const ReplicaProgress& one : replicas) samples += one.samples;
-  return samples;
-}
-
-/// Of all replicas.
-int64_t samples_of(const Length& length, const ReplicaBatches& batches, int64_t batch) {
-  return length.unit == Length::Unit::epochs ? int64_t(length.count * double(batches.samples_per_epoch())) : int64_t(length.count) * batch;
-}
-
-/// `replicas`: that train by themselves.
-ReplicaStopOptions stops_of(const Experiment& experiment, const ReplicaBatches& batches, int replicas, bool writes, bool all_here) {
-  ReplicaStopOptions options{.replicas = replicas, .equal_steps = equal_steps(batches, replicas)};
-  options.can_end = all_here && (!experiment.replicas.clock || experiment.replicas.clock->failures.empty());
-  if (!writes) return options;
-  options.checkpoint_steps = steps_of(experiment.checkpoint.every, batches.steps_per_epoch(0));
-  options.checkpoint_samples = std::max<int64_t>(1, samples_of(experiment.checkpoint.every, batches, experiment.batch));
-  return options;
-}
-
 }  // namespace
 
 bool ends_well(const std::string& abort_reason) { return abort_reason == kInterrupted || abort_reason == kOutOfTime || abort_reason == kDiverged; }
@@ -82,38 +47,6 @@ MakeReplicaWorld replicas_as_ranks(Communicator& leaders) {
     const auto take_report = [&agreement](int replica, Request report) { agreement.take_report(replica, std::move(report)); };
     return std::make_unique<RankWorld>(leaders, agreement.update().server(), take_report);
   };
-}
-
-void check_agreement_checkpoints(const Experiment& experiment, const TaskData& data, const Plan& plan, bool resumes) {
-  if (!resumes && !experiment.checkpoint.wanted()) return;
-  const std::string where = resumes ? "--resume" : experiment.checkpoint.where;
-  const auto refuse = [&](std::string why, std::string next) { fail_user({where, plan.name, std::move(why), std::move(next)}); };
-  const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
-  if (is_synchronous(plan.agreement)) refuse("it is the plan data on a modelled clock", "use data, which has checkpoints");
-  if (!experiment.checkpoint.best.empty() && !resumes) refuse("replicas are evaluated when training is over: there is no best yet", "leave out checkpoint.best");
-  if (experiment.replicas.clock && !experiment.replicas.clock->failures.empty())
-    refuse("workers fail in it: a replica that is lost has no part in a checkpoint", "leave out the failures of [update.virtual]");
-  const Experiment whole = whole_experiment(experiment, plan);
-  const ReplicaBatches batches(whole, data, plan.replicas, update->evaluates_together());
-  if (experiment.processes && update->stops() == UpdatePolicy::Stops::anywhere && !equal_steps(batches, plan.replicas))
-    refuse("its replicas make different numbers of steps, and processes are stopped after equally many", "share batches: update.shares = \"batches\"");
-  const int64_t per_epoch = batches.steps_per_epoch(0);
-  const int64_t first = std::min(steps_of(experiment.length, per_epoch), steps_of(experiment.checkpoint.every, per_epoch));
-  if (experiment.checkpoint.wanted() && first < update->steps_before_stops())
-    refuse(fmt::format("replicas wait for the first one until step {}", update->steps_before_stops()), "write checkpoints less often");
-}
-
-Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, const Experiment& experiment, const Model& model, const TaskData& data) {
-  const Experiment whole = whole_experiment(experiment, plan);
-  std::optional<int64_t> steps;
-  if (!plan.agreement.empty()) {
-    const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
-    const bool policy_decides = dynamic_cast<const FederatedPolicy*>(update.get()) != nullptr;
-    steps = policy_decides ? 0 : steps_of(whole.length, ReplicaBatches(whole, data, plan.replicas, update->evaluates_together()).steps_per_epoch(0));
-  }
-  Resumption resumption = open_resumption(path, whole, model, data, steps);
-  check_agreement_state(plan, resumption.checkpoint.state);
-  return resumption;
 }
 
 int64_t largest_exchange(const Experiment& experiment, const Model& model) {
@@ -143,8 +76,12 @@ RunAgreement::RunAgreement(const Experiment& experiment, const Model& model, con
   follow_rounds();
   evaluate_every_ = std::max<int64_t>(1, samples_of(experiment.evaluate_every));
   samples_ = trireme::samples_of(begun_);
+  next_state_ = stops_.next_after(samples_);
   next_evaluation_ = (samples_ / evaluate_every_ + 1) * evaluate_every_;
-  for (int r = 0; r < plan.replicas; ++r) next_step_.push_back(begun_at(r));
+  for (const ReplicaProgress& one : begun_) {
+    next_step_.push_back(one.steps);
+    samples_of_replica_.push_back(one.samples);
+  }
   memory_.resize(size_t(plan.workers()));
   if (make_world) {
     world_ = make_world(*this);
@@ -219,6 +156,7 @@ void RunAgreement::note(int replica, const TrainedStep& step, bool decides) {
   {
     std::lock_guard lock(mutex_);
     samples = samples_ += step.facts.samples;
+    samples_of_replica_[size_t(replica)] += step.facts.samples;
     ++steps_;
     next_step_[size_t(replica)] = step.facts.step + 1;
     last_end_ = std::max(last_end_, step.end);
@@ -247,7 +185,7 @@ std::unique_ptr<ReplicaAgreement> RunAgreement::make_part(Hub& hub, ReplicaGroup
   part->on_begin = [this, &hub, &group] {
     group.began = hub.now() - begun_seconds_;
     if (group.number == 0) began_ = group.began;
-    if (hub.reports()) hub.report(report_of_beginning(group.began));
+    if (hub.reports()) hub.report(report_of_beginning(hub.now()));
   };
   part->on_trained = [this, &hub, &group](TrainedStep step) {
     step.begin -= group.began;
@@ -326,15 +264,20 @@ bool RunAgreement::take_due(int64_t& samples) {
 void RunAgreement::take_report(int replica, Request report) {
   switch (kind_of(report)) {
     case ReplicaReportKind::began:
-      if (began_ == 0) began_ = beginning_from(report);
+      if (began_ == 0) began_ = beginning_from(report) - begun_seconds_;
       return;
     case ReplicaReportKind::steps:
-      for (const TrainedStep& step : steps_from(report)) {
+      for (TrainedStep step : steps_from(report)) {
         if (step.facts.step != next_step(replica) || step.facts.samples > experiment_.batch)
           fail_run({"a replica's report", fmt::format("step {} of {} samples", step.facts.step, step.facts.samples), "is not its next", ""});
-        note(replica, step, /*decides=*/true);
+        if (world_->serves()) {  // its clients know of no earlier run
+          step.begin += begun_seconds_;
+          step.end += begun_seconds_;
+        }
+        note(replica, step, /*decides=*/!world_->serves());
         if (world_->serves()) keep_central_if_due(step.end);  // else this process has a replica, which does it
       }
+      if (world_->serves()) write_server_state(/*is_last=*/false);
       return;
     case ReplicaReportKind::snapshot: return evaluator_.add(snapshot_from(std::move(report), snapshot_shape()));
     case ReplicaReportKind::memory:
@@ -350,6 +293,28 @@ void RunAgreement::keep_central_if_due(double seconds) {
   if (policy_decides_length_ || !update_->server() || !take_due(samples)) return;
   const DeviceScope nobodys(kNoDevice);
   if (std::optional<ModelValues> values = update_->server()->values()) evaluator_.add({samples, seconds, std::move(*values)});
+}
+
+/// While nobody visits. `is_last`: due or not.
+void RunAgreement::write_server_state(bool is_last) {
+  if (!on_server_state || !stops_.writes()) return;
+  {
+    std::lock_guard lock(mutex_);
+    if (!is_last && samples_ < next_state_) return;
+    if (steps_ < plan_.replicas) return;  // the run has no step yet
+  }
+  const DeviceScope nobodys(kNoDevice);
+  const std::optional<ModelValues> values = update_->server()->values();
+  if (!values) return;
+  TrainingState state = state_of_values(training_, model_, experiment_.precision, experiment_.seed, *values);
+  add_policy(kShared, parts_of(update_->state(world_->now())), state);
+  int64_t samples = 0;
+  {
+    std::lock_guard lock(mutex_);
+    samples = samples_;
+    for (size_t r = 0; r < next_step_.size(); ++r) add_progress(int(r), {next_step_[r], samples_of_replica_[r]}, state);
+  }
+  if (on_server_state(std::move(state), is_last)) next_state_ = stops_.next_after(samples);
 }
 
 /// What a run that is ended before its time has come to, where a server knows it.
@@ -449,6 +414,7 @@ void RunAgreement::work(const std::function<void(Hub&)>& body) {
     if (memory_[d].peak == 0 && !world_->serves()) memory_[d] = memory_use(int(d));  // else it was reported
   lift_memory_limits();
   if (error && !has_ranks_) keep_newest();
+  if (world_->serves()) write_server_state(/*is_last=*/true);
   bool was_aborted = false;
   {
     std::lock_guard lock(mutex_);

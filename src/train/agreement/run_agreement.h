@@ -13,17 +13,16 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/resume.h"
 #include "experiment/experiment.h"
+#include "experiment/replica_batches.h"
 #include "metrics/result.h"
 #include "plan/plan.h"
 #include "program/program.h"
 #include "runtime/agreement.h"
 #include "runtime/migrate/migrate.h"
-#include "train/agreement/agreement_state.h"
+#include "train/agreement/agreement_checkpoints.h"
 #include "train/agreement/replica_evaluator.h"
 #include "train/agreement/replica_stops.h"
-#include "train/agreement/sample_shares.h"
 #include "train/ledger.h"
 #include "update/hub.h"
 #include "update/policy.h"
@@ -46,21 +45,8 @@ bool ends_well(const std::string& abort_reason);
 /// Replicas whose leaders are the ranks of this communicator, which outlives the run; rank 0 evaluates and has the result.
 MakeReplicaWorld replicas_as_ranks(Communicator& leaders);
 
-/// Errors (user): checkpoints that a run of this plan cannot write or go on from. `resumes`: it goes on from one.
-void check_agreement_checkpoints(const Experiment& experiment, const TaskData& data, const Plan& plan, bool resumes);
-
-/// The checkpoint to go on from under the plan. Errors (user): those of open_resumption and ReplicaBatches; it is of another agreement.
-Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, const Experiment& experiment, const Model& model, const TaskData& data);
-
 /// Bytes that a replica sends at once, at most: weights, what the optimizer keeps and running statistics.
 int64_t largest_exchange(const Experiment& experiment, const Model& model);
-
-/// What an earlier run of the replicas has left.
-struct AgreementBeginning {
-  int64_t step = 0;     ///< of the checkpoint; 0: the run begins anew
-  double seconds = 0;   ///< that the earlier run took
-  std::vector<ReplicaProgress> replicas = {};  ///< empty: each has made `step` steps
-};
 
 /// Thread-safe but for what says otherwise. "Leader": called by the first worker of a replica.
 class RunAgreement {
@@ -114,6 +100,8 @@ class RunAgreement {
 
   // -- by the server of replicas in other processes
 
+  /// Told of the server's state where a checkpoint is due, and when replicas train no more. Set before work. False: it cannot be taken now.
+  std::function<bool(TrainingState state, bool is_last)> on_server_state;
   /// From a replica (train/agreement/replica_reports.h). Errors (run): it cannot be one.
   void take_report(int replica, Request report);
   /// That the replica has not made yet.
@@ -147,6 +135,7 @@ class RunAgreement {
   void hand_over(Hub& hub, ReplicaSnapshot snapshot);
   bool take_due(int64_t& samples);
   void keep_central_if_due(double seconds);
+  void write_server_state(bool is_last);
   void keep_newest();
   void lift_memory_limits();
   SnapshotShape snapshot_shape() const;
@@ -186,6 +175,8 @@ class RunAgreement {
   TrainingState kept_;              ///< parts of a checkpoint
   int kept_parts_ = 0;              ///< replicas whose part is in it
   int64_t steps_ = 0;               ///< of all replicas, in this run
+  int64_t next_state_ = 0;          ///< samples; of a server's state
+  std::vector<int64_t> samples_of_replica_;
   std::vector<int64_t> next_step_;  ///< by replica
 
   std::vector<HubCounts> counts_;

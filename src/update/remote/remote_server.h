@@ -51,6 +51,7 @@ class RemoteServer final : public HubWorld {
 
   int replicas() const override { return int(clients_.size()); }
   bool serves() const override { return true; }
+  double now() const override;
   /// There is none here.
   Hub& hub(int replica) override;
   /// Clients are told.
@@ -84,7 +85,6 @@ class RemoteServer final : public HubWorld {
     double came;
   };
 
-  double now() const;
   void tell(const std::string& line) const;
   bool is_over();
   void take(const ServerWire::Arrival& arrival);

@@ -1,4 +1,4 @@
-#include "train/agreement/sample_shares.h"
+#include "experiment/replica_batches.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -1,0 +1,90 @@
+#include "train/agreement/agreement_checkpoints.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "forecast/agreement_plan.h"
+#include "plan/strategies.h"
+#include "update/federated.h"
+#include "update/synchronous.h"
+
+namespace trireme {
+namespace {
+
+bool equal_steps(const ReplicaBatches& batches, int replicas) {
+  for (int r = 1; r < replicas; ++r)
+    if (batches.steps_per_epoch(r) != batches.steps_per_epoch(0)) return false;
+  return true;
+}
+
+}  // namespace
+
+std::vector<ReplicaProgress> progress_of(const AgreementBeginning& beginning, const ReplicaBatches& batches, int replicas) {
+  std::vector<ReplicaProgress> all = beginning.replicas;
+  for (int r = int(all.size()); r < replicas; ++r) {
+    ReplicaProgress& one = all.emplace_back(ReplicaProgress{.steps = beginning.step});
+    for (int64_t s = 0; s < beginning.step; ++s) one.samples += batches.samples_in(r, s);
+  }
+  return all;
+}
+
+int64_t samples_of(const std::vector<ReplicaProgress>& replicas) {
+  int64_t samples = 0;
+  for (const ReplicaProgress& one : replicas) samples += one.samples;
+  return samples;
+}
+
+int64_t samples_of(const Length& length, const ReplicaBatches& batches, int64_t batch) {
+  return length.unit == Length::Unit::epochs ? int64_t(length.count * double(batches.samples_per_epoch())) : int64_t(length.count) * batch;
+}
+
+ReplicaStopOptions stops_of(const Experiment& experiment, const ReplicaBatches& batches, int replicas, bool writes, bool all_here) {
+  ReplicaStopOptions options{.replicas = replicas, .equal_steps = equal_steps(batches, replicas)};
+  options.can_end = all_here && (!experiment.replicas.clock || experiment.replicas.clock->failures.empty());
+  if (!writes) return options;
+  options.checkpoint_steps = steps_of(experiment.checkpoint.every, batches.steps_per_epoch(0));
+  options.checkpoint_samples = std::max<int64_t>(1, samples_of(experiment.checkpoint.every, batches, experiment.batch));
+  return options;
+}
+
+void check_agreement_checkpoints(const Experiment& experiment, const TaskData& data, const Plan& plan, bool resumes, bool serves) {
+  if (!resumes && !experiment.checkpoint.wanted()) return;
+  const std::string where = resumes ? "--resume" : experiment.checkpoint.where;
+  const auto refuse = [&](std::string why, std::string next) { fail_user({where, plan.name, std::move(why), std::move(next)}); };
+  const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
+  if (serves && !update->server())
+    refuse("its clients have the weights, and no server", "take a policy with a parameter server, or trireme launch train");
+  if (is_synchronous(plan.agreement)) refuse("it is the plan data on a modelled clock", "use data, which has checkpoints");
+  if (!experiment.checkpoint.best.empty() && !resumes) refuse("replicas are evaluated when training is over: there is no best yet", "leave out checkpoint.best");
+  if (experiment.replicas.clock && !experiment.replicas.clock->failures.empty())
+    refuse("workers fail in it: a replica that is lost has no part in a checkpoint", "leave out the failures of [update.virtual]");
+  const Experiment whole = whole_experiment(experiment, plan);
+  const ReplicaBatches batches(whole, data, plan.replicas, update->evaluates_together());
+  if (serves) return;  // no replica is stopped
+  if (experiment.processes && update->stops() == UpdatePolicy::Stops::anywhere && !equal_steps(batches, plan.replicas))
+    refuse("its replicas make different numbers of steps, and processes are stopped after equally many", "share batches: update.shares = \"batches\"");
+  const int64_t per_epoch = batches.steps_per_epoch(0);
+  const int64_t first = std::min(steps_of(experiment.length, per_epoch), steps_of(experiment.checkpoint.every, per_epoch));
+  if (experiment.checkpoint.wanted() && first < update->steps_before_stops())
+    refuse(fmt::format("replicas wait for the first one until step {}", update->steps_before_stops()), "write checkpoints less often");
+}
+
+Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, const Experiment& experiment, const Model& model, const TaskData& data) {
+  const Experiment whole = whole_experiment(experiment, plan);
+  std::optional<int64_t> steps;
+  if (!plan.agreement.empty()) {
+    const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
+    const bool policy_decides = dynamic_cast<const FederatedPolicy*>(update.get()) != nullptr;
+    steps = policy_decides ? 0 : steps_of(whole.length, ReplicaBatches(whole, data, plan.replicas, update->evaluates_together()).steps_per_epoch(0));
+  }
+  Resumption resumption = open_resumption(path, whole, model, data, steps);
+  check_agreement_state(plan, resumption.checkpoint.state);
+  return resumption;
+}
+
+}  // namespace trireme

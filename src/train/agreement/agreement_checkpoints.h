@@ -1,0 +1,41 @@
+// Checkpoints of replicas that agree: which plans can have them, where they are due, and what a run goes on from.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "checkpoint/resume.h"
+#include "experiment/experiment.h"
+#include "experiment/replica_batches.h"
+#include "plan/plan.h"
+#include "train/agreement/agreement_state.h"
+#include "train/agreement/replica_stops.h"
+
+namespace trireme {
+
+/// What an earlier run of the replicas has left.
+struct AgreementBeginning {
+  int64_t step = 0;     ///< of the checkpoint; 0: the run begins anew
+  double seconds = 0;   ///< that the earlier run took
+  std::vector<ReplicaProgress> replicas = {};  ///< empty: each has made `step` steps
+};
+
+/// By replica.
+std::vector<ReplicaProgress> progress_of(const AgreementBeginning& beginning, const ReplicaBatches& batches, int replicas);
+int64_t samples_of(const std::vector<ReplicaProgress>& replicas);
+
+/// Samples of all replicas in a length; `batch`: of all together.
+int64_t samples_of(const Length& length, const ReplicaBatches& batches, int64_t batch);
+
+/// Where `replicas` replicas stop. `all_here`: as threads of this process.
+ReplicaStopOptions stops_of(const Experiment& experiment, const ReplicaBatches& batches, int replicas, bool writes, bool all_here);
+
+/// Errors (user): checkpoints that a run of this plan cannot write or go on from. `resumes`: it goes on from one. `serves`: its replicas are in
+/// other processes, and a server writes what it has itself.
+void check_agreement_checkpoints(const Experiment& experiment, const TaskData& data, const Plan& plan, bool resumes, bool serves = false);
+
+/// The checkpoint to go on from under the plan. Errors (user): those of open_resumption and ReplicaBatches; it is of another agreement.
+Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, const Experiment& experiment, const Model& model, const TaskData& data);
+
+}  // namespace trireme

@@ -1,0 +1,18 @@
+#include "train/evaluation.h"
+
+namespace trireme {
+
+StepOutcome evaluate_all(Worker& worker, const Plan& plan, const TaskData& data, int64_t batches, const std::function<Batch(int64_t k)>& take) {
+  StepOutcome sum;
+  for (int64_t k = 0; k < batches; ++k) {
+    const bool anew = k == 0 || !data.test->is_stream();
+    const StepOutcome part = worker.evaluate({.batch = take(k), .starts_stream = anew});
+    // nothing else holds a first stage back: its activations would pile up in front of the second
+    if (plan.stages.size() > 1) worker.barrier();
+    sum.loss_sum += part.loss_sum;
+    for (const auto& [name, value] : part.metrics) sum.metrics[name] += value;
+  }
+  return sum;
+}
+
+}  // namespace trireme

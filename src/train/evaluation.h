@@ -1,0 +1,16 @@
+// One worker's part of an evaluation on the test set.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "data/dataset.h"
+#include "plan/plan.h"
+#include "runtime/worker.h"
+
+namespace trireme {
+
+/// Of `batches` batches, which `take` gives in order. All workers together, with an empty pipeline. Losses and metrics are sums.
+StepOutcome evaluate_all(Worker& worker, const Plan& plan, const TaskData& data, int64_t batches, const std::function<Batch(int64_t k)>& take);
+
+}  // namespace trireme

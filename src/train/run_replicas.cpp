@@ -1,0 +1,130 @@
+// Run: replicas that agree, under a plan with an agreement.
+#include <c10/core/InferenceMode.h>
+
+#include <optional>
+
+#include "base/memory.h"
+#include "base/seconds.h"
+#include "runtime/crew.h"
+#include "train/run.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kSecondsForWriter = 10;
+
+}  // namespace
+
+StepInput Run::replica_input(const Phase& phase, ReplicaGroup& group, int rank, int64_t step) const {
+  const int r = group.number;
+  return {.step = step * phase.plan.replicas + r,  // every replica has dropout masks of its own
+          .own_step = step,
+          .ends_epoch = (step + 1) % agreement_->batches().steps_per_epoch(r) == 0,
+          .batch = group.loader->take(rank),
+          .learning_rate = agreement_->rate_at(r, step),
+          .clip_norm = experiment.clip_norm,
+          .starts_stream = agreement_->batches().starts_stream(step),
+          .slowness = agreement_->is_modelled() ? 1 : slowness_at(experiment.worker_changes, group.first_rank + rank, step)};
+}
+
+/// One worker's part of one replica: until its length is over, or the policy says so.
+void Run::work_as_replica(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store) {
+  const c10::InferenceMode inference;  // what the policy makes between two steps is the workers'
+  const std::unique_ptr<Worker> worker = make_worker(phase, group, rank, store);
+  worker->show(group.agreement->view());
+  worker->barrier();  // all have shown what they hold, and taken their part of what the run goes on from
+  if (rank == 0) group.resumed.reset();
+  const int64_t end = agreement_->steps_of_replica(group.number);
+  std::optional<StepInput> input;  // of a step that is held too, until it is made
+  bool ends = false;
+  for (int64_t step = agreement_->begun_at(group.number) + group.agreement->hub().first_step(); !ends && (end == 0 || step < end);) {
+    if (!input) input = replica_input(phase, group, rank, step);
+    const StepOutcome outcome = worker->train(*input);
+    if (outcome.stopped) break;
+    if (!outcome.held) {
+      input.reset();
+      if (rank == 0) agreement_->after_step(group, step);
+      ++step;
+    }
+    ends = stop_replica(phase, group, rank, *worker, store, step, outcome.held);
+  }
+  if (agreement_->stops().meets()) {
+    if (rank == 0) group.is_done = true;
+    while (!ends) ends = meet_replicas(phase, group, rank, *worker, store);
+  }
+  if (rank == 0) agreement_->end(group);
+}
+
+/// After `step` steps; where it is `held` the next one was asked for and is made later. Whether the run ends here.
+bool Run::stop_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store, int64_t step, bool held) {
+  const ReplicaStops& stops = agreement_->stops();
+  if (!stops.by_samples()) {
+    if (stops.writes_after(step) || (stops.writes() && step == agreement_->steps_of_replica(group.number)))
+      hand_over_replica(phase, group, rank, worker, store, step);
+    return stops.ends_after(step);
+  }
+  if (!stops.meets()) return false;
+  if (rank == 0) group.comes = stops.is_due(held);
+  worker.barrier();
+  return group.comes && meet_replicas(phase, group, rank, worker, store);
+}
+
+/// Wherever the replicas are: all come, also those that make no more steps. Whether the run ends here.
+bool Run::meet_replicas(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store) {
+  ReplicaStops& stops = agreement_->stops();
+  if (rank == 0) {
+    if (group.is_done) group.agreement->settle();
+    group.run_ends = stops.come(group.agreement->hub(), group.agreement->policy(), group.is_done);
+  }
+  worker.barrier();
+  if (group.run_ends) return true;
+  if (stops.writes()) hand_over_replica(phase, group, rank, worker, store, agreement_->steps_so_far());
+  else worker.barrier();  // all have read it
+  if (rank == 0) group.run_ends = stops.part(group.agreement->hub());
+  worker.barrier();
+  return group.run_ends;
+}
+
+/// All replicas together.
+void Run::hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store, int64_t step) {
+  const double began = steady_seconds();
+  const bool leads = rank == 0, is_first = leads && group.number == 0;
+  if (leads) agreement_->wait_for_all(group);
+  if (is_first) {
+    TrainingState used = handover.wait_for_turn([&] { return !group.world.abort_reason().empty(); });
+    used.agreement.clear();
+    used.agreement_texts.clear();
+    group.gatherer.reuse(std::move(used));
+  }
+  worker.settle();
+  worker.barrier();
+  group.gatherer.gather(rank, worker, store);
+  if (leads) agreement_->keep(group, group.gatherer.take());
+  if (leads) agreement_->wait_for_all(group);
+  if (is_first) handover.put({step, agreement_->take_kept(), phase.plan.in_short(model), steady_seconds() - began});
+  worker.barrier();
+}
+
+/// Of the server of replicas in other processes, which waits for the writer only when nothing else is to come.
+bool Run::hand_over_server(TrainingState state, bool is_last) {
+  const double began = steady_seconds();
+  if (is_last) handover.wait_for_turn([&] { return steady_seconds() - began > kSecondsForWriter; });
+  const int64_t step = agreement_->steps_so_far();
+  if (!handover.is_free() || step == handed_over_) return false;
+  handed_over_ = step;
+  handover.put({step, std::move(state), phase_->plan.in_short(model), steady_seconds() - began});
+  return true;
+}
+
+/// On the replica's own thread.
+void Run::train_replica(Phase& phase, Hub& hub) {
+  ReplicaGroup& group = *phase.groups[size_t(hub.replica())];
+  begin_loading(phase, group, agreement_->begun_at(group.number) + hub.first_step());
+  ParameterStore store(phase.training, experiment.precision, group.first_rank);
+  const std::unique_ptr<ReplicaAgreement> agreement = agreement_->make_part(hub, group);
+  group.agreement = agreement.get();
+  const std::vector<int> threads(size_t(phase.plan.devices), experiment.threads);
+  run_crew(group.world, [&](int rank) { work_as_replica(phase, group, rank, store); }, threads, group.first_rank);
+}
+
+}  // namespace trireme
