@@ -45,7 +45,7 @@ MakeReplicaWorld replicas_as_ranks(Communicator& leaders) {
   };
 }
 
-void check_agreement_checkpoints(const Experiment& experiment, const TaskData& data, const Plan& plan, bool resumes) {
+void check_agreement_checkpoints(const RunSpec& experiment, const TaskData& data, const Plan& plan, bool resumes) {
   if (!resumes && !experiment.checkpoint.wanted()) return;
   const std::string where = resumes ? "--resume" : experiment.checkpoint.where;
   const auto refuse = [&](std::string why, std::string next) { fail_user({where, plan.name, std::move(why), std::move(next)}); };
@@ -56,7 +56,7 @@ void check_agreement_checkpoints(const Experiment& experiment, const TaskData& d
   if (!experiment.checkpoint.best.empty() && !resumes) refuse("replicas are evaluated when training is over: there is no best yet", "leave out checkpoint.best");
   if (experiment.replicas.clock && !experiment.replicas.clock->failures.empty())
     refuse("workers fail in it: a replica that is lost has no part in a checkpoint", "leave out the failures of [update.virtual]");
-  const Experiment whole = whole_experiment(experiment, plan);
+  const RunSpec whole = whole_experiment(experiment, plan);
   const ReplicaBatches batches(whole, data, plan.replicas, update->evaluates_together());
   for (int r = 1; r < plan.replicas; ++r)
     if (batches.steps_per_epoch(r) != batches.steps_per_epoch(0))
@@ -67,8 +67,8 @@ void check_agreement_checkpoints(const Experiment& experiment, const TaskData& d
     refuse(fmt::format("replicas wait for the first one until step {}", update->steps_before_stops()), "write checkpoints less often");
 }
 
-int64_t steps_under_agreement(const Experiment& experiment, const TaskData& data, const Plan& plan) {
-  const Experiment whole = whole_experiment(experiment, plan);
+int64_t steps_under_agreement(const RunSpec& experiment, const TaskData& data, const Plan& plan) {
+  const RunSpec whole = whole_experiment(experiment, plan);
   const bool equal = make_policy(plan.agreement, {}, facts_of(experiment, plan))->evaluates_together();
   return steps_of(whole.length, ReplicaBatches(whole, data, plan.replicas, equal).steps_per_epoch(0));
 }
@@ -81,7 +81,7 @@ int64_t largest_exchange(const Experiment& experiment, const Model& model) {
   return kBytes * ((1 + optimizer_state_count(experiment.optimizer)) * weights + statistics);
 }
 
-RunAgreement::RunAgreement(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
+RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
                            const Program& evaluation, Ledger& ledger, const MakeReplicaWorld& make_world, int64_t begun_at)
     : experiment_(experiment), model_(model), data_(data), plan_(plan), training_(training), ledger_(ledger), begun_at_(begun_at),
       update_((check_replicas(experiment), make_policy(plan.agreement, {}, facts_of(experiment, plan)))),
@@ -90,7 +90,7 @@ RunAgreement::RunAgreement(const Experiment& experiment, const Model& model, con
       evaluator_({experiment, model, data, plan, training, evaluation, batches_.whole()}, ledger) {
   check_emulation(experiment, plan.workers());
   if (update_->shares_memory()) check_memory_is_shared(experiment, plan.name);
-  if (experiment.replicas.own_data && update_->evaluates_together())
+  if (experiment.own_data && update_->evaluates_together())
     fail_user({plan.name, "clients with data of their own", "its replicas make equally many steps, and data are of any size",
                "take fedavg or another policy where nobody waits, or leave out --own-data"});
   if (plan.workers() > kMaxDevices)

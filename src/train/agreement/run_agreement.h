@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "experiment/experiment.h"
+#include "experiment/run_spec.h"
 #include "metrics/result.h"
 #include "plan/plan.h"
 #include "program/program.h"
@@ -43,10 +43,10 @@ bool ends_well(const std::string& abort_reason);
 MakeReplicaWorld replicas_as_ranks(Communicator& leaders);
 
 /// Errors (user): checkpoints that a run of this plan cannot write or go on from. `resumes`: it goes on from one.
-void check_agreement_checkpoints(const Experiment& experiment, const TaskData& data, const Plan& plan, bool resumes);
+void check_agreement_checkpoints(const RunSpec& experiment, const TaskData& data, const Plan& plan, bool resumes);
 
 /// Steps of the first replica, as the experiment's length says. Errors (user): those of ReplicaBatches.
-int64_t steps_under_agreement(const Experiment& experiment, const TaskData& data, const Plan& plan);
+int64_t steps_under_agreement(const RunSpec& experiment, const TaskData& data, const Plan& plan);
 
 /// Bytes that a replica sends at once, at most: weights, what the optimizer keeps and running statistics.
 int64_t largest_exchange(const Experiment& experiment, const Model& model);
@@ -57,7 +57,7 @@ class RunAgreement {
   /// All outlive it. `experiment`: with the batch of all replicas together. `make_world`: null: all replicas are threads of this process.
   /// `begun_at`: steps that each replica has made in an earlier run.
   /// Errors (user).
-  RunAgreement(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
+  RunAgreement(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
                const Program& evaluation, Ledger& ledger, const MakeReplicaWorld& make_world, int64_t begun_at);
   ~RunAgreement();
 
@@ -136,7 +136,7 @@ class RunAgreement {
   int64_t samples_of(const Length& length) const;  ///< of all replicas
   int64_t samples() const;                         ///< so far
 
-  const Experiment& experiment_;
+  const RunSpec& experiment_;
   const Model& model_;
   const TaskData& data_;
   const Plan& plan_;
