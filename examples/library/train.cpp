@@ -19,12 +19,12 @@ int main() {
   NodeId logits = builder.layer<Linear>({builder.layer<Relu>({x}, "relu")}, "out", 128, 10);
   Model model = builder.finish(logits, builder.layer<SoftmaxCrossEntropy>({logits, target}, "loss"));
 
-  Experiment experiment;
-  experiment.batch = 64;
-  experiment.optimizer = {.learning_rate = 0.1, .momentum = 0.9};
-  Plan plan = named_plan("data", model, Cluster::uniform(2), experiment.batch, {});
+  RunSpec run;
+  run.batch = 64;
+  run.optimizer = {.learning_rate = 0.1, .momentum = 0.9};
+  Plan plan = named_plan("data", model, Cluster::uniform(2), run.batch, {});
   TrainObserver nobody;
-  RunResult result = train(experiment, model, data, plan, nobody, {false});
+  RunResult result = train(run, model, data, plan, nobody, {false});
   std::printf("%s: accuracy %.3f\n", name_of(result.status), result.test ? result.test->main()->value : 0.0);
   return result.status == RunStatus::ok ? 0 : 1;
 }

@@ -76,13 +76,13 @@ Resumption newest(const fs::path& folder, const Model& model) {
 
 }  // namespace
 
-std::map<std::string, std::string> curve_settings(const Experiment& e, const Model& model, const TaskData& data, int64_t steps) {
+std::map<std::string, std::string> curve_settings(const RunSpec& e, const Model& model, const TaskData& data, int64_t steps) {
   const OptimizerConfig& o = e.optimizer;
   std::map<std::string, std::string> settings{
       {"seed", std::to_string(e.seed)}, {"batch", std::to_string(e.batch)},
       {"model", model.name()}, {"label_smoothing", fmt::format("{}", e.label_smoothing)}, {"precision", name_of(e.precision)},
       {"numbers", e.precision == Precision::fp64 ? "float64" : "float32"}, {"batch_norm", name_of(e.batch_norm)},
-      {"frozen", join(e.frozen)}, {"clip_norm", fmt::format("{}", e.clip_norm)}, {"data.name", e.data.name},
+      {"frozen", join(frozen_of(e))}, {"clip_norm", fmt::format("{}", e.clip_norm)}, {"data.name", e.data.name},
       {"data.pad_to_multiple_of", std::to_string(e.pad_to_multiple_of)}, {"training samples", std::to_string(data.train->size())},
       {"data.augment", e.data.augment ? "true" : "false"}, {"optimizer", o.kind->name},
       {"optimizer.tensors", std::to_string(optimizer_state_count(o))}, {"optimizer.learning_rate", fmt::format("{}", o.learning_rate)},
@@ -97,7 +97,7 @@ std::map<std::string, std::string> curve_settings(const Experiment& e, const Mod
   return settings;
 }
 
-Resumption open_resumption(const fs::path& path, const Experiment& experiment, const Model& model, const TaskData& data, std::optional<int64_t> length) {
+Resumption open_resumption(const fs::path& path, const RunSpec& experiment, const Model& model, const TaskData& data, std::optional<int64_t> length) {
   Resumption resumption = is_checkpoint(path) ? Resumption{.checkpoint = read_checkpoint(path, model), .path = path}
                                               : newest(checkpoint_folder_of(path), model);
   const CheckpointIndex& index = resumption.checkpoint.index;
@@ -120,7 +120,7 @@ Resumption open_resumption(const fs::path& path, const Experiment& experiment, c
   return resumption;
 }
 
-std::optional<Resumption> open_own_resumption(const fs::path& run_folder, const Experiment& experiment, const Model& model,
+std::optional<Resumption> open_own_resumption(const fs::path& run_folder, const RunSpec& experiment, const Model& model,
                                               const TaskData& data) {
   const fs::path folder = run_folder / kCheckpointFolder;
   const int64_t steps = steps_of(experiment.length, Batches(experiment, data).sampler().steps_per_epoch());

@@ -69,7 +69,7 @@ std::string agreement(const ExperimentOptions& options, const Model& model, cons
   return flat_table(options, model, data, kOwn, own_data).dump();
 }
 
-std::string strict_agreement(const ExperimentOptions& options, const std::string& plan, const Experiment& experiment, const Model& model,
+std::string strict_agreement(const ExperimentOptions& options, const std::string& plan, const RunSpec& experiment, const Model& model,
                              const TaskData& data) {
   nlohmann::json flat = flat_table(options, model, data, kOfMachine);
   flat["--plan"] = plan;

@@ -6,6 +6,7 @@
 
 #include "cli/options.h"
 #include "data/dataset.h"
+#include "experiment/run_spec.h"
 #include "model/model.h"
 
 namespace trireme {
@@ -17,7 +18,7 @@ std::string agreement(const ExperimentOptions& options, const Model& model, cons
 
 /// For processes that are the workers of one plan: all keys but where the data lie and what a machine loads them with; the seed, the
 /// plan as it was asked for, the versions of this program and of libtorch.
-std::string strict_agreement(const ExperimentOptions& options, const std::string& plan, const Experiment& experiment, const Model& model,
+std::string strict_agreement(const ExperimentOptions& options, const std::string& plan, const RunSpec& experiment, const Model& model,
                              const TaskData& data);
 
 /// Who says what, in messages.

@@ -14,8 +14,8 @@
 #include "cli/jobs.h"
 #include "cli/plan_choice.h"
 #include "cli/train_folder.h"
-#include "experiment/experiment.h"
 #include "experiment/read_emulation.h"
+#include "experiment/run_spec.h"
 #include "plan/strategy.h"
 #include "report/progress.h"
 #include "report/run_folder.h"
@@ -42,7 +42,7 @@ StepReport step_report_from(const nlohmann::json& m) {
 
 class Comparison {
  public:
-  Comparison(const CompareOptions& options, const Experiment& experiment, Progress& progress, RunFolder& folder)
+  Comparison(const CompareOptions& options, const RunSpec& experiment, Progress& progress, RunFolder& folder)
       : options_(options), experiment_(experiment), progress_(progress), folder_(folder) {}
 
   RunResult run(const Job& job) {
@@ -100,18 +100,18 @@ class Comparison {
   }
 
   const CompareOptions& options_;
-  const Experiment& experiment_;
+  const RunSpec& experiment_;
   Progress& progress_;
   RunFolder& folder_;
 };
 
-void say_what_runs(const Experiment& experiment, const ExperimentResult& result, Progress& progress) {
+void say_what_runs(const RunSpec& experiment, const ExperimentResult& result, Progress& progress) {
   progress.say(fmt::format("{}: {}, batch {}, {}, seed {}", result.experiment, result.model, result.batch, result.precision,
                            result.seed));
   progress.say(fmt::format("data: {}", result.data_source));
   for (const std::string& line : result.initial_values) progress.say(line);
   progress.say(fmt::format("machine: {}", result.machine));
-  for (const std::string& note : experiment.model_notes) progress.say(fmt::format("{}: {}", experiment.model_name, note));
+  for (const std::string& note : experiment.model_findings.notes) progress.say(fmt::format("{}: {}", experiment.model_name, note));
 }
 
 /// What is known of a job before any runs.
@@ -123,7 +123,7 @@ struct Known {
 /// Finds the planners' plans and says what a simulation does of each job, before any runs: the machine has nothing else to do then. Nothing
 /// where it cannot say.
 /// `problems`: in words. May be called again.
-void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const Experiment& experiment, const Model& model, const TaskData& data, Predictions& predictions,
+void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const RunSpec& experiment, const Model& model, const TaskData& data, Predictions& predictions,
                       const CompareOptions& options, const RunFolder& folder, std::vector<std::string>& problems) {
   for (size_t j = 0; j < jobs.size(); ++j) {
     Job& job = jobs[j];
@@ -147,7 +147,7 @@ void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const E
 }
 
 /// Runs what is not known before, adding to `result` row by row.
-void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, const CompareOptions& options, const Experiment& experiment,
+void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, const CompareOptions& options, const RunSpec& experiment,
               Progress& progress, RunFolder& folder, ExperimentResult& result) {
   Comparison comparison(options, experiment, progress, folder);
   for (size_t j = 0; j < jobs.size(); ++j) {
@@ -169,7 +169,7 @@ void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, con
 
 int run_compare(const CompareOptions& options) {
   interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
-  Experiment experiment = options.experiment.read();
+  RunSpec experiment{options.experiment.read()};
   check_target("--json", options.json);
   check_emulation(experiment, *std::max_element(experiment.devices.begin(), experiment.devices.end()));
   const TaskData data = open_data(experiment.data);

@@ -61,7 +61,7 @@ TensorMap converted(TensorMap weights, at::ScalarType type) {
 }
 
 Exported from_experiment(const ExportOptions& options) {
-  Experiment experiment = options.experiment.read();
+  RunSpec experiment{options.experiment.read()};
   const TaskData data = open_data(experiment.data);
   Model model = with_initial_weights(experiment, build_model(experiment, data));
   if (model.initial_values()) std::cout << model.initial_values()->report;

@@ -30,7 +30,7 @@ std::string folder_name(const std::string& label) {
 }
 
 /// What one strategy as written stands for.
-std::vector<Job> jobs_of(const std::string& written, const Experiment& experiment, const Model& model, bool to_run) {
+std::vector<Job> jobs_of(const std::string& written, const RunSpec& experiment, const Model& model, bool to_run) {
   std::vector<Job> jobs;
   for (const std::string& strategy : expand_strategy(written)) {
     check_plan_name(strategy, "strategies");
@@ -77,7 +77,7 @@ RunResult row_without_run(const Job& job, RunStatus status, std::string reason) 
   return row;
 }
 
-std::vector<Job> list_jobs(const Experiment& experiment, const Model& model, bool to_run) {
+std::vector<Job> list_jobs(const RunSpec& experiment, const Model& model, bool to_run) {
   std::vector<Job> jobs;
   std::set<std::string> folders;
   for (const std::string& written : experiment.strategies) {
@@ -91,7 +91,7 @@ std::vector<Job> list_jobs(const Experiment& experiment, const Model& model, boo
   return jobs;
 }
 
-std::optional<RunResult> ruled_out(const Job& job, const Experiment& experiment, const Model& model, const TaskData& data,
+std::optional<RunResult> ruled_out(const Job& job, const RunSpec& experiment, const Model& model, const TaskData& data,
                                    const Cluster& cluster) {
   // validated already; its planner, or who trains it, will say
   if (is_plan_file(job.strategy) || is_planned(job.strategy) || is_update_policy(job.strategy)) return std::nullopt;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "experiment/batches.h"
-#include "experiment/experiment.h"
+#include "experiment/run_spec.h"
 #include "metrics/result.h"
 
 namespace trireme {
@@ -22,7 +22,7 @@ struct Job {
 };
 
 /// Errors (user): strategies that are none, plan files that do not fit; `to_run`: more workers than a process can have.
-std::vector<Job> list_jobs(const Experiment& experiment, const Model& model, bool to_run);
+std::vector<Job> list_jobs(const RunSpec& experiment, const Model& model, bool to_run);
 
 /// Gives the job's row its names, and a warning where a planner's plan uses fewer devices than the job has.
 void name_row(const Job& job, RunResult& row);
@@ -32,7 +32,7 @@ RunResult row_without_run(const Job& job, RunStatus status, std::string reason);
 
 /// The row of a strategy that cannot use so many devices, so small a batch or so many micro-batches, known before anything runs.
 /// `cluster` has the job's devices.
-std::optional<RunResult> ruled_out(const Job& job, const Experiment& experiment, const Model& model, const TaskData& data,
+std::optional<RunResult> ruled_out(const Job& job, const RunSpec& experiment, const Model& model, const TaskData& data,
                                    const Cluster& cluster);
 
 }  // namespace trireme

@@ -13,8 +13,8 @@
 #include "base/units.h"
 #include "cli/agreement.h"
 #include "cli/commands.h"
-#include "experiment/experiment.h"
 #include "experiment/initial_weights.h"
+#include "experiment/run_spec.h"
 #include "forecast/agreement_plan.h"
 #include "train/run.h"
 #include "update/remote/remote_client.h"
@@ -28,13 +28,13 @@ constexpr auto kBetweenTries = std::chrono::milliseconds(500);
 
 /// What a client trains, as far as the seed decides it.
 struct Task {
-  Experiment experiment;
+  RunSpec experiment;
   TaskData data;
   Model model;
 
   static Task read(const ExperimentOptions& options, bool own_data) {
-    Experiment experiment = options.read();
-    experiment.replicas.own_data = own_data;
+    RunSpec experiment{options.read()};
+    experiment.own_data = own_data;
     TaskData data = open_data(experiment.data);
     Model model = with_initial_weights(experiment, build_model(experiment, data));
     return {std::move(experiment), std::move(data), std::move(model)};

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/text_table.h"
-#include "experiment/experiment.h"
+#include "experiment/run_spec.h"
 #include "report/progress.h"
 #include "train/measure_epochs.h"
 #include "train/trainer.h"
@@ -68,7 +68,7 @@ std::string fit_in_words(const EpochsFile& file) {
 }
 
 /// Adds one batch to the file's measurements. False where it was ended before there was anything to add.
-bool measure(const Experiment& experiment, const Model& model, const TaskData& data, int64_t batch, const EpochsRequest& request, EpochsFile& file) {
+bool measure(const RunSpec& experiment, const Model& model, const TaskData& data, int64_t batch, const EpochsRequest& request, EpochsFile& file) {
   const std::string name = fmt::format("batch {}", batch);
   std::optional<EpochsMeasurement> measured;
   {
@@ -91,7 +91,7 @@ bool measure(const Experiment& experiment, const Model& model, const TaskData& d
 
 int run_measure_epochs(const MeasureEpochsOptions& options) {
   interrupted_by_user();
-  Experiment experiment = options.experiment.read();
+  RunSpec experiment{options.experiment.read()};
   const std::filesystem::path path = options.out.empty() ? std::filesystem::path(experiment.name + ".epochs.json") : options.out;
   check_target("--out", path);
   const TaskData data = open_data(experiment.data);

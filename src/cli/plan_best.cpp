@@ -98,7 +98,7 @@ void add_plan_best(CLI::App& plan, PlanBestOptions& o) {
 int run_plan_best(const PlanBestOptions& options) {
   const Objective objective = objective_of(options.objective);
   const double tolerance = parse_gap(options.gap), limit = parse_time_limit(options.time_limit, "--time-limit");
-  Experiment experiment = options.experiment.read();
+  RunSpec experiment{options.experiment.read()};
   if (objective == Objective::cost) require_price(experiment, options.prediction);
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);

@@ -81,7 +81,7 @@ void check_runs_here(int devices, const std::string& where) {
                "use fewer; trireme plan best and plan show take more"});
 }
 
-void check_compiles(const Plan& plan, const Experiment& experiment, const Model& model, const std::string& where) {
+void check_compiles(const Plan& plan, const RunSpec& experiment, const Model& model, const std::string& where) {
   try {
     compile(model, plan, options_of(experiment, plan, true));
   } catch (const Error& error) {  // an unknown schedule, a deadlock: of this plan
@@ -91,7 +91,7 @@ void check_compiles(const Plan& plan, const Experiment& experiment, const Model&
   }
 }
 
-Plan load_plan_file(const std::string& file, const Experiment& experiment, const Model& model) {
+Plan load_plan_file(const std::string& file, const RunSpec& experiment, const Model& model) {
   Plan plan = read_plan(file, model);
   validate(plan, model, std::max<int64_t>(1, whole_experiment(experiment, plan).batch / plan.replicas), file);
   plan.name = fs::path(file).stem().string();  // `trireme plan show` wrote "data" into it; edited, it is not that any more
@@ -99,7 +99,7 @@ Plan load_plan_file(const std::string& file, const Experiment& experiment, const
   return plan;
 }
 
-Plan choose_plan(const std::string& name, const std::vector<int>& devices, const Experiment& experiment, const Model& model,
+Plan choose_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment, const Model& model,
                  bool to_run) {
   check_plan_name(name, "--plan");
   if (is_plan_file(name)) {
@@ -117,7 +117,7 @@ Plan choose_plan(const std::string& name, const std::vector<int>& devices, const
   return plan;
 }
 
-Plan choose_or_find_plan(const std::string& name, const std::vector<int>& devices, const Experiment& experiment, const Model& model,
+Plan choose_or_find_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment, const Model& model,
                          const TaskData& data, const CostSourceOptions& costs, bool to_run) {
   if (!is_planned(name)) return choose_plan(name, devices, experiment, model, to_run);
   const int count = devices.empty() ? experiment.devices.front() : devices.front();

@@ -29,7 +29,7 @@ using nlohmann::json;
 /// Predicted steps of plans, each once.
 class Steps {
  public:
-  Steps(const Experiment& experiment, const Model& model, Predictions& predictions)
+  Steps(const RunSpec& experiment, const Model& model, Predictions& predictions)
       : experiment_(experiment), model_(model), predictions_(predictions) {}
 
   /// None where the plan does not suit the model, the batch or so many devices.
@@ -48,7 +48,7 @@ class Steps {
   }
 
   Plan plan_of(const Projected& p) {
-    Experiment experiment = experiment_;
+    RunSpec experiment = experiment_;
     experiment.batch = p.batch;
     return make_plan(p.strategy, experiment, model_, predictions_.source(p.devices));
   }
@@ -57,7 +57,7 @@ class Steps {
 
  private:
   std::optional<PredictedStep> predicted(const std::string& strategy, int devices, int64_t batch) {
-    Experiment experiment = experiment_;
+    RunSpec experiment = experiment_;
     experiment.batch = batch;
     try {
       const CostSource& source = predictions_.source(devices);
@@ -70,7 +70,7 @@ class Steps {
     }
   }
 
-  const Experiment& experiment_;
+  const RunSpec& experiment_;
   const Model& model_;
   Predictions& predictions_;
   std::map<std::tuple<std::string, int, int64_t>, std::optional<PredictedStep>> known_;
@@ -240,7 +240,7 @@ void add_plan_project(CLI::App& plan, PlanProjectOptions& o) {
 }
 
 int run_plan_project(const PlanProjectOptions& options) {
-  Experiment experiment = options.experiment.read();
+  RunSpec experiment{options.experiment.read()};
   if (options.json != "-") check_target("--json", options.json);
   const EpochsToTarget epochs = parse_epochs(options.epochs);
   const TaskData data = open_data(experiment.data);

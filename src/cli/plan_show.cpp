@@ -19,6 +19,7 @@
 #include "experiment/batches.h"
 #include "experiment/make_plan.h"
 #include "plan/strategy.h"
+#include "program/compile.h"
 #include "program/draw.h"
 #include "report/table.h"
 #include "train/trainer.h"
@@ -157,7 +158,7 @@ int run_plan_show(const PlanShowOptions& options) {
   if (!is_planned(options.plan) && !(costs.cluster.empty() && costs.profile.empty()))
     fail_user({costs.cluster.empty() ? "--profile" : "--cluster", options.plan, "it is no planner's plan, for which costs would decide",
                "leave it out, or find a plan: trireme plan best EXPERIMENT"});
-  Experiment experiment;
+  RunSpec experiment;
   std::optional<Model> model;
   std::vector<std::string> notes;
   std::optional<TaskData> data;
@@ -168,7 +169,7 @@ int run_plan_show(const PlanShowOptions& options) {
     experiment.devices = {2};
     experiment.batch = std::max(experiment.batch, least_batch(options, *model));
   } else {
-    experiment = options.experiment.read();
+    experiment = RunSpec{options.experiment.read()};
     data = open_data(experiment.data);
     model = build_model(experiment, *data);
   }

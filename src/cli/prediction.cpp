@@ -50,7 +50,7 @@ void CostSourceOptions::add_profile(CLI::App& verb) {
   verb.add_option("--profile", profile, "profile of this machine (trireme profile); what it lacks is measured and added to it");
 }
 
-Predictions::Predictions(const Experiment& experiment, const Model& model, const TaskData& data, const CostSourceOptions& options)
+Predictions::Predictions(const RunSpec& experiment, const Model& model, const TaskData& data, const CostSourceOptions& options)
     : experiment_(experiment), model_(model), data_(data), options_(options) {
   if (!options.cluster.empty() && !options.profile.empty())
     fail_user({"--cluster", options.cluster.string(), "a profile is of this machine, a cluster file of others", "leave one of them out"});
@@ -65,7 +65,7 @@ Predictions::Predictions(const Experiment& experiment, const Model& model, const
   ProfileRequest request;
   request.optimizer = experiment.optimizer;
   request.seconds = kLinkSeconds;
-  const LayerSites sites(model, {experiment.precision, experiment.batch_norm, experiment.frozen, experiment.tokens});
+  const LayerSites sites(model, site_options(experiment));
   extend_profile(profile_, sites, request);
   loading_ = loading_seconds(experiment, data);
 }
@@ -87,7 +87,7 @@ const CostSource& Predictions::source(const Plan& plan) {
 CostSource Predictions::settled_source(const Plan& plan) {
   settle([&] {
     for (const int64_t batch : {experiment_.batch, data_.train->size() % experiment_.batch}) {
-      Experiment asked = experiment_;
+      RunSpec asked = experiment_;
       asked.batch = batch;
       if (batch > 0) predict(asked, model_, plan, source(plan), {.timeline = false});
     }

@@ -29,7 +29,7 @@ struct CostSourceOptions {
 class Predictions {
  public:
   /// Errors (user): a cluster and a profile at once, files that are none or of another machine.
-  Predictions(const Experiment& experiment, const Model& model, const TaskData& data, const CostSourceOptions& options);
+  Predictions(const RunSpec& experiment, const Model& model, const TaskData& data, const CostSourceOptions& options);
 
   /// Of the first devices. Errors (user): more than the cluster has.
   const CostSource& source(int devices) { return source(device_numbers(0, devices)); }
@@ -59,7 +59,7 @@ class Predictions {
   std::string refit(const std::vector<RunResult>& rows);
 
  private:
-  const Experiment& experiment_;
+  const RunSpec& experiment_;
   const Model& model_;
   const TaskData& data_;
   const CostSourceOptions options_;

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/text_table.h"
+#include "forecast/cost_source.h"
 #include "profile/measure_layers.h"
 #include "profile/measure_profile.h"
 #include "profile/profile.h"
@@ -140,7 +141,7 @@ std::vector<int> degrees_of(const ProfileOptions& options) {
 }  // namespace
 
 int run_profile(const ProfileOptions& options) {
-  Experiment experiment = options.experiment.read();
+  RunSpec experiment{options.experiment.read()};
   const std::filesystem::path file = options.out.empty() ? std::filesystem::path(experiment.name + ".profile.json") : options.out;
   check_target("--out", file);
   const double budget = parse_time_limit(options.budget, "--budget");
@@ -153,7 +154,7 @@ int run_profile(const ProfileOptions& options) {
     profile = read_profile(file);
     check_same_machine(profile.machine, fingerprint_of_this_machine(threads), file.string());
   }
-  const LayerSites sites(model, {experiment.precision, experiment.batch_norm, experiment.frozen, experiment.tokens});
+  const LayerSites sites(model, site_options(experiment));
   const ProfileRequest request{usual_samples(experiment.batch), degrees_of(options), experiment.optimizer, budget, threads};
   const bool shows_progress = ::isatty(STDERR_FILENO) != 0;
   const ProfileReport report = extend_profile(profile, sites, request, [&](const std::string& what) {

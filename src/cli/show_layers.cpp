@@ -9,8 +9,8 @@
 #include "base/units.h"
 #include "cli/text_table.h"
 #include "cli/usual_models.h"
-#include "experiment/experiment.h"
 #include "experiment/read_experiment.h"
+#include "experiment/run_spec.h"
 #include "model/import/describe.h"
 #include "zoo/imported.h"
 
@@ -21,7 +21,7 @@ constexpr int kDefaultDegree = 2;
 const std::vector<size_t> kNumbers{3, 4, 5};  // columns
 
 ImportedModel model_for_experiment(const PlanShowOptions& options) {
-  Experiment experiment = read_experiment(options.experiment.experiment, options.experiment.overrides());  // its own model is not opened
+  RunSpec experiment{read_experiment(options.experiment.experiment, options.experiment.overrides())};  // its own model is not opened
   const bool in_file = names_script_file(options.plan);
   if (in_file) options.experiment.check_trust(options.plan);
   experiment.model_file = in_file ? options.plan : "";
@@ -29,7 +29,7 @@ ImportedModel model_for_experiment(const PlanShowOptions& options) {
   experiment.model_options.clear();
   experiment.model_where = "plan show";
   Model model = build_model(experiment, open_data(experiment.data));
-  return {.model = std::move(model), .notes = experiment.model_notes};
+  return {.model = std::move(model), .notes = experiment.model_findings.notes};
 }
 
 std::string count(double value) { return value == 0 ? "" : format_count(value); }

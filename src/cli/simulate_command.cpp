@@ -23,7 +23,7 @@
 namespace trireme {
 namespace {
 
-RunResult simulated_row(const Job& job, const Experiment& experiment, const Model& model, const TaskData& data, Predictions& predictions) {
+RunResult simulated_row(const Job& job, const RunSpec& experiment, const Model& model, const TaskData& data, Predictions& predictions) {
   try {
     if (std::optional<RunResult> row = ruled_out(job, experiment, model, data, predictions.source(job.devices).cluster)) return *row;
     const Plan plan = predictions.plan(job.strategy, job.devices);
@@ -58,7 +58,7 @@ void project_to_target(const Experiment& experiment, const Epochs& epochs, int64
 
 int run_simulate(const SimulateOptions& options) {
   interrupted_by_user();
-  Experiment experiment = options.experiment.read();
+  RunSpec experiment{options.experiment.read()};
   check_target("--json", options.json);
   std::optional<Epochs> epochs;
   if (!options.epochs.empty()) epochs = epochs_of(options.epochs, experiment.batch);

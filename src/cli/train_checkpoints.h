@@ -14,7 +14,7 @@ namespace trireme {
 inline constexpr unsigned kSecondsForLastCheckpoint = 60;  ///< after an interrupt, to end the step and write what has been trained
 
 /// Before anything runs. Errors (user): those of check_checkpoints, or of check_agreement_checkpoints.
-void check_train_checkpoints(const TrainOptions& options, const Experiment& experiment, const TaskData& data,
+void check_train_checkpoints(const TrainOptions& options, const RunSpec& experiment, const TaskData& data,
                              const Plan& plan);
 
 /// The folder for the run's checkpoints: in its own, or where the experiment says, with a link in the run's. Made as far as its parent.

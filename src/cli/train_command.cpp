@@ -13,8 +13,8 @@
 #include "cli/train_process.h"
 #include "cli/virtual_machines.h"
 #include "experiment/batches.h"
-#include "experiment/experiment.h"
 #include "experiment/read_emulation.h"
+#include "experiment/run_spec.h"
 #include "forecast/agreement_plan.h"
 #include "train/agreement/agreement_checkpoints.h"
 #include "train/forecaster.h"
@@ -24,7 +24,7 @@ namespace trireme {
 namespace {
 
 /// Trains, and where the experiment says `adapt` as what it measures suggests. The rows of a comparison stay as they are.
-RunResult train_or_adapt(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
+RunResult train_or_adapt(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
                          CheckpointUse checkpoints) {
   if (!experiment.adapt) return train(experiment, model, data, plan, observer, interrupted_by_user(), nullptr, std::move(checkpoints));
   PlanForecaster forecaster(experiment, model, plan);
@@ -53,7 +53,7 @@ int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
                fmt::format("start several: {} trireme train ...", backend->start)});
   check_target("--json", options.json);
   TrainSubject subject = read_subject(options.experiment);
-  subject.experiment.replicas.own_data = options.own_data;
+  subject.experiment.own_data = options.own_data;
   const auto& [experiment, data, model] = subject;
   const std::vector<int>& devices = options.experiment.devices;
   if (!devices.empty() && !options.messages) check_emulation(experiment, devices.front());  // a comparison checks its largest row

@@ -133,7 +133,7 @@ RunResult train_and_show(const TrainSubject& subject, const std::string& name, c
   Progress progress;
   for (const std::string& note : show.notes) progress.say(note);
   if (data.generated) progress.say("data: " + data.source);
-  for (const std::string& note : experiment.model_notes) progress.say(fmt::format("{}: {}", experiment.model_name, note));
+  for (const std::string& note : experiment.model_findings.notes) progress.say(fmt::format("{}: {}", experiment.model_name, note));
   if (model.initial_values())
     for (const std::string& line : lines_of(model.initial_values()->report)) progress.say(line);
   progress.begin(name, 0);
@@ -151,7 +151,7 @@ RunResult train_and_show(const TrainSubject& subject, const std::string& name, c
 }  // namespace
 
 TrainSubject read_subject(const ExperimentOptions& options) {
-  Experiment experiment = options.read();
+  RunSpec experiment{options.read()};
   const TaskData data = open_data(experiment.data);
   Model model = with_initial_weights(experiment, build_model(experiment, data));
   return {std::move(experiment), data, std::move(model)};

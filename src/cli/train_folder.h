@@ -9,7 +9,7 @@
 
 #include "cli/commands.h"
 #include "data/dataset.h"
-#include "experiment/experiment.h"
+#include "experiment/run_spec.h"
 #include "model/model.h"
 #include "plan/plan.h"
 #include "train/observer.h"
@@ -18,7 +18,7 @@ namespace trireme {
 
 /// What is trained, on what.
 struct TrainSubject {
-  Experiment experiment;
+  RunSpec experiment;
   TaskData data;
   Model model;
 };

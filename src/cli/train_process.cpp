@@ -193,7 +193,7 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
                fmt::format("by {} there are {} processes, each of them one worker", place.said_by, place.size), "leave --devices out"});
   if (place.rank == 0) check_target("--json", options.json);
   TrainSubject subject = read_subject(options.experiment);
-  Experiment& experiment = subject.experiment;
+  RunSpec& experiment = subject.experiment;
   const auto refuse = [&](const char* key, const char* why) {
     fail_user({fmt::format("{}: {}", experiment.file.string(), key), "is for workers that are threads", why, "leave it out"});
   };

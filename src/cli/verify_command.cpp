@@ -7,14 +7,14 @@
 #include "cli/commands.h"
 #include "cli/plan_choice.h"
 #include "experiment/batches.h"
-#include "experiment/experiment.h"
+#include "experiment/run_spec.h"
 #include "plan/strategy.h"
 #include "train/verify.h"
 
 namespace trireme {
 
 int run_verify(const VerifyOptions& options) {
-  Experiment experiment = options.experiment.read();
+  RunSpec experiment{options.experiment.read()};
   experiment.precision = parse_precision(options.precision, "--precision");
   const TaskData data = open_data(experiment.data);
   const Model model = with_initial_weights(experiment, build_model(experiment, data));
@@ -27,7 +27,7 @@ int run_verify(const VerifyOptions& options) {
   for (const VerifyRow& row : result.rows) width = std::max(width, row.parameter.size());
   std::cout << fmt::format("{} against one device: {} on {}, {} steps, {}\n", plan.in_short(model), model.name(), data.source,
                            result.steps, name_of(experiment.precision));
-  for (const std::string& note : experiment.model_notes) std::cout << experiment.model_name << ": " << note << "\n";
+  for (const std::string& note : experiment.model_findings.notes) std::cout << experiment.model_name << ": " << note << "\n";
   if (model.initial_values()) std::cout << model.initial_values()->report;
   if (!result.note.empty()) std::cout << result.note << "\n";
   std::cout << fmt::format("{:<{}}  {:>12}  {:>12}\n", "largest relative difference", std::max(width, size_t(27)), "value", "gradient");

@@ -40,7 +40,7 @@ void check_virtual_time(const Experiment& experiment, const std::string& plan, c
     refuse("[[cluster.link.change]]", "connections of virtual machines stay as they are", "leave it out");
 }
 
-Plan choose_virtual_plan(const std::string& name, const std::vector<int>& devices, const Experiment& experiment, const Model& model,
+Plan choose_virtual_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment, const Model& model,
                          Predictions& predictions) {
   if (is_plan_file(name) || !(predictions.is_described() || is_planned(name))) return choose_plan(name, devices, experiment, model);
   check_plan_name(name, "--plan");
@@ -69,7 +69,7 @@ ModelledClock clock_of(const Plan& plan, Predictions& predictions, const std::fi
 
 }  // namespace
 
-void live_in_virtual_time(const Plan& plan, Predictions& predictions, const CostSourceOptions& costs, Experiment& experiment) {
+void live_in_virtual_time(const Plan& plan, Predictions& predictions, const CostSourceOptions& costs, RunSpec& experiment) {
   experiment.virtual_machines_in_words = predictions.in_words();
   if (predictions.is_described() && experiment.device_memory == 0) {
     int64_t least = 0;  // the limit is one for all

@@ -94,7 +94,7 @@ std::shared_ptr<const Model> Batches::model_for(const RepaddedSet& set, const Pa
   return model;
 }
 
-void check_shapes(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan) {
+void check_shapes(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan) {
   const int64_t multiple = experiment.pad_to_multiple_of;
   if (multiple == 0) return;
   const auto train = padded(data.train);

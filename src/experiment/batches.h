@@ -9,8 +9,8 @@
 
 #include "data/sampler.h"
 #include "data/text/repadded_set.h"
-#include "experiment/experiment.h"
 #include "experiment/loader.h"
+#include "experiment/run_spec.h"
 #include "plan/plan.h"
 #include "runtime/worker.h"
 
@@ -53,6 +53,6 @@ class Batches {
 
 /// Errors (user) before anything runs: the plan, valid for the experiment's model, does not fit a shape that batches may have, see
 /// check_runs (program/shapes.h).
-void check_shapes(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan);
+void check_shapes(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan);
 
 }  // namespace trireme

@@ -4,18 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <nlohmann/json.hpp>
 #include <numeric>
+#include <utility>
 
-#include "base/config.h"
 #include "base/error.h"
-#include "base/memory.h"
-#include "base/text.h"
 #include "data/text/repadded_set.h"
-#include "metrics/metrics.h"
 #include "model/weights/read_weights.h"
-#include "zoo/imported.h"
 
 namespace trireme {
 namespace {
@@ -58,64 +52,7 @@ const char* name_of(BatchNormScope scope) {
   return "?";
 }
 
-CompileOptions compile_options(const Experiment& experiment, bool training) {
-  return {.training = training, .clip_gradients = experiment.clip_norm > 0, .layer_norms = experiment.optimizer.is_layerwise() || experiment.noise_scale,
-          .mixed_precision = experiment.precision == Precision::bf16, .batch_norm = experiment.batch_norm,
-          .private_replicas = experiment.private_replicas, .frozen = experiment.frozen};
-}
-
 namespace {
-
-[[noreturn]] void fail_model(const Experiment& e, const Dataset& set, bool tokens) {
-  const std::vector<std::string> fitting = models_for(set.task(), tokens);
-  const bool does_task = does(e.model_name, set.task(), !tokens);
-  fail_user({.where = e.model_where.empty() ? e.file.string() : e.model_where,
-             .what = e.model_name,
-             .why = does_task ? fmt::format("it reads {}, data set {} holds {}", tokens ? "numbers" : "token ids", e.data.name,
-                                            tokens ? "token ids" : "numbers")
-                              : fmt::format("it is not for {}, which data set {} is for", name_of(set.task()), e.data.name),
-             .next = fitting.empty() ? "choose another data set" : fmt::format("models that fit: {}", join(fitting))});
-}
-
-void check_target(const Experiment& e, LearningTask task) {
-  if (!e.target) return;
-  const std::string metric = main_metric(task);
-  if (!kind_of_metric(metric).is_share || (*e.target > 0 && *e.target <= 1)) return;
-  fail_user({.where = fmt::format("{}: target", e.file.string()),
-             .what = fmt::format("{:g}", *e.target),
-             .why = fmt::format("the {} of {} is a share, between 0 and 1", kind_of_metric(metric).title, name_of(task)),
-             .next = "write 0.98 for 98 %"});
-}
-
-void check_beam(const Experiment& e, LearningTask task) {
-  if (e.beam == 1 || task == LearningTask::translation) return;
-  fail_user({.where = fmt::format("{}: translation.beam", e.file.string()),
-             .what = fmt::format("{}", e.beam),
-             .why = fmt::format("data set {} is for {}", e.data.name, name_of(task)),
-             .next = "leave it out"});
-}
-
-void check_padding(const Experiment& e, const Dataset& set) {
-  if (e.pad_to_multiple_of == 0) return;
-  if (!e.model_file.empty())
-    fail_user({.where = fmt::format("{}: data.pad_to_multiple_of", e.file.string()),
-               .what = fmt::format("{}", e.pad_to_multiple_of),
-               .why = fmt::format("a model of a file ({}) is imported for one length of sentences", e.model_file.filename().string()),
-               .next = "leave it out"});
-  const auto* padded = dynamic_cast<const PaddedSet*>(&set);
-  if (!padded)
-    fail_user({.where = fmt::format("{}: data.pad_to_multiple_of", e.file.string()),
-               .what = fmt::format("{}", e.pad_to_multiple_of),
-               .why = fmt::format("samples of data set {} have no padding", e.data.name),
-               .next = "leave it out"});
-  const PartLengths whole = padded->padded_parts();
-  const int64_t longest = std::max(whole.first, whole.second);
-  if (e.pad_to_multiple_of > longest)
-    fail_user({.where = fmt::format("{}: data.pad_to_multiple_of", e.file.string()),
-               .what = fmt::format("{}", e.pad_to_multiple_of),
-               .why = fmt::format("sentences have {} tokens at most: every one would take all the padding", longest),
-               .next = "use a smaller multiple, as 4 or 8, or a larger data.sequence"});
-}
 
 /// Of regression, about where the targets lie: the mean of the first ones.
 std::vector<double> target_offsets(const Dataset& set) {
@@ -127,33 +64,16 @@ std::vector<double> target_offsets(const Dataset& set) {
   return {means.data_ptr<double>(), means.data_ptr<double>() + means.numel()};
 }
 
-/// What the model is built for, in the zoo's words.
-ModelSpec spec_of(const Experiment& e, const Dataset& set) {
+}  // namespace
+
+ModelSpec model_spec(const Experiment& e, const Dataset& set) {
   return {.name = e.model_name, .sample_shape = set.sample_shape(), .classes = set.classes(), .options = e.model_options,
           .task = set.task(), .target_shape = set.target_shape(), .vocabulary = set.vocabulary(), .label_smoothing = e.label_smoothing,
           .target_offsets = target_offsets(set)};
 }
 
-}  // namespace
-
-Model build_model(Experiment& experiment, const TaskData& data) {
-  const Dataset& set = *data.train;
-  const bool tokens = set.vocabulary() > 0, imported = !experiment.model_file.empty();
-  if (!imported && !does(experiment.model_name, set.task(), tokens)) fail_model(experiment, set, tokens);
-  check_target(experiment, set.task());
-  check_beam(experiment, set.task());
-  check_padding(experiment, set);
-  experiment.tokens = tokens;
-  const ModelSpec spec = spec_of(experiment, set);
-  if (!imported) return make_model(spec);
-  ImportedModel model = import_model(experiment.model_file, spec);
-  experiment.frozen.insert(experiment.frozen.end(), model.frozen.begin(), model.frozen.end());
-  experiment.model_notes.insert(experiment.model_notes.end(), model.notes.begin(), model.notes.end());
-  return model.model.with_initial_values({.tensors = std::move(model.initial_values), .report = {}});
-}
-
 Model build_model(const Experiment& experiment, const RepaddedSet& set) {
-  ModelSpec spec = spec_of(experiment, set);
+  ModelSpec spec = model_spec(experiment, set);
   spec.padded_positions = element_count(set.whole().target_shape());
   return make_model(spec);
 }
@@ -175,7 +95,7 @@ Model with_initial_weights(const Experiment& experiment, const Model& model) {
 
 std::optional<ModelSpec> zoo_spec(const Experiment& experiment, const TaskData& data) {
   if (!experiment.model_file.empty()) return std::nullopt;
-  return spec_of(experiment, *data.train);
+  return model_spec(experiment, *data.train);
 }
 
 int loading_threads_of(const Experiment& experiment, const Dataset& set) {

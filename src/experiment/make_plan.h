@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "experiment/experiment.h"
+#include "experiment/run_spec.h"
 #include "plan/plan.h"
 
 namespace trireme {
@@ -13,10 +13,10 @@ bool is_plan_file(const std::string& name);
 
 /// The plan called `name` ("data", "hybrid:pipeline", "data=2,tensor=2") or the one in the file of that name. Plans with a
 /// pipeline are balanced by a quick profile of the layers.
-Plan make_plan(const std::string& name, const Experiment& experiment, const Model& model, int devices);
+Plan make_plan(const std::string& name, const RunSpec& experiment, const Model& model, int devices);
 
 /// compile_options of the experiment for this plan: where replicas agree, their workers share one copy of the weights, and links lie between
 /// replicas.
-CompileOptions options_of(const Experiment& experiment, const Plan& plan, bool training);
+CompileOptions options_of(const RunSpec& experiment, const Plan& plan, bool training);
 
 }  // namespace trireme

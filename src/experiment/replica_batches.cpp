@@ -105,14 +105,14 @@ std::vector<std::vector<int64_t>> divide_samples(const Dataset& set, const Repli
   return shares;
 }
 
-ReplicaBatches::ReplicaBatches(const Experiment& experiment, const TaskData& data, int replicas, bool equal_steps)
+ReplicaBatches::ReplicaBatches(const RunSpec& experiment, const TaskData& data, int replicas, bool equal_steps)
     : experiment_(experiment), data_(data), replicas_(replicas), whole_(experiment, data) {
   const ReplicaSpec& spec = experiment.replicas;
   if (experiment.batch < replicas)
     fail_user({spec.where, fmt::format("{} replicas", replicas), fmt::format("a batch of {} has not a sample for each", experiment.batch),
                "use a larger batch or fewer replicas"});
   batch_ = experiment.batch / replicas;
-  if (spec.own_data) {
+  if (experiment.own_data) {
     check_can_be_divided("data of each client's own");
     own_.emplace_back(size_t(data.train->size()));
     std::iota(own_.front().begin(), own_.front().end(), 0);

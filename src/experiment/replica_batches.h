@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "experiment/batches.h"
-#include "experiment/experiment.h"
 #include "experiment/replica_spec.h"
+#include "experiment/run_spec.h"
 
 namespace trireme {
 
@@ -23,8 +23,8 @@ class ReplicaBatches {
   /// Arguments outlive it. A replica's batch is the experiment's divided by the replicas. `equal_steps`: of an epoch, for policies whose
   /// replicas meet after steps: as many as who has most samples needs; who has fewer goes on with its next order. Errors (user): a batch of
   /// less than one sample for each; those of divide_samples; streams and padding by batch with other shares than SampleShares::batches, or
-  /// with ReplicaSpec::own_data.
-  ReplicaBatches(const Experiment& experiment, const TaskData& data, int replicas, bool equal_steps);
+  /// with RunSpec::own_data.
+  ReplicaBatches(const RunSpec& experiment, const TaskData& data, int replicas, bool equal_steps);
 
   /// Of 0-based step `step` of the replica; never empty.
   PlannedBatch training(int replica, int64_t step) const;
@@ -47,7 +47,7 @@ class ReplicaBatches {
   int64_t whole_step(int64_t step) const;
   std::shared_ptr<const std::vector<int64_t>> order_of(int replica, int64_t epoch) const;
 
-  const Experiment& experiment_;
+  const RunSpec& experiment_;
   const TaskData& data_;
   const int replicas_;
   const Batches whole_;

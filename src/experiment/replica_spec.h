@@ -47,7 +47,6 @@ struct ReplicaSpec {
   bool batch_per_replica = false;   ///< Experiment::batch is each replica's; else all replicas' together
   SampleShares shares = SampleShares::batches;
   double alpha = 0.5;               ///< of dirichlet
-  bool own_data = false;            ///< replicas are processes that bring data of their own: a replica's samples are all that are here. No key
   std::optional<ModelledClock> clock;  ///< not set: real time
   /// Options of each policy as the file has them, TOML assignments "every = ..." by policy.
   std::map<std::string, std::vector<std::string>> options;

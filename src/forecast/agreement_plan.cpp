@@ -23,7 +23,7 @@ bool is_plain_sgd(const OptimizerConfig& optimizer) {
 constexpr const char* kInner = ",inner=";
 
 /// The workers of synchronous training: a data axis, with shares by speed where the policy says so.
-Plan plan_of_workers(const Experiment& experiment, const Model& model, const SynchronousOptions& options, int workers) {
+Plan plan_of_workers(const RunSpec& experiment, const Model& model, const SynchronousOptions& options, int workers) {
   const ReplicaSpec& spec = experiment.replicas;
   if (!spec.clock)
     fail_user({"strategy synchronous", "without [update.virtual]", "in real time it is the plan data", "use data, or add [update.virtual]"});
@@ -48,11 +48,11 @@ Plan plan_of_workers(const Experiment& experiment, const Model& model, const Syn
 }
 
 /// `inner`: a strategy or a plan's file; `devices`: of a replica.
-Plan plan_of_replica(const Experiment& experiment, const Model& model, const std::string& inner, int devices, int workers) {
+Plan plan_of_replica(const RunSpec& experiment, const Model& model, const std::string& inner, int devices, int workers) {
   const std::string& where = experiment.replicas.where;
   if (workers % devices != 0)
     fail_user({where, fmt::format("plan_devices = {}", devices), fmt::format("{} workers are no whole number of replicas", workers), "use a multiple"});
-  Experiment one = experiment;
+  RunSpec one = experiment;
   one.batch = std::max<int64_t>(1, experiment.batch / (workers / devices));
   Plan plan = make_plan(inner, one, model, devices);
   if (plan.devices != devices && inner != single_strategy())
@@ -76,8 +76,8 @@ int devices_of_replica(const std::string& strategy, const Experiment& experiment
   return parse_strategy(strategy.substr(cut + std::string_view(kInner).size()), "strategy " + strategy).devices().value_or(usual);
 }
 
-Plan plan_with_agreement(const std::string& strategy, const Experiment& given, const Model& model, int workers) {
-  Experiment experiment = given;
+Plan plan_with_agreement(const std::string& strategy, const RunSpec& given, const Model& model, int workers) {
+  RunSpec experiment = given;
   const size_t cut = strategy.find(kInner);
   const std::string policy = strategy.substr(0, cut);
   const std::string inner = cut == strategy.npos ? experiment.replicas.plan : strategy.substr(cut + std::string_view(kInner).size());
@@ -98,7 +98,7 @@ RunFacts facts_of(const Experiment& experiment, const Plan& plan) {
   return {plan.replicas, experiment.seed, is_plain_sgd(experiment.optimizer)};
 }
 
-void check_replicas(const Experiment& experiment) {
+void check_replicas(const RunSpec& experiment) {
   const auto refuse = [&](const char* what, const char* why) { fail_user({experiment.file.string(), what, why, "leave it out"}); };
   if (experiment.optimizer.ema > 0) refuse("optimizer.ema", "update policies do not average weights over time");
   if (experiment.adapt) refuse("adapt", "changes the plan of synchronous training only");
@@ -113,7 +113,7 @@ int64_t share_of_worker(const Plan& plan, int64_t samples, int worker) {
   return (plan.speeds.empty() ? share_of(samples, plan.devices, worker) : share_of(samples, plan.speeds, worker)).size();
 }
 
-Experiment whole_experiment(Experiment experiment, const Plan& plan) {
+RunSpec whole_experiment(RunSpec experiment, const Plan& plan) {
   if (plan.agreement.empty() || !experiment.replicas.batch_per_replica) return experiment;
   experiment.batch *= is_synchronous(plan.agreement) ? plan.devices : plan.replicas;
   return experiment;

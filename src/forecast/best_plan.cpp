@@ -22,7 +22,7 @@ constexpr size_t kMostSimulated = 12;
 constexpr size_t kMostVaried = 3;
 
 /// What the answer must beat: the plans that suit these devices.
-std::vector<Plan> usual_plans(const Experiment& experiment, const Model& model, const CostSource& source, const PlanRequest& request) {
+std::vector<Plan> usual_plans(const RunSpec& experiment, const Model& model, const CostSource& source, const PlanRequest& request) {
   std::vector<Plan> plans;
   for (const std::string& name : strategies_to_beat()) {
     try {
@@ -83,7 +83,7 @@ std::vector<Plan> variants_of(const Plan& plan) {
 }
 
 /// Puts it on the simulator's clock.
-void simulate_finalist(const Experiment& experiment, const Model& model, const SourceOfDevices& source_of, Finalist& finalist) {
+void simulate_finalist(const RunSpec& experiment, const Model& model, const SourceOfDevices& source_of, Finalist& finalist) {
   const Plan& plan = finalist.rated.plan;
   const RunResult row = predict(experiment, model, plan, source_of(plan.cluster_devices.empty() ? device_numbers(0, plan.devices) : plan.cluster_devices),
                                 {.timeline = false});
@@ -101,7 +101,7 @@ void rank(std::vector<Finalist>& finalists, Objective objective) {
 }
 
 /// Adds variants of the best finalists.
-void vary(const Experiment& experiment, const Model& model, const PlanRequest& request, const SourceOfDevices& source_of,
+void vary(const RunSpec& experiment, const Model& model, const PlanRequest& request, const SourceOfDevices& source_of,
           std::vector<Finalist>& finalists) {
   const ModelFacts facts(request);
   const StepModel formula(facts);
@@ -157,7 +157,7 @@ void note_devices(const std::vector<int>& order, Plan& plan) {
   if (plan.cluster_devices == device_numbers(0, plan.devices)) plan.cluster_devices.clear();
 }
 
-BestPlan find_in_order(const Experiment& experiment, const Model& model, const std::vector<int>& order, const SourceOfDevices& source_of,
+BestPlan find_in_order(const RunSpec& experiment, const Model& model, const std::vector<int>& order, const SourceOfDevices& source_of,
                        const BestPlanOptions& options) {
   const CostSource& source = source_of(order);
   PlanRequest request = plan_request(experiment, model, source);
@@ -240,7 +240,7 @@ PlanRequest plan_request(const Experiment& experiment, const Model& model, const
   return request;
 }
 
-BestPlan find_best_plan(const Experiment& experiment, const Model& model, const DeviceChoice& devices, const BestPlanOptions& options) {
+BestPlan find_best_plan(const RunSpec& experiment, const Model& model, const DeviceChoice& devices, const BestPlanOptions& options) {
   const Deadline deadline(options.limit);
   std::vector<BestPlan> found;
   std::optional<Error> refused;
@@ -297,7 +297,7 @@ const Finalist* to_run(const std::vector<Finalist>& finalists, int devices) {
   return chosen;
 }
 
-Plan planned_plan(const std::string& name, const Experiment& experiment, const Model& model, const DeviceChoice& devices) {
+Plan planned_plan(const std::string& name, const RunSpec& experiment, const Model& model, const DeviceChoice& devices) {
   const std::string where = fmt::format("strategy {}", name);
   check_internal(is_planned(name), fmt::format("{} is no planner's plan", name));
   Plan plan;

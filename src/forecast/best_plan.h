@@ -53,7 +53,7 @@ struct BestPlanOptions {
 /// Every order of the devices is a search of its own, with its part of the time; the answer and its finalists are of the best, with the best of the
 /// others among the finalists. Plans that are not on the first devices say on which they are (Plan::cluster_devices). Whether the front of the
 /// finalists fits is to be asked.
-BestPlan find_best_plan(const Experiment& experiment, const Model& model, const DeviceChoice& devices, const BestPlanOptions& options = {});
+BestPlan find_best_plan(const RunSpec& experiment, const Model& model, const DeviceChoice& devices, const BestPlanOptions& options = {});
 
 /// The finalist to train under (there must be one). Measured times are off by so much that of many plans the quickest predicted one is the one
 /// that errors favour most, and the more parts a plan has (stages, micro-batches, changes of the mesh) the more there is to go wrong: of those that
@@ -64,7 +64,7 @@ const Finalist* to_run(const std::vector<Finalist>& finalists, int devices = 0);
 
 /// The plan of one of planned_strategies() (plan/strategy.h) on at most so many devices, on all of them where workers are processes; all but
 /// "exact" take the first order. Errors (user): none fits their memory, or the batch has fewer samples than a plan needs.
-Plan planned_plan(const std::string& name, const Experiment& experiment, const Model& model, const DeviceChoice& devices);
+Plan planned_plan(const std::string& name, const RunSpec& experiment, const Model& model, const DeviceChoice& devices);
 
 /// Errors (user): the best finalist is too full when simulated. `where` is said first.
 void check_fits(const std::string& where, const BestPlan& best, const Model& model);

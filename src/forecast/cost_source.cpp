@@ -27,8 +27,8 @@ void describe_links(const LinkMeasurement& links, Cluster& cluster) {
 
 }  // namespace
 
-SiteOptions site_options(const Experiment& experiment) {
-  return {experiment.precision, experiment.batch_norm, experiment.frozen, experiment.tokens};
+SiteOptions site_options(const RunSpec& experiment) {
+  return {experiment.precision, experiment.batch_norm, frozen_of(experiment), experiment.model_findings.tokens};
 }
 
 void emulate_links(double bandwidth, double latency, int cores, CostSource& source) {
@@ -38,7 +38,7 @@ void emulate_links(double bandwidth, double latency, int cores, CostSource& sour
   source.cluster.overlap = source.links->overlap();
 }
 
-CostSource measured_source(const Experiment& experiment, const Model& model, const Profile& profile, int devices, bool measures) {
+CostSource measured_source(const RunSpec& experiment, const Model& model, const Profile& profile, int devices, bool measures) {
   CostSource source;
   source.cluster = cluster_of(experiment, devices);
   const std::vector<int> threads = threads_of(experiment, devices);

@@ -6,14 +6,15 @@
 
 #include "cost/layer_costs.h"
 #include "cost/links.h"
-#include "experiment/experiment.h"
+#include "experiment/run_spec.h"
 #include "plan/cluster.h"
 #include "profile/layer_sites.h"
 #include "profile/profile.h"
 
 namespace trireme {
 
-SiteOptions site_options(const Experiment& experiment);
+/// What the experiment says of the layers that are measured for it.
+SiteOptions site_options(const RunSpec& experiment);
 
 /// Where predictions come from. The parts belong together: links and devices of one cluster, layers of one model.
 struct CostSource {
@@ -29,7 +30,7 @@ struct CostSource {
 /// This machine at the experiment's price, with `devices` workers, over the links of [cluster.link] as they are at first, where the experiment has any. Layers that the
 /// profile lacks are measured when they are asked for; unless `measures` they are user errors then, and sizes beyond those measured
 /// extrapolated. The experiment and the model outlive the result.
-CostSource measured_source(const Experiment& experiment, const Model& model, const Profile& profile, int devices, bool measures = true);
+CostSource measured_source(const RunSpec& experiment, const Model& model, const Profile& profile, int devices, bool measures = true);
 
 /// Links of [cluster.link] in place of the source's: bytes/s (0: no limit), seconds.
 void emulate_links(double bandwidth, double latency, int cores, CostSource& source);

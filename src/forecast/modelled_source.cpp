@@ -17,7 +17,7 @@ namespace {
 /// Simulated steps by the devices that a replica has and by its samples, each kept.
 class PredictedSteps {
  public:
-  PredictedSteps(const Experiment& experiment, const Model& model, const Plan& plan, int replicas)
+  PredictedSteps(const RunSpec& experiment, const Model& model, const Plan& plan, int replicas)
       : experiment_(experiment), model_(model), plan_(plan.inner()) {
     const ModelledClock& clock = *experiment_.replicas.clock;
     if (clock.cluster) cluster_ = first_devices(*clock.cluster, replicas * plan.devices);
@@ -45,7 +45,7 @@ class PredictedSteps {
   }
 
   double predicted(int replica, int64_t samples) const {
-    Experiment one = experiment_;
+    RunSpec one = experiment_;
     one.batch = std::max<int64_t>(samples, 1);
     const ModelledClock& clock = *experiment_.replicas.clock;
     const int n = plan_.devices;
@@ -54,7 +54,7 @@ class PredictedSteps {
     return predict_program(one, model_, plan_, source, {.timeline = false}).step_seconds->median;
   }
 
-  const Experiment experiment_;
+  const RunSpec experiment_;
   const Model& model_;
   const Plan plan_;
   Cluster cluster_;  ///< without devices where the seconds are a profile's
@@ -64,7 +64,7 @@ class PredictedSteps {
 
 }  // namespace
 
-SecondsBySamples seconds_by_samples(const Experiment& experiment, const Model& model, const Plan& plan, int replicas) {
+SecondsBySamples seconds_by_samples(const RunSpec& experiment, const Model& model, const Plan& plan, int replicas) {
   const ModelledClock& clock = *experiment.replicas.clock;
   if (clock.cluster || clock.profile) {
     const auto predicted = std::make_shared<const PredictedSteps>(experiment, model, plan, replicas);

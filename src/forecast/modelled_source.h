@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 
-#include "experiment/experiment.h"
+#include "experiment/run_spec.h"
 #include "model/model.h"
 #include "plan/plan.h"
 #include "update/hub/virtual_world.h"
@@ -18,7 +18,7 @@ using SecondsBySamples = std::function<double(int replica, int64_t samples)>;
 /// forecast/predict.h: of the program, forward, backward and update, by the devices' datasheets or as layers were measured. The model outlives
 /// the result. Errors (user): a cluster with fewer devices than `replicas` need, or without a speed at the precision; layers that the profile
 /// lacks.
-SecondsBySamples seconds_by_samples(const Experiment& experiment, const Model& model, const Plan& plan, int replicas);
+SecondsBySamples seconds_by_samples(const RunSpec& experiment, const Model& model, const Plan& plan, int replicas);
 
 /// The connection of each replica, of so many devices, and the server's. Of a cluster whose devices in use stand in several nodes: the
 /// network, divided equally among the replicas of a node; in one node: its devices' link, where it is shared divided likewise. The

@@ -25,7 +25,7 @@ LayerSeconds layer_seconds(const Model& model, const CostSource& source, int64_t
 
 }  // namespace
 
-Plan make_plan(const std::string& name, const Experiment& experiment, const Model& model, const CostSource& source) {
+Plan make_plan(const std::string& name, const RunSpec& experiment, const Model& model, const CostSource& source) {
   if (is_plan_file(name)) return make_plan(name, experiment, model, source.cluster.size());
   if (is_update_policy(name)) return plan_with_agreement(name, experiment, model, source.cluster.size());
   const Plan draft = named_plan(name, model, source.cluster, experiment.batch, {}, experiment.micro_batches);
@@ -34,7 +34,7 @@ Plan make_plan(const std::string& name, const Experiment& experiment, const Mode
   return named_plan(name, model, source.cluster, experiment.batch, layer_seconds(model, source, samples), experiment.micro_batches);
 }
 
-RunResult predict(const Experiment& experiment, const Model& model, const Plan& plan, const CostSource& source, const PredictionOptions& options) {
+RunResult predict(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source, const PredictionOptions& options) {
   return plan.agreement.empty() ? predict_program(experiment, model, plan, source, options) : predict_agreement(experiment, model, plan, source, options);
 }
 

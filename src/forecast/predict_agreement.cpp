@@ -116,8 +116,8 @@ Exchanges exchanges_of(const Experiment& experiment, const Model& model, const P
 }
 
 /// The inner plan on the first replica's devices.
-RunResult inner_row(const Experiment& experiment, const Model& model, const Plan& plan, const CostSource& source, const PredictionOptions& options) {
-  Experiment one = experiment;
+RunResult inner_row(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source, const PredictionOptions& options) {
+  RunSpec one = experiment;
   one.batch = std::max<int64_t>(1, experiment.batch / plan.replicas);
   one.private_replicas = false;
   CostSource shared = source;
@@ -139,12 +139,12 @@ std::vector<double> seconds_by_replica(const Plan& plan, const CostSource& sourc
 
 }  // namespace
 
-RunResult predict_agreement(const Experiment& given, const Model& model, const Plan& plan, const CostSource& source,
+RunResult predict_agreement(const RunSpec& given, const Model& model, const Plan& plan, const CostSource& source,
                             const PredictionOptions& options) {
   check_internal(source.cluster.size() >= plan.workers(), "a source has a device for every worker");
   if (is_synchronous(plan.agreement))
     fail_user({"strategy " + plan.name, "is not predicted", "it is the plan data on the modelled clock", "simulate data, with --cluster"});
-  const Experiment experiment = whole_experiment(given, plan);
+  const RunSpec experiment = whole_experiment(given, plan);
   RunResult row = inner_row(experiment, model, plan, source, options);
   row.plan = plan.in_short(model);
   row.devices = plan.workers();

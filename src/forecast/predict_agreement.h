@@ -9,7 +9,7 @@ namespace trireme {
 /// thousand elements long, over links that are slower by as much: so it exchanges when and as often as in a run, and its bytes are those of a run
 /// but for rounding. Steps take what the simulator says of the inner plan, or what [update.virtual] says where the experiment has it.
 /// What replicas on one machine take from each other's cores and memory is not part of it.
-RunResult predict_agreement(const Experiment& experiment, const Model& model, const Plan& plan, const CostSource& source,
+RunResult predict_agreement(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source,
                             const PredictionOptions& options);
 
 }  // namespace trireme

@@ -20,7 +20,7 @@ namespace {
 /// Simulated one by one, as long as that is quick.
 constexpr int kMostRanks = 64;
 
-CompileOptions compile_for(const Experiment& experiment, const CostSource& source, bool checked) {
+CompileOptions compile_for(const RunSpec& experiment, const CostSource& source, bool checked) {
   CompileOptions options = compile_options(experiment, true);
   options.private_replicas |= !source.shares_memory;
   options.checked = checked;
@@ -49,7 +49,7 @@ void fill_row(const Simulation& simulation, const Experiment& experiment, const 
 }
 
 /// What the data set gives, by input of the model.
-std::vector<c10::ScalarType> input_types(const Experiment& experiment, const Model& model) {
+std::vector<c10::ScalarType> input_types(const RunSpec& experiment, const Model& model) {
   const LayerSites sites(model, site_options(experiment));
   std::vector<c10::ScalarType> types;
   for (NodeId id = 0; id < model.input_count(); ++id)
@@ -58,7 +58,7 @@ std::vector<c10::ScalarType> input_types(const Experiment& experiment, const Mod
 }
 
 /// Also says where a device's memory is too small.
-void fill_memory(const Experiment& experiment, const Model& model, const Program& program, const CostSource& source,
+void fill_memory(const RunSpec& experiment, const Model& model, const Program& program, const CostSource& source,
                  const std::vector<int>& ranks, RunResult& row) {
   const MemoryOptions options{.batch = experiment.batch, .precision = experiment.precision, .optimizer = experiment.optimizer,
                               .input_types = input_types(experiment, model)};
@@ -79,7 +79,7 @@ void fill_memory(const Experiment& experiment, const Model& model, const Program
 
 }  // namespace
 
-RunResult predict_program(const Experiment& experiment, const Model& model, const Plan& plan, const CostSource& source,
+RunResult predict_program(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source,
                           const PredictionOptions& options) {
   RunResult row;
   row.plan = plan.in_short(model);

@@ -17,7 +17,7 @@ struct PredictionOptions {
 };
 
 /// As predict(), of a plan that has no agreement.
-RunResult predict_program(const Experiment& experiment, const Model& model, const Plan& plan, const CostSource& source,
+RunResult predict_program(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source,
                           const PredictionOptions& options = {});
 
 }  // namespace trireme

@@ -23,9 +23,9 @@ constexpr double kPatienceSeconds = 1;   // after that, for this rank's worker t
 
 }  // namespace
 
-void follow(const Experiment& given, const Model& model, const TaskData& data, const Plan& plan,
+void follow(const RunSpec& given, const Model& model, const TaskData& data, const Plan& plan,
             const std::shared_ptr<ProcessRank>& process, const std::atomic<bool>& interrupted) {
-  const Experiment experiment = whole_experiment(given, plan);
+  const RunSpec experiment = whole_experiment(given, plan);
   validate(plan, model, std::max<int64_t>(1, experiment.batch / plan.replicas), fmt::format("plan {}", plan.name));
   check_shapes(experiment, model, data, plan);
   install_memory_accounting();

@@ -45,7 +45,7 @@ std::vector<int> ranks_before(const std::vector<int>& from, const std::vector<in
 
 }  // namespace
 
-PlanForecaster::PlanForecaster(const Experiment& experiment, const Model& model, const Plan& initial)
+PlanForecaster::PlanForecaster(const RunSpec& experiment, const Model& model, const Plan& initial)
     : experiment_(experiment), model_(model), devices_(std::max(initial.devices, experiment.devices.front())) {
   if (!keeps_curve(initial))
     fail_user({"adapt", fmt::format("plan \"{}\"", initial.name), "trains another curve than one device (old weights, or gradients in fewer bytes): "

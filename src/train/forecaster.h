@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "experiment/experiment.h"
+#include "experiment/run_spec.h"
 #include "forecast/predict.h"
+#include "program/program.h"
 #include "train/adapter.h"
 
 namespace trireme {
@@ -16,7 +17,7 @@ class PlanForecaster final : public Forecaster {
  public:
   /// Candidates are always `initial` and the experiment's strategies on as many workers. Measures what layers take now, before anybody
   /// trains, so that no outlook has to: some seconds. The experiment and the model outlive it.
-  PlanForecaster(const Experiment& experiment, const Model& model, const Plan& initial);
+  PlanForecaster(const RunSpec& experiment, const Model& model, const Plan& initial);
 
   /// What the experiment says of links and memory at first; workers are alike.
   Conditions at_first() const;
@@ -43,7 +44,7 @@ class PlanForecaster final : public Forecaster {
   CostSource source_for(const Conditions& now, const std::vector<int>& workers) const;
   Forecast forecast(const Candidate& candidate, const Conditions& now, const Candidate& current) const;
 
-  const Experiment& experiment_;
+  const RunSpec& experiment_;
   const Model& model_;
   int devices_ = 1;
   int cores_ = 1;

@@ -92,8 +92,8 @@ const char* name_of(RateRule rule) {
   return "";
 }
 
-Experiment with_batch(const Experiment& experiment, int64_t batch, RateRule rule) {
-  Experiment changed = experiment;
+RunSpec with_batch(const RunSpec& experiment, int64_t batch, RateRule rule) {
+  RunSpec changed = experiment;
   changed.batch = batch;
   const int64_t reference = experiment.schedule.reference_batch > 0 ? experiment.schedule.reference_batch : experiment.batch;
   changed.schedule.reference_batch = 0;
@@ -112,7 +112,7 @@ int micro_batches_for(const Experiment& experiment, int64_t batch, const EpochsR
   return int(std::min((batch + samples - 1) / samples, batch / request.devices));
 }
 
-nlohmann::json epochs_settings(const Experiment& experiment, const TaskData& data, const EpochsRequest& request) {
+nlohmann::json epochs_settings(const RunSpec& experiment, const TaskData& data, const EpochsRequest& request) {
   const OptimizerConfig& optimizer = experiment.optimizer;
   const int64_t most = request.micro_batch > 0 ? request.micro_batch : (experiment.batch + request.devices - 1) / request.devices;
   return {{"model", experiment.model_name},
@@ -132,7 +132,7 @@ nlohmann::json epochs_settings(const Experiment& experiment, const TaskData& dat
           {"label_smoothing", experiment.label_smoothing},
           {"batch_norm", name_of(experiment.batch_norm)},
           {"augment", experiment.data.augment},
-          {"frozen", experiment.frozen},
+          {"frozen", frozen_of(experiment)},
           {"rate_rule", name_of(request.rate)},
           {"rate_for_one_sample", with_batch(experiment, 1, request.rate).optimizer.learning_rate},
           {"most_samples_at_once", most},
@@ -148,11 +148,11 @@ void check_epochs_request(const Experiment& experiment, const TaskData& data, co
   }
 }
 
-std::optional<EpochsMeasurement> measure_epochs(const Experiment& original, const Model& model, const TaskData& data, int64_t batch,
+std::optional<EpochsMeasurement> measure_epochs(const RunSpec& original, const Model& model, const TaskData& data, int64_t batch,
                                                 const EpochsRequest& request, TrainObserver& observer, const std::atomic<bool>& interrupted) {
   check_request(original, data, batch);
   const int micro_batches = micro_batches_for(original, batch, request);
-  Experiment experiment = with_batch(original, batch, request.rate);
+  RunSpec experiment = with_batch(original, batch, request.rate);
   experiment.save_weights = false;
   const std::string strategy = fmt::format("data={},micro_batches={}", request.devices, micro_batches);
   UntilTarget until(*experiment.target, observer, interrupted);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cost/epochs_file.h"
-#include "experiment/experiment.h"
+#include "experiment/run_spec.h"
 #include "train/observer.h"
 
 namespace trireme {
@@ -24,13 +24,13 @@ struct EpochsRequest {
 
 /// The experiment with another global batch and its learning rate. The experiment's own is for its own batch, or for the optimizer's
 /// reference_batch, which the rule takes the place of.
-Experiment with_batch(const Experiment& experiment, int64_t batch, RateRule rule);
+RunSpec with_batch(const RunSpec& experiment, int64_t batch, RateRule rule);
 
 /// Of a step with `batch` samples: the fewest that keep to the request. Errors (user): fewer samples than workers.
 int micro_batches_for(const Experiment& experiment, int64_t batch, const EpochsRequest& request);
 
 /// What decides a measurement besides its batch, for the file.
-nlohmann::json epochs_settings(const Experiment& experiment, const TaskData& data, const EpochsRequest& request);
+nlohmann::json epochs_settings(const RunSpec& experiment, const TaskData& data, const EpochsRequest& request);
 
 /// Errors (user): no target, a batch larger than the training set or with fewer samples than workers. Before anything is trained.
 void check_epochs_request(const Experiment& experiment, const TaskData& data, const std::vector<int64_t>& batches, const EpochsRequest& request);
@@ -38,7 +38,7 @@ void check_epochs_request(const Experiment& experiment, const TaskData& data, co
 /// Trains until an evaluation reaches the target, or to the experiment's length. None where the user or the time limit ended it before.
 /// A run that diverges does not reach the target. Errors (user): no target, a batch larger than the training set, what `train` refuses;
 /// errors of the run: what makes it fail otherwise (memory, data).
-std::optional<EpochsMeasurement> measure_epochs(const Experiment& experiment, const Model& model, const TaskData& data, int64_t batch,
+std::optional<EpochsMeasurement> measure_epochs(const RunSpec& experiment, const Model& model, const TaskData& data, int64_t batch,
                                                 const EpochsRequest& request, TrainObserver& observer, const std::atomic<bool>& interrupted);
 
 }  // namespace trireme

@@ -45,12 +45,12 @@ std::vector<Range> loaded_samples(const Program& program, const Model& model, in
 
 }  // namespace
 
-LocalWorld world_of(const Experiment& experiment, std::shared_ptr<EmulatedLinks> links, int threads) {
+LocalWorld world_of(const RunSpec& experiment, std::shared_ptr<EmulatedLinks> links, int threads) {
   if (!experiment.virtual_machines) return LocalWorld(threads, std::move(links));
   return LocalWorld(threads, std::make_shared<VirtualTime>(threads, transfer_times(experiment.virtual_machines->links)));
 }
 
-std::unique_ptr<InstructionTimes> times_of(const Experiment& experiment, const Model& model) {
+std::unique_ptr<InstructionTimes> times_of(const RunSpec& experiment, const Model& model) {
   if (!experiment.virtual_machines) return nullptr;
   const CostSource& source = *experiment.virtual_machines;
   return std::make_unique<ComputeCosts>(model, source.cluster, source.layers, source.links,
@@ -58,7 +58,7 @@ std::unique_ptr<InstructionTimes> times_of(const Experiment& experiment, const M
                                                                .loading = source.loading, .slowness = source.slowness});
 }
 
-Phase::Phase(const Experiment& experiment, const Model& model, Plan p, std::vector<int> who, const std::shared_ptr<EmulatedLinks>& links, int threads)
+Phase::Phase(const RunSpec& experiment, const Model& model, Plan p, std::vector<int> who, const std::shared_ptr<EmulatedLinks>& links, int threads)
     : plan(std::move(p)), workers(std::move(who)), training(compile(model, plan, options_of(experiment, plan, true))),
       evaluation(compile(model, plan, options_of(experiment, plan, false))), times(times_of(experiment, model)), weights(training, model),
       gatherer(training) {
@@ -74,7 +74,7 @@ void Phase::abort(const std::string& reason) {
   for (const auto& group : groups) group->world.abort(reason);
 }
 
-Run::Run(const Experiment& e, const Model& m, const TaskData& d, const Plan& plan, RunOptions options)
+Run::Run(const RunSpec& e, const Model& m, const TaskData& d, const Plan& plan, RunOptions options)
     : experiment(e), model(m), data(d), batches(experiment, data), steps(plan.agreement.empty() ? steps_of(e.length, sampler().steps_per_epoch()) : 0),
       evaluate_every(steps_of(e.evaluate_every, sampler().steps_per_epoch())),
       checkpoint_every(options.writes_checkpoints ? steps_of(e.checkpoint.every, sampler().steps_per_epoch()) : 0),

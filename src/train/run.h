@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "experiment/batches.h"
-#include "experiment/experiment.h"
 #include "experiment/loader.h"
+#include "experiment/run_spec.h"
 #include "metrics/result.h"
 #include "plan/plan.h"
 #include "program/compile.h"
@@ -26,14 +26,14 @@
 namespace trireme {
 
 /// Where workers that are threads meet: in virtual time where the experiment has machines for it.
-LocalWorld world_of(const Experiment& experiment, std::shared_ptr<EmulatedLinks> links, int threads);
+LocalWorld world_of(const RunSpec& experiment, std::shared_ptr<EmulatedLinks> links, int threads);
 /// Null: they live in real time.
-std::unique_ptr<InstructionTimes> times_of(const Experiment& experiment, const Model& model);
+std::unique_ptr<InstructionTimes> times_of(const RunSpec& experiment, const Model& model);
 
 /// The workers under one plan, from one change of plan to the next.
 struct Phase {
   /// `threads`: workers of a replica that are threads of this process.
-  Phase(const Experiment& experiment, const Model& model, Plan plan, std::vector<int> workers, const std::shared_ptr<EmulatedLinks>& links, int threads);
+  Phase(const RunSpec& experiment, const Model& model, Plan plan, std::vector<int> workers, const std::shared_ptr<EmulatedLinks>& links, int threads);
 
   /// Of the run's workers, which one has this rank.
   int worker(int rank) const { return workers.empty() ? rank : workers[size_t(rank)]; }
@@ -75,11 +75,11 @@ struct RunOptions {
 /// all else is safe from any thread unless it says otherwise.
 class Run {
  public:
-  Run(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, RunOptions options = {});
+  Run(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, RunOptions options = {});
 
   ~Run() { stop_loading(); }  // its threads ask for what other members know
 
-  const Experiment experiment;
+  const RunSpec experiment;
   const Model model;
   const TaskData data;
   const Batches batches;

@@ -103,7 +103,7 @@ class Adaptation {
 
   void after_step(const LedgerEntry& entry, double seconds) {
     if (!adapter_ || entry.plan < plan_) return;  // the change that was wished for is still to come
-    const Experiment& e = run_.experiment;
+    const RunSpec& e = run_.experiment;
     MeasuredStep step{.step = entry.step, .steps_left = run_.steps - entry.step, .seconds = seconds, .plan = entry.plan,
                       .links = run_.take_links(), .memory = memory_limit_at(e.memory_changes, e.device_memory, entry.step)};
     for (size_t rank = 0; rank < entry.outcomes.size(); ++rank)
@@ -266,7 +266,7 @@ std::string in_words(const ModelledClock& clock) {
                      clock.sample_seconds > 0 ? format_seconds(clock.sample_seconds) + " a sample" : "");
 }
 
-void add_warnings(const Plan& plan, const Model& model, const Experiment& experiment, int cores, RunResult& result) {
+void add_warnings(const Plan& plan, const Model& model, const RunSpec& experiment, int cores, RunResult& result) {
   int busy = plan.workers() * experiment.threads;
   if (plan.agreement.empty()) {
     const auto threads = threads_of(experiment, plan.devices);
@@ -301,7 +301,7 @@ void add_warnings(const Plan& plan, const Model& model, const Experiment& experi
 }
 
 /// Nobody was paid for modelled time, but the machines would have been.
-void add_virtual_prices(const Experiment& experiment, RunResult& result) {
+void add_virtual_prices(const RunSpec& experiment, RunResult& result) {
   if (!experiment.virtual_machines) return;
   const auto price = [&](double seconds) -> std::optional<double> {
     const std::optional<Money> money = price_of(experiment.virtual_machines->cluster, seconds);
@@ -402,10 +402,10 @@ void add_length_warnings(const Run& run, RunResult& result) {
 
 }  // namespace
 
-RunResult train(const Experiment& given, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
+RunResult train(const RunSpec& given, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
                 const std::atomic<bool>& interrupted, Adapter* adapter, CheckpointUse checkpoints, const std::shared_ptr<ProcessRank>& process,
                 const MakeReplicaWorld& make_world) {
-  const Experiment experiment = whole_experiment(given, plan);
+  const RunSpec experiment = whole_experiment(given, plan);
   validate(plan, model, std::max<int64_t>(1, experiment.batch / plan.replicas), fmt::format("plan {}", plan.name));
   check_shapes(experiment, model, data, plan);
   install_memory_accounting();
@@ -415,7 +415,7 @@ RunResult train(const Experiment& given, const Model& model, const TaskData& dat
   result.plan = plan.in_short(model);
   result.devices = plan.workers();
   result.blocks = block_strategies(plan, model);
-  result.warnings = experiment.model_notes;
+  result.warnings = experiment.model_findings.notes;
   if (process) result.backend = process->backend();
   if (!experiment.virtual_machines_in_words.empty()) result.backend = kVirtualBackend.name;
   if (!make_world) add_warnings(plan, model, experiment, process ? process->cores() : inspect_machine(false).cores, result);

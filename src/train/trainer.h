@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "checkpoint/checkpoint_use.h"
-#include "experiment/experiment.h"
+#include "experiment/run_spec.h"
 #include "plan/plan.h"
 #include "train/adapter.h"
 #include "train/agreement/run_agreement.h"
@@ -25,7 +25,7 @@ class ProcessRank;
 /// `process`: this process is rank 0 of a run whose workers are processes, of which the others call follow() (train/follow.h); the experiment
 /// has private replicas then, and nobody adapts. What is resumed and written is rank 0's alone.
 /// `make_world`: of a plan with an agreement whose replicas train in other processes.
-RunResult train(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
+RunResult train(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
                 const std::atomic<bool>& interrupted, Adapter* adapter = nullptr, CheckpointUse checkpoints = {},
                 const std::shared_ptr<ProcessRank>& process = nullptr, const MakeReplicaWorld& make_world = {});
 

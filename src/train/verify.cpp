@@ -46,7 +46,7 @@ double verify_tolerance(Precision precision) {
   return precision == Precision::fp64 ? 1e-10 : precision == Precision::fp32 ? 2e-4 : 0.1;
 }
 
-VerifyResult verify(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, int64_t steps) {
+VerifyResult verify(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, int64_t steps) {
   const std::string where = fmt::format("plan {}", plan.name);
   if (!plan.agreement.empty())
     fail_user({where, fmt::format("agreement \"{}\"", plan.agreement), "replicas differ between two agreements: there is no curve of one device to compare with",
@@ -76,7 +76,7 @@ VerifyResult verify(const Experiment& experiment, const Model& model, const Task
   auto batch_of = [&](int64_t step) { return batch_from(batches.training(step)); };
   LockstepOptions options{.steps = steps, .precision = experiment.precision,
                           .worker = {.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer},
-                          .clip_norm = experiment.clip_norm, .frozen = experiment.frozen,
+                          .clip_norm = experiment.clip_norm, .frozen = frozen_of(experiment),
                           .private_replicas = experiment.private_replicas, .steps_per_epoch = sampler.steps_per_epoch()};
   const int64_t total = steps_of(experiment.length, sampler.steps_per_epoch());
   options.learning_rate_of = [&, total](int64_t step) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "experiment/experiment.h"
+#include "experiment/run_spec.h"
 #include "plan/plan.h"
 
 namespace trireme {
@@ -35,6 +35,6 @@ double verify_tolerance(Precision precision);
 
 /// Runs `steps` steps under the plan and on one device from the same seed. With batch norm under micro-batches the reference takes
 /// the same micro-batches, which the note says; with batch_norm = "local" and data shards there is no such reference: user error.
-VerifyResult verify(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, int64_t steps);
+VerifyResult verify(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, int64_t steps);
 
 }  // namespace trireme

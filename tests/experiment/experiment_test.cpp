@@ -1,6 +1,6 @@
 // Experiment files: what they may say, and how mistakes are answered; learning-rate schedules.
-#include "experiment/experiment.h"
 #include "experiment/read_experiment.h"
+#include "experiment/run_spec.h"
 
 #include <cmath>
 #include <filesystem>
@@ -190,11 +190,19 @@ TEST_F(ExperimentFile, DevicesAndReplicas) {
   EXPECT_EQ(two.devices[1].memory, 1 << 20);
   EXPECT_EQ(threads_of(e, 3), (std::vector<int>{2, 1, 4}));
   expect_error(Blame::user, {file_.string(), "device_threads lists 3 of 4 devices"}, [&] { cluster_of(e, 4); });
-  const CompileOptions options = compile_options(e, true);
+  const CompileOptions options = compile_options(RunSpec{e}, true);
   EXPECT_TRUE(options.training && options.private_replicas);
   EXPECT_EQ(options.frozen, e.frozen);
   EXPECT_EQ(options.batch_norm, BatchNormScope::deferred);
-  EXPECT_FALSE(options.clip_gradients || options.mixed_precision || compile_options(e, false).training);
+  EXPECT_FALSE(options.clip_gradients || options.mixed_precision || compile_options(RunSpec{e}, false).training);
+}
+
+TEST_F(ExperimentFile, FrozenParametersAreThoseOfTheFileAndOfTheModel) {
+  RunSpec run{read("frozen = [\"fc1.weight\"]")};
+  run.model_findings.frozen = {"buffer"};
+  EXPECT_EQ(frozen_of(run), (std::vector<std::string>{"fc1.weight", "buffer"}));
+  EXPECT_EQ(compile_options(run, true).frozen, frozen_of(run));
+  EXPECT_EQ(run.frozen, (std::vector<std::string>{"fc1.weight"})) << "as written";
 }
 
 TEST_F(ExperimentFile, SpeedsFollowThreads) {
@@ -260,7 +268,7 @@ TaskData data_for(LearningTask task, int64_t vocabulary = 0) {
 }
 
 TEST_F(ExperimentFile, ModelsMustFitTheTask) {
-  Experiment e = read("");
+  RunSpec e{read("")};
   EXPECT_EQ(build_model(e, data_for(LearningTask::classification)).node(1).sample_shape, Shape{});
   EXPECT_EQ(build_model(e, data_for(LearningTask::regression)).node(1).sample_shape, Shape{8});
   expect_error(Blame::user, {"trireme_experiment_test.toml:3: model.name", "mlp", "not for language", "transformer-lm"},
@@ -274,14 +282,14 @@ TEST_F(ExperimentFile, ModelsMustFitTheTask) {
 }
 
 TEST_F(ExperimentFile, TargetSmoothingAndBeamMustFitTheTask) {
-  Experiment e = read("target = 98");
+  RunSpec e{read("target = 98")};
   expect_error(Blame::user, {"target", "98", "accuracy of classification is a share", "0.98"},
                [&] { build_model(e, data_for(LearningTask::classification)); });
   EXPECT_NO_THROW(build_model(e, data_for(LearningTask::regression))) << "an RMSE";
-  e = read("label_smoothing = 0.1");
+  e = RunSpec{read("label_smoothing = 0.1")};
   EXPECT_NO_THROW(build_model(e, data_for(LearningTask::classification)));
   expect_error(Blame::user, {"label_smoothing", "0.1", "regression takes none"}, [&] { build_model(e, data_for(LearningTask::regression)); });
-  e = read("");
+  e = RunSpec{read("")};
   e.beam = 4;
   expect_error(Blame::user, {"translation.beam", "4", "is for classification"},
                [&] { build_model(e, data_for(LearningTask::classification)); });

@@ -36,7 +36,7 @@ class MeasuredEpochs : public ::testing::Test {
   }
 
   TaskData data;
-  Experiment experiment;
+  RunSpec experiment;
   TrainObserver observer;
   std::atomic<bool> interrupted{false};
 };
@@ -48,7 +48,7 @@ TEST_F(MeasuredEpochs, AreThoseOfTheWholeBatch) {
     EXPECT_EQ(measured->micro_batches, batch / 20);
     EXPECT_DOUBLE_EQ(measured->learning_rate, 0.02 * double(batch) / 20);
     // one worker that computes the batch at once, to the end of its length
-    Experiment whole = with_batch(experiment, batch, RateRule::linear);
+    RunSpec whole = with_batch(experiment, batch, RateRule::linear);
     const Model model = build_model(whole, data);
     const RunResult row = train(whole, model, data, make_plan("single", whole, model, 1), observer, interrupted);
     ASSERT_TRUE(row.to_target) << batch;
@@ -89,7 +89,7 @@ TEST_F(MeasuredEpochs, RatesAndMicroBatchesFollowTheBatch) {
   EXPECT_DOUBLE_EQ(with_batch(experiment, 80, RateRule::square_root).optimizer.learning_rate, 0.1);
   EXPECT_DOUBLE_EQ(with_batch(experiment, 80, RateRule::fixed).optimizer.learning_rate, 0.05);
   experiment.schedule.reference_batch = 10;
-  const Experiment scaled = with_batch(experiment, 80, RateRule::linear);
+  const RunSpec scaled = with_batch(experiment, 80, RateRule::linear);
   EXPECT_DOUBLE_EQ(learning_rate_at(scaled, 0, 10, 10), 0.05 * 8);
   EXPECT_EQ(scaled.batch, 80);
   EXPECT_EQ(micro_batches_for(experiment, 20, {}), 1);

@@ -454,7 +454,7 @@ TEST(DeviceThreads, AreThoseOfTheirWorker) {
 
 TEST(DeviceThreads, DivideTheSamples) {
   const Model model = small_model("mlp");
-  Experiment experiment;
+  RunSpec experiment;
   experiment.batch = 18;
   experiment.device_threads = {2, 1};
   const Cluster cluster = cluster_of(experiment, 2);

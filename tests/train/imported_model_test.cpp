@@ -56,13 +56,13 @@ class ImportedModels : public ::testing::Test {
     return make_module(replaced(kForward, "FUNCTION", function), {{"first", {8, 4}}, {"second", {classes, 8}}}, {}, {{"bn", norm}});
   }
 
-  Experiment read(const std::string& text, std::vector<std::string> set = {}) {
+  RunSpec read(const std::string& text, std::vector<std::string> set = {}) {
     std::ofstream(folder_ / "own.toml") << text << "\n[data]\nname = \"digits\"\n";
-    return read_experiment(folder_ / "own.toml", {.set = std::move(set)});
+    return RunSpec{read_experiment(folder_ / "own.toml", {.set = std::move(set)})};
   }
-  Experiment experiment_for(const torch::jit::Module& module) {
+  RunSpec experiment_for(const torch::jit::Module& module) {
     module.save((folder_ / "own.pt").string());
-    Experiment e = read("model = \"own.pt\"\nbatch = 24\nbatch_norm = \"global\"");
+    RunSpec e = read("model = \"own.pt\"\nbatch = 24\nbatch_norm = \"global\"");
     e.length = {5, Length::Unit::steps};
     e.optimizer.momentum = 0;
     return e;
@@ -77,7 +77,7 @@ class ImportedModels : public ::testing::Test {
 TEST_F(ImportedModels, AreNamedInOneWordOrInATable) {
   classifier().save((folder_ / "own.pt").string());
   for (const char* text : {"model = \"own.pt\"", "[model]\nname = \"own.pt\""}) {
-    const Experiment e = read(text);
+    const RunSpec e = read(text);
     EXPECT_EQ(e.model_file, folder_ / "own.pt") << "counts from the experiment's folder";
     EXPECT_EQ(e.model_name, "own.pt");
   }
@@ -96,12 +96,12 @@ TEST_F(ImportedModels, FilesThatAreNotThere) {
 }
 
 TEST_F(ImportedModels, OutputsThatDoNotFitTheData) {
-  Experiment e = experiment_for(classifier(/*classes=*/10));
+  RunSpec e = experiment_for(classifier(/*classes=*/10));
   expect_error(Blame::user, {"own.pt", "its output is [10]", "needs [4]", "a last layer of 4 features"}, [&] { build_model(e, data_); });
 }
 
 /// Losses of steps of plain gradient descent by libtorch on the module itself, in double, and at last that of the test set.
-std::vector<double> train_module(const torch::jit::Module& original, const Experiment& e, const TaskData& data, int64_t steps) {
+std::vector<double> train_module(const torch::jit::Module& original, const RunSpec& e, const TaskData& data, int64_t steps) {
   torch::jit::Module module = copy_to_run(original, /*training=*/true);
   const auto loss_of = [&](const Dataset& set, const std::vector<int64_t>& indices) {
     const Samples samples = set.get(indices, {});
@@ -132,11 +132,11 @@ TEST_F(ImportedModels, TrainFromTheFilesValuesAsLibtorchDoesUnderEveryPlan) {
   constexpr int64_t kSteps = 5;
   torch::jit::Module module = classifier();
   module.attr("first").toTensor().set_requires_grad(false);
-  Experiment e = experiment_for(module);
+  RunSpec e = experiment_for(module);
   e.precision = Precision::fp64;
   e.length = {kSteps, Length::Unit::steps};
   const Model model = build_model(e, data_);
-  EXPECT_THAT(e.frozen, ElementsAre("first"));
+  EXPECT_THAT(frozen_of(e), ElementsAre("first"));
   const std::vector<double> expected = train_module(module, e, data_, kSteps);
   for (const char* plan : {"single", "data=2", "tensor=2", "pipeline=2,micro_batches=1"}) {
     const int devices = std::string(plan) == "single" ? 1 : 2;
@@ -149,23 +149,23 @@ TEST_F(ImportedModels, TrainFromTheFilesValuesAsLibtorchDoesUnderEveryPlan) {
 }
 
 TEST_F(ImportedModels, PassVerification) {
-  Experiment e = experiment_for(classifier());
+  RunSpec e = experiment_for(classifier());
   e.precision = Precision::fp64;
   const Model model = build_model(e, data_);
   EXPECT_TRUE(verify(e, model, data_, make_plan("data=2", e, model, 2), 3).ok());
 }
 
 TEST_F(ImportedModels, NotesAreWarningsOfEveryRow) {
-  Experiment e = experiment_for(classifier(4, /*mode=*/"False"));
+  RunSpec e = experiment_for(classifier(4, /*mode=*/"False"));
   const Model model = build_model(e, data_);
-  EXPECT_THAT(e.model_notes, ElementsAre(HasSubstr("fixed to evaluation mode")));
+  EXPECT_THAT(e.model_findings.notes, ElementsAre(HasSubstr("fixed to evaluation mode")));
   const RunResult row = train(e, model, data_, make_plan("single", e, model, 1), observer_, interrupted_);
-  EXPECT_THAT(row.warnings, Contains(e.model_notes.front()));
+  EXPECT_THAT(row.warnings, Contains(e.model_findings.notes.front()));
 }
 
 TEST_F(ImportedModels, PlansKnowWhichGraphTheyAreFor) {
   const auto fingerprint = [&](const torch::jit::Module& module) {
-    Experiment e = experiment_for(module);
+    RunSpec e = experiment_for(module);
     return build_model(e, data_).fingerprint();
   };
   EXPECT_EQ(fingerprint(classifier()), fingerprint(classifier()));

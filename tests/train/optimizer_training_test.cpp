@@ -24,7 +24,7 @@ TEST_P(EveryOptimizer, Learns) {
   TaskData data;
   data.train = std::make_shared<MemoryDataset>(210, 1);
   data.test = std::make_shared<MemoryDataset>(90, 2);
-  Experiment experiment;
+  RunSpec experiment;
   experiment.file = "tiny.toml";
   experiment.batch = 20;
   experiment.length = {6, Length::Unit::epochs};
@@ -53,7 +53,7 @@ TEST_P(EveryOptimizer, Learns) {
 }
 
 TEST(CompileOptionsOf, LayerWiseOptimizers) {
-  Experiment experiment;
+  RunSpec experiment;
   for (const std::string& name : optimizer_names()) {
     experiment.optimizer.kind = parse_optimizer(name, "kind");
     EXPECT_EQ(compile_options(experiment, true).layer_norms, name == "lars" || name == "lamb");

@@ -95,7 +95,7 @@ class Padding : public ::testing::TestWithParam<std::string> {
   ::testing::ScopedTrace trace_{__FILE__, __LINE__, "seed " + std::to_string(seed)};
   std::mt19937 random{seed};
   TaskData data;
-  Experiment experiment;
+  RunSpec experiment;
 };
 
 void expect_same_run(const RunResult& actual, const RunResult& expected, double tolerance = 1e-10) {

@@ -175,7 +175,7 @@ TEST(FinalMetrics, AucOfTwoClassesAfterTraining) {
   TaskData data;
   data.train = std::make_shared<TwoClasses>(400, 1);
   data.test = std::make_shared<TwoClasses>(150, 2);
-  Experiment experiment;
+  RunSpec experiment;
   experiment.batch = 20;
   experiment.model_name = "mlp";
   experiment.model_options = {{"hidden", 16}};
@@ -237,7 +237,7 @@ TEST(FinalMetrics, BleuOfWhatTheModelWritesItself) {
   const auto never = [] { return false; };
   const std::vector<std::string> said(300, "a b c d e");  // several batches
   for (int64_t beam : {1, 3}) {
-    Experiment experiment;
+    RunSpec experiment;
     experiment.beam = beam;
     const Recited right(said);
     ASSERT_TRUE(has_final_metrics(right.data));

@@ -48,11 +48,18 @@ class ProcessRun : public TinyTraining {
     experiment.private_replicas = true;
   }
 
+  /// The same one each time: stages are cut by measured times.
+  const Plan& plan_of(const std::string& strategy, int devices, const Model& model) {
+    std::optional<Plan>& plan = plans_[{strategy, devices}];
+    if (!plan) plan = make_plan(strategy, experiment, model, devices);
+    return *plan;
+  }
+
   Outcome in_threads(const std::string& strategy, int devices) {
     const Model model = build_model(experiment, data);
     Keeping observer;
     Outcome outcome;
-    outcome.row = train(experiment, model, data, make_plan(strategy, experiment, model, devices), observer, interrupted);
+    outcome.row = train(experiment, model, data, plan_of(strategy, devices, model), observer, interrupted);
     outcome.weights = observer.weights;
     return outcome;
   }
@@ -60,7 +67,7 @@ class ProcessRun : public TinyTraining {
   /// `data_of`: rank 1's, where it differs.
   Outcome as_processes(const std::string& strategy, int devices, const TaskData* data_of_rank_1 = nullptr) {
     const Model model = build_model(experiment, data);
-    const Plan plan = make_plan(strategy, experiment, model, devices);
+    const Plan& plan = plan_of(strategy, devices, model);
     Outcome outcome;
     outcome.ends = as_ranks(devices, [&](const std::shared_ptr<ProcessRank>& process) {
       const int rank = process->rank();
@@ -86,6 +93,9 @@ class ProcessRun : public TinyTraining {
   }
 
   Keeping observer;
+
+ private:
+  std::map<std::pair<std::string, int>, std::optional<Plan>> plans_;
 };
 
 TEST_F(ProcessRun, TrainsWhatThreadsDo) {

@@ -288,7 +288,7 @@ TEST_F(Shares, BatchesOfAllReplicasAreTheWholeOnes) {
 }
 
 TEST_F(Shares, DataOfItsOwnAreAllAReplicas) {
-  experiment.replicas.own_data = true;
+  experiment.own_data = true;
   experiment.replicas.shares = SampleShares::labels;  // of data that all have
   const ReplicaBatches batches(experiment, data, 4, false);
   const int64_t batch = experiment.batch / 4, samples = train_set->size();

@@ -358,7 +358,7 @@ TEST_F(Resuming, SettingsThatCheckpointsCannotHave) {
 
 TEST_F(Resuming, WhatDoesNotFitIsRefused) {
   run("data", 2, folder("whole"));
-  const Experiment good = experiment;
+  const RunSpec good = experiment;
   const auto expect_refused = [&](const std::vector<std::string>& parts) {
     expect_error(Blame::user, parts, [&] { open_resumption(cut("whole"), experiment, build_model(experiment, data), data); });
     experiment = good;

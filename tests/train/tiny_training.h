@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "base/memory.h"
-#include "experiment/experiment.h"
+#include "experiment/run_spec.h"
 #include "memory_data.h"
 
 namespace trireme::testing {
@@ -28,7 +28,7 @@ class TinyTraining : public ::testing::Test {
 
   std::shared_ptr<MemoryDataset> train_set = std::make_shared<MemoryDataset>(210, 1), test_set = std::make_shared<MemoryDataset>(90, 2);
   TaskData data;
-  Experiment experiment;
+  RunSpec experiment;
   std::atomic<bool> interrupted{false};
 };
 

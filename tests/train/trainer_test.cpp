@@ -258,7 +258,7 @@ TEST_F(Training, HandsOutItsWeights) {
   for (const auto& [name, tensor] : weights.tensors) EXPECT_EQ(tensor.scalar_type(), at::kFloat) << name;
   EXPECT_EQ(make_model(spec_from_text(weights.metadata.at(kModelKey), "the run")).fingerprint(), model.fingerprint());
   // a run that begins with them does not begin with drawn ones
-  Experiment second = experiment;
+  RunSpec second = experiment;
   second.length = {1, Length::Unit::steps};
   const Model tuned = model.with_initial_values({.tensors = match_weights(model, weights.tensors, {}, "the run").tensors, .report = ""});
   const RunResult more = train(second, tuned, data, make_plan("data", second, model, 2), observer, interrupted);

@@ -73,7 +73,7 @@ class Verify : public ::testing::Test {
     const Model model = build_model(experiment, data);
     return verify(experiment, model, data, make_plan(plan, experiment, model, devices), steps);
   }
-  Experiment experiment;
+  RunSpec experiment;
   TaskData data;
 };
 

@@ -64,7 +64,7 @@ class VirtualRun : public TinyTraining {
   }
 
   Outcome run(const Model& model, const Plan& plan, bool in_virtual_time) {
-    Experiment e = experiment;
+    RunSpec e = experiment;
     if (in_virtual_time) {
       e.virtual_machines = std::make_shared<const CostSource>(source(model, plan.devices));
       e.virtual_machines_in_words = "the tests' machines";
@@ -163,7 +163,7 @@ TEST_F(VirtualRun, TheCauseIsSaidNotWhatItDidToOthers) {
   const std::pair<const char*, int64_t> cases[] = {{"data", 100}, {"data", 20}, {"1f1b", 30}, {"1f1b", 10}, {"zero3", 100}};  // KiB: in a step, at its start
   for (const auto& [name, limit] : cases)
     for (int k = 0; k < 4; ++k) {
-      Experiment e = experiment;
+      RunSpec e = experiment;
       e.device_memory = limit * 1024;
       const Plan plan = make_plan(name, e, model, 3);
       e.virtual_machines = std::make_shared<const CostSource>(source(model, 3));
@@ -177,7 +177,7 @@ TEST_F(VirtualRun, TheCauseIsSaidNotWhatItDidToOthers) {
 TEST_F(VirtualRun, AWorkerThatFailsEndsTheOthers) {
   train_set->fail_after = 30;
   const Model model = build_model(experiment, data);
-  Experiment e = experiment;
+  RunSpec e = experiment;
   e.virtual_machines = std::make_shared<const CostSource>(source(model, 3));
   Kept kept;
   const RunResult row = train(e, model, data, make_plan("data", e, model, 3), kept, interrupted);

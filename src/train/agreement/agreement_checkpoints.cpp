@@ -43,7 +43,7 @@ int64_t samples_of(const Length& length, const ReplicaBatches& batches, int64_t 
   return length.unit == Length::Unit::epochs ? int64_t(length.count * double(batches.samples_per_epoch())) : int64_t(length.count) * batch;
 }
 
-ReplicaStopOptions stops_of(const Experiment& experiment, const ReplicaBatches& batches, int replicas, bool writes, bool all_here) {
+ReplicaStopOptions stops_of(const RunSpec& experiment, const ReplicaBatches& batches, int replicas, bool writes, bool all_here) {
   ReplicaStopOptions options{.replicas = replicas, .equal_steps = equal_steps(batches, replicas)};
   options.can_end = all_here && (!experiment.replicas.clock || experiment.replicas.clock->failures.empty());
   if (!writes) return options;
@@ -52,7 +52,7 @@ ReplicaStopOptions stops_of(const Experiment& experiment, const ReplicaBatches& 
   return options;
 }
 
-void check_agreement_checkpoints(const Experiment& experiment, const TaskData& data, const Plan& plan, bool resumes, bool serves) {
+void check_agreement_checkpoints(const RunSpec& experiment, const TaskData& data, const Plan& plan, bool resumes, bool serves) {
   if (!resumes && !experiment.checkpoint.wanted()) return;
   const std::string where = resumes ? "--resume" : experiment.checkpoint.where;
   const auto refuse = [&](std::string why, std::string next) { fail_user({where, plan.name, std::move(why), std::move(next)}); };
@@ -63,7 +63,7 @@ void check_agreement_checkpoints(const Experiment& experiment, const TaskData& d
   if (!experiment.checkpoint.best.empty() && !resumes) refuse("replicas are evaluated when training is over: there is no best yet", "leave out checkpoint.best");
   if (experiment.replicas.clock && !experiment.replicas.clock->failures.empty())
     refuse("workers fail in it: a replica that is lost has no part in a checkpoint", "leave out the failures of [update.virtual]");
-  const Experiment whole = whole_experiment(experiment, plan);
+  const RunSpec whole = whole_experiment(experiment, plan);
   const ReplicaBatches batches(whole, data, plan.replicas, update->evaluates_together());
   if (serves) return;  // no replica is stopped
   if (experiment.processes && update->stops() == UpdatePolicy::Stops::anywhere && !equal_steps(batches, plan.replicas))
@@ -74,8 +74,8 @@ void check_agreement_checkpoints(const Experiment& experiment, const TaskData& d
     refuse(fmt::format("replicas wait for the first one until step {}", update->steps_before_stops()), "write checkpoints less often");
 }
 
-Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, const Experiment& experiment, const Model& model, const TaskData& data) {
-  const Experiment whole = whole_experiment(experiment, plan);
+Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, const RunSpec& experiment, const Model& model, const TaskData& data) {
+  const RunSpec whole = whole_experiment(experiment, plan);
   std::optional<int64_t> steps;
   if (!plan.agreement.empty()) {
     const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));

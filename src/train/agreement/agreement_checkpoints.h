@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "checkpoint/resume.h"
-#include "experiment/experiment.h"
 #include "experiment/replica_batches.h"
+#include "experiment/run_spec.h"
 #include "plan/plan.h"
 #include "train/agreement/agreement_state.h"
 #include "train/agreement/replica_stops.h"
@@ -29,13 +29,13 @@ int64_t samples_of(const std::vector<ReplicaProgress>& replicas);
 int64_t samples_of(const Length& length, const ReplicaBatches& batches, int64_t batch);
 
 /// Where `replicas` replicas stop. `all_here`: as threads of this process.
-ReplicaStopOptions stops_of(const Experiment& experiment, const ReplicaBatches& batches, int replicas, bool writes, bool all_here);
+ReplicaStopOptions stops_of(const RunSpec& experiment, const ReplicaBatches& batches, int replicas, bool writes, bool all_here);
 
 /// Errors (user): checkpoints that a run of this plan cannot write or go on from. `resumes`: it goes on from one. `serves`: its replicas are in
 /// other processes, and a server writes what it has itself.
-void check_agreement_checkpoints(const Experiment& experiment, const TaskData& data, const Plan& plan, bool resumes, bool serves = false);
+void check_agreement_checkpoints(const RunSpec& experiment, const TaskData& data, const Plan& plan, bool resumes, bool serves = false);
 
 /// The checkpoint to go on from under the plan. Errors (user): those of open_resumption and ReplicaBatches; it is of another agreement.
-Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, const Experiment& experiment, const Model& model, const TaskData& data);
+Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, const RunSpec& experiment, const Model& model, const TaskData& data);
 
 }  // namespace trireme

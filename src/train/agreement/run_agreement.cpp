@@ -30,7 +30,7 @@ namespace {
 constexpr auto kPatience = std::chrono::milliseconds(50);
 
 /// Of replicas: each fails with its workers.
-VirtualFailures failures_of(const Experiment& experiment, const Plan& plan, const UpdatePolicy& update) {
+VirtualFailures failures_of(const RunSpec& experiment, const Plan& plan, const UpdatePolicy& update) {
   std::vector<Failure> failures = experiment.replicas.clock->failures;
   for (Failure& failure : failures) failure.replica /= plan.devices;
   return {Failures(std::move(failures)), update.outlives_replicas()};
@@ -57,7 +57,7 @@ int64_t largest_exchange(const Experiment& experiment, const Model& model) {
   return kBytes * ((1 + optimizer_state_count(experiment.optimizer)) * weights + statistics);
 }
 
-RunAgreement::RunAgreement(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
+RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
                            const Program& evaluation, Ledger& ledger, const MakeReplicaWorld& make_world, bool writes, const AgreementBeginning& beginning)
     : experiment_(experiment), model_(model), data_(data), plan_(plan), training_(training), ledger_(ledger),
       update_((check_replicas(experiment), make_policy(plan.agreement, {}, facts_of(experiment, plan)))),
@@ -68,7 +68,7 @@ RunAgreement::RunAgreement(const Experiment& experiment, const Model& model, con
       evaluator_({experiment, model, data, plan, training, evaluation, batches_.whole()}, ledger) {
   check_emulation(experiment, plan.workers());
   if (update_->shares_memory()) check_memory_is_shared(experiment, plan.name);
-  if (experiment.replicas.own_data && update_->evaluates_together())
+  if (experiment.own_data && update_->evaluates_together())
     fail_user({plan.name, "clients with data of their own", "its replicas make equally many steps, and data are of any size",
                "take fedavg or another policy where nobody waits, or leave out --own-data"});
   if (plan.workers() > kMaxDevices)

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "experiment/experiment.h"
 #include "experiment/replica_batches.h"
+#include "experiment/run_spec.h"
 #include "metrics/result.h"
 #include "plan/plan.h"
 #include "program/program.h"
@@ -53,7 +53,7 @@ class RunAgreement {
  public:
   /// All outlive it. `experiment`: with the batch of all replicas together. `make_world`: null: all replicas are threads of this process.
   /// `writes`: checkpoints, as the experiment says. Errors (user).
-  RunAgreement(const Experiment& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
+  RunAgreement(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
                const Program& evaluation, Ledger& ledger, const MakeReplicaWorld& make_world, bool writes, const AgreementBeginning& beginning);
   ~RunAgreement();
 
@@ -142,7 +142,7 @@ class RunAgreement {
   int64_t samples_of(const Length& length) const;  ///< of all replicas
   int64_t samples() const;                         ///< so far
 
-  const Experiment& experiment_;
+  const RunSpec& experiment_;
   const Model& model_;
   const TaskData& data_;
   const Plan& plan_;
