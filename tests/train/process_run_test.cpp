@@ -6,7 +6,10 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "experiment/make_plan.h"
