@@ -350,7 +350,10 @@ void RunAgreement::end(ReplicaGroup& group) {
     while (lost_.contains(first_left)) ++first_left;
     if (!lost_.empty()) hands_over = group.number == first_left;
   }
-  if (hands_over) hand_over(hub, {samples, hub.now() - group.began, group.agreement->values()});
+  if (hands_over) {
+    const DeviceScope nobodys(kNoDevice);
+    hand_over(hub, {samples, hub.now() - group.began, group.agreement->values()});
+  }
   if (!hub.reports()) return;
   for (int d = group.first_rank; d < group.first_rank + plan_.devices; ++d) hub.report(report_of(d, memory_use(d)));
 }
