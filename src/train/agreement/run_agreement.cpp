@@ -90,6 +90,7 @@ RunAgreement::RunAgreement(const Experiment& experiment, const Model& model, con
       evaluator_({experiment, model, data, plan, training, evaluation, batches_.whole()}, ledger) {
   check_emulation(experiment, plan.workers());
   if (update_->shares_memory()) check_memory_is_shared(experiment, plan.name);
+  check_inner_plan(plan, *update_);
   if (experiment.replicas.own_data && update_->evaluates_together())
     fail_user({plan.name, "clients with data of their own", "its replicas make equally many steps, and data are of any size",
                "take fedavg or another policy where nobody waits, or leave out --own-data"});
