@@ -15,8 +15,8 @@ bool is_plan_file(const std::string& name);
 /// pipeline are balanced by a quick profile of the layers.
 Plan make_plan(const std::string& name, const RunSpec& experiment, const Model& model, int devices);
 
-/// compile_options of the experiment for this plan: where replicas agree, their workers share one copy of the weights, and links lie between
-/// replicas.
+/// compile_options of the experiment for this plan: where replicas agree, the workers of each share one copy of the weights unless the plan
+/// divides them, and links lie between replicas.
 CompileOptions options_of(const RunSpec& experiment, const Plan& plan, bool training);
 
 }  // namespace trireme

@@ -57,9 +57,10 @@ Plan plan_of_replica(const RunSpec& experiment, const Model& model, const std::s
   Plan plan = make_plan(inner, one, model, devices);
   if (plan.devices != devices && inner != single_strategy())
     fail_user({where, fmt::format("plan = \"{}\"", inner), fmt::format("is for {} workers", plan.devices), fmt::format("write plan_devices = {}", plan.devices)});
-  if (plan.optimizer_sharding != OptimizerSharding::none || plan.compression.kind != Compression::Kind::none)
-    fail_user({where, "plan " + inner, "its workers keep a copy of the weights each, or a part; those of a replica share one",
-               "choose a plan without zero1 to zero3 and compression"});
+  if (plan.compression.kind != Compression::Kind::none && plan.optimizer_sharding == OptimizerSharding::none)
+    fail_user({where, "plan " + inner,
+               "its workers keep the whole weights and moments each; an update policy reads and writes one copy, shared or divided",
+               "choose a plan without compression, or one with zero1, zero2 or zero3"});
   if (!find_schedule(plan.schedule, "plan " + inner).flushes)
     fail_user({where, "plan " + inner, "its schedule does not flush and keeps several versions of the weights", "use gpipe or 1f1b"});
   validate(plan, model, one.batch, "the replicas' plan");
@@ -91,7 +92,15 @@ Plan plan_with_agreement(const std::string& strategy, const RunSpec& given, cons
                           : plan_of_replica(experiment, model, inner, devices, workers);
   plan.name = strategy;
   plan.agreement = policy_text(policy, experiment.replicas);
+  check_inner_plan(plan, *update);
   return plan;
+}
+
+void check_inner_plan(const Plan& plan, const UpdatePolicy& update) {
+  if (!update.shares_memory() || plan.optimizer_sharding == OptimizerSharding::none) return;
+  fail_user({"plan " + plan.name, fmt::format("optimizer_sharding \"{}\"", name_of(plan.optimizer_sharding)),
+             "its replicas write to one memory, at any time; workers that divide the weights would have to meet for it",
+             "choose an inner plan without zero1 to zero3, or another policy"});
 }
 
 RunFacts facts_of(const Experiment& experiment, const Plan& plan) {
@@ -106,7 +115,8 @@ void check_replicas(const RunSpec& experiment) {
   if (experiment.links && !experiment.links->changes.empty()) refuse("cluster.link.change", "links change during synchronous training only");
   if (experiment.replicas.clock && experiment.links) refuse("cluster.link", "on the modelled clock links are those of [update.virtual]");
   if (experiment.noise_scale) refuse("noise_scale", "is estimated from synchronous training only");
-  if (experiment.private_replicas && !experiment.links && !experiment.processes) refuse("replicas = \"private\"", "the workers of a replica share one copy of its weights");
+  if (experiment.private_replicas && !experiment.links && !experiment.processes)
+    refuse("replicas = \"private\"", "the workers of a replica share one copy of its weights, or divide them (zero1 to zero3)");
 }
 
 int64_t share_of_worker(const Plan& plan, int64_t samples, int worker) {

@@ -6,6 +6,7 @@
 
 #include "experiment/run_spec.h"
 #include "plan/plan.h"
+#include "update/policy.h"
 #include "update/run_facts.h"
 
 namespace trireme {
@@ -28,6 +29,10 @@ int64_t share_of_worker(const Plan& plan, int64_t samples, int worker);
 
 /// Errors (user): what only synchronous training does. The policy's result is the raw weights: there is one answer to who averages them.
 void check_replicas(const RunSpec& experiment);
+
+/// Errors (user): an inner plan that the policy cannot have: one whose workers divide the weights, where replicas write to each other's
+/// memory.
+void check_inner_plan(const Plan& plan, const UpdatePolicy& update);
 
 /// Of replicas that write to each other's memory. Errors (user): links between them.
 void check_memory_is_shared(const Experiment& experiment, const std::string& strategy);

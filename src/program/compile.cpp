@@ -29,9 +29,10 @@ void check_options(const Plan& plan, const CompileOptions& options, const Progra
                                    [&](const ProgramParameter& p) { return freezes(pattern, p.spec.name); });
     if (!known) refuse(fmt::format("frozen \"{}\"", pattern), "the model has no such parameter", "names are those that `trireme verify` lists");
   }
-  if (!plan.agreement.empty() && program.private_replicas)
-    refuse(fmt::format("agreement \"{}\"", plan.agreement), "the workers of a replica keep a copy of the weights each, or a part; those of a replica that agrees with others share one",
-           "choose an inner plan without zero1 to zero3 and compression, and leave out replicas = \"private\"");
+  if (!plan.agreement.empty() && program.private_replicas && plan.optimizer_sharding == OptimizerSharding::none)
+    refuse(fmt::format("agreement \"{}\"", plan.agreement),
+           "each worker of a replica keeps the whole weights and moments; an update policy reads and writes one copy, shared or divided",
+           "choose an inner plan with zero1, zero2 or zero3, or one without compression, and leave out replicas = \"private\"");
   if (!plan.agreement.empty() && !program.flushes)
     refuse(fmt::format("agreement \"{}\" with schedule \"{}\"", plan.agreement, plan.schedule), "a schedule without flush keeps several versions of the weights",
            "use gpipe or 1f1b");

@@ -50,7 +50,7 @@ void Worker::State::show(const Prepared& prepared, ReplicaView& view) const {
     const auto found = running_statistics(model.node(binding.op->node).layer->buffers(), binding.buffers);
     statistics.insert(statistics.end(), found.begin(), found.end());
   }
-  view.show(rank, *replicas, std::move(statistics), prepared.tracked_tables());
+  view.show(rank, *replicas, earlier_batches + batches > 0, std::move(statistics), prepared.tracked_tables());
 }
 
 void Worker::show(ReplicaView& view) const { state_->show(state_->training, view); }

@@ -21,8 +21,8 @@ struct TrainedStep {
   double begin = 0, end = 0;  ///< seconds on the hub's clock
 };
 
-/// Owned by the run, shared by the workers of one replica, which have one copy of the weights. The replica's first worker, the leader, makes all
-/// calls to the policy and the hub, while the other workers wait in the instruction. Members marked "leader" belong to its thread.
+/// Owned by the run, shared by the workers of one replica. The replica's first worker, the leader, makes all calls to the policy and the
+/// hub, while the other workers wait in the instruction. Members marked "leader" belong to its thread.
 class ReplicaAgreement {
  public:
   /// All outlive it. `training` agrees (Program::agrees).

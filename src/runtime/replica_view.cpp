@@ -5,8 +5,22 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "runtime/replicas/flat_shard.h"
 
 namespace trireme {
+
+namespace {
+
+/// Master values of a holder's own slice, in its memory or in that which the holders share.
+at::Tensor master_of(const std::vector<ReplicaPiece>& pieces, const Range& slice) {
+  for (const ReplicaPiece& piece : pieces)
+    if (piece.master.defined() && piece.range.begin <= slice.begin && slice.end <= piece.range.end)
+      return piece.master.narrow(0, slice.begin - piece.range.begin, slice.size());
+  check_internal(false, "a holder has the master values of its own slice");
+  return {};
+}
+
+}  // namespace
 
 std::vector<std::pair<size_t, size_t>> statistics_places(const std::vector<BufferSpec>& specs) {
   std::vector<std::pair<size_t, size_t>> places;
@@ -23,13 +37,16 @@ std::vector<RunningStatistics> running_statistics(const std::vector<BufferSpec>&
 
 ReplicaView::ReplicaView(const Program& training, const Model& model) : program_(training), model_(model), shown_(training.list_of_rank.size()) {}
 
-void ReplicaView::show(int rank, Replicas& replicas, std::vector<RunningStatistics> statistics, std::vector<TrackedTable> tables) {
+void ReplicaView::show(int rank, Replicas& replicas, bool is_updated, std::vector<RunningStatistics> statistics,
+                       std::vector<TrackedTable> tables) {
   Shown& shown = shown_[size_t(rank)];
   shown = {};
   for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) {
     const std::vector<int>& holders = program_.buckets[size_t(b)].holders;
     const bool holds = std::find(holders.begin(), holders.end(), rank) != holders.end();
     shown.pieces.push_back(holds ? replicas.pieces(b) : std::vector<ReplicaPiece>{});
+    if (!is_updated)
+      for (ReplicaPiece& piece : shown.pieces.back()) piece.state.clear();
   }
   shown.statistics = std::move(statistics);
   shown.tables = std::move(tables);
@@ -55,11 +72,13 @@ ReplicaState ReplicaView::state() {
       const Range slice = bucket.slice_of(holder);
       if (slice.empty()) continue;
       const std::vector<ReplicaPiece>& pieces = shown_[size_t(holder)].pieces[b];
-      check_internal(!pieces.empty() && pieces.front().master.defined(), "holders of shared weights see the whole bucket");
-      state.weights.push_back(pieces.front().master.narrow(0, slice.begin, slice.size()));
+      state.weights.push_back(master_of(pieces, slice));
       add_tables(BucketId(b), holder, state.weights.size() - 1);
       std::vector<at::Tensor>& moments = state.moments.emplace_back();
-      for (size_t p = 1; p < pieces.size(); ++p) moments.insert(moments.end(), pieces[p].state.begin(), pieces[p].state.end());
+      for (const ReplicaPiece& piece : pieces) {
+        check_internal(piece.state.empty() || piece.range == slice, "each holder has the moments of its own slice only");
+        moments.insert(moments.end(), piece.state.begin(), piece.state.end());
+      }
     }
   }
   for (const Shown& shown : shown_) state.statistics.insert(state.statistics.end(), shown.statistics.begin(), shown.statistics.end());
@@ -79,10 +98,29 @@ std::vector<std::vector<int64_t>> ReplicaView::rows_in(const std::vector<at::Ten
 
 void ReplicaView::renew() {
   for (size_t b = 0; b < program_.buckets.size(); ++b) {
-    const std::vector<int>& holders = program_.buckets[b].holders;
-    if (holders.empty()) continue;
-    const ReplicaPiece& whole = shown_[size_t(holders.front())].pieces[b].front();
-    if (!whole.compute.is_same(whole.master)) at::Tensor(whole.compute).copy_(whole.master);
+    if (program_.buckets[b].contributors.empty()) continue;  // frozen: never written
+    if (program_.private_replicas) renew_private(b);
+    else renew_shared(b);
+  }
+}
+
+void ReplicaView::renew_shared(size_t b) {
+  const ReplicaPiece& whole = shown_[size_t(program_.buckets[b].holders.front())].pieces[b].front();
+  if (!whole.compute.is_same(whole.master)) at::Tensor(whole.compute).copy_(whole.master);
+}
+
+/// Every worker has memory of its own: each holder's slice goes to all that have a copy of it.
+void ReplicaView::renew_private(size_t b) {
+  const Bucket& bucket = program_.buckets[b];
+  for (const int owner : bucket.holders) {
+    const Range slice = bucket.slice_of(owner);
+    if (slice.empty()) continue;
+    const at::Tensor master = master_of(shown_[size_t(owner)].pieces[b], slice);
+    for (const int reader : bucket.holders)
+      for (const ReplicaPiece& piece : shown_[size_t(reader)].pieces[b]) {
+        const bool is_master = reader == owner && piece.compute.is_same(piece.master);
+        if (!is_master) copy_overlap(master, slice.begin, piece.range, piece.compute);
+      }
   }
 }
 

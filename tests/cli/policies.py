@@ -106,6 +106,20 @@ class Policies(CliTest):
         self.assertEqual((a["plan"], a["devices"]), ("2 x pipeline 2, 8 micro-batches", 4))
         self.assertEqual(a["evaluations"][-1]["loss"], b["evaluations"][-1]["loss"], "loading threads change no result")
 
+    def test_inner_plans_divide_moments_and_weights(self):
+        cluster = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "clusters", "64xcpu-1g.cluster.toml")
+        modelled = ["--backend", "virtual", "--cluster", cluster]
+        losses = []
+        for sharding in ("none", "zero1", "zero3"):
+            policy = f"diloco,every_steps=2,inner=data=2,sharding={sharding}"
+            for backend in ([], modelled):
+                self.trireme("train", "e.toml", "--plan", policy, "--devices", "4", *backend, "--set", "precision=fp64", "--json", "a.json")
+                row = self.json("a.json")["rows"][0]
+                self.assertEqual((row["status"], len(row["memory_bytes"])), ("ok", 4), row["reason"])
+                losses.append(row["evaluations"][-1]["loss"])
+                self.assertAlmostEqual(losses[-1], losses[0], 10, msg=policy)
+        self.assertEqual(row["plan"], "2 x data 2, zero3")
+
     def test_options_of_the_file_are_part_of_the_plan(self):
         self.trireme("plan", "show", "easgd,period=3", "e.toml", "--set", "update.easgd.beta=0.5", "--json", "p.json")
         self.assertEqual(self.json("p.json")["agreement"], "easgd,beta=0.5,period=3")
@@ -113,7 +127,8 @@ class Policies(CliTest):
     def test_every_policy_is_predicted(self):
         cluster = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "clusters", "64xcpu-1g.cluster.toml")
         policies = ["local-sgd,every=2 steps", "async-average", "partial", "easgd", "eamsgd", "downpour", "shat", "diloco,every_steps=2",
-                    "streaming-diloco,every_steps=4", "fedavg,rounds=2", "fedprox,rounds=2", "fedadam,rounds=2", "local-sgd,every=2 steps,inner=tensor=2"]
+                    "streaming-diloco,every_steps=4", "fedavg,rounds=2", "fedprox,rounds=2", "fedadam,rounds=2", "local-sgd,every=2 steps,inner=tensor=2",
+                    "local-sgd,every=2 steps,inner=data=2,sharding=zero3"]
         self.trireme("simulate", "e.toml", "--cluster", cluster, "--devices", "4", "--set", "optimizer.momentum=0", "--strategies", ",".join(policies), "--json", "s.json")
         rows = {row["name"]: row for row in self.json("s.json")["rows"]}
         self.assertEqual(list(rows), policies)
@@ -140,7 +155,8 @@ class Policies(CliTest):
             (["train", "e.toml", "--plan", "local-sgd,evry=3 steps"], ["evry", "every"]),
             (["train", "e.toml", "--plan", "local-sgd,inner=pipelin=2"], ["local-sgd,inner=pipelin=2", "pipelin"]),
             (["train", "e.toml", "--plan", "local-sgd,inner=pipeline=2", "--devices", "3"], ["3 workers", "no whole number of replicas"]),
-            (["train", "e.toml", "--plan", "local-sgd,inner=data=2,sharding=zero1"], ["zero1", "copy of the weights"]),
+            (["train", "e.toml", "--plan", "local-sgd,inner=data=2,compression=bf16"], ["compression=bf16", "the whole weights and moments each"]),
+            (["train", "e.toml", "--plan", "hogwild,inner=data=2,sharding=zero1", "--set", "optimizer.momentum=0"], ["zero1", "write to one memory"]),
             (["train", "e.toml", "--plan", "downpour", "--set", "optimizer.momentum=0.9"], ["downpour", "momentum"]),
             (["train", "e.toml", "--plan", "hogwild", "--set", "optimizer.momentum=0.9"], ["hogwild", "momentum"]),
             (["train", "e.toml", "--plan", "hogwild", "--set", "optimizer.momentum=0", "--set", "cluster.link.bandwidth=1 MB/s"], ["cluster.link", "hogwild"]),

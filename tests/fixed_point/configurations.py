@@ -164,6 +164,9 @@ def policies():
         for inner, devices in (("single", 1), ("pipeline", 2), ("tensor", 2)):
             inner_settings = {"update__plan": inner, "update__plan_devices": devices} if devices > 1 else {}
             yield train(f"policy/threads/{inner}/{policy}", policy, 2 * devices, portable=True, precision="fp64", **inner_settings)
+    for policy in ("local-sgd,every=2 steps", "diloco,every_steps=2", "fedavg,rounds=2,local=1 epochs"):
+        for inner in ("zero1", "zero3"):
+            yield train(f"policy/threads/{inner}/{policy}", policy, 4, portable=True, precision="fp64", update__plan=inner, update__plan_devices=2)
     yield train("policy/threads/bf16/local-sgd", "local-sgd,every=2 steps", 2, precision="bf16")
     yield train("policy/threads/resnet/local-sgd", "local-sgd,every=2 steps", 2, portable=True, precision="fp64", **MODELS["resnet"])
     yield train("policy/threads/lstm/local-sgd", "local-sgd,every=2 steps", 2, portable=True, precision="fp64", **MODELS["lstm"])

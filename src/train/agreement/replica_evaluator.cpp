@@ -111,7 +111,7 @@ void ReplicaEvaluator::work() {
 void ReplicaEvaluator::work_as(int rank, Crew& crew) {
   c10::InferenceMode inference;
   Worker worker(rank, task_.model, &task_.training, &task_.evaluation, crew.store, crew.world,
-                {.seed = task_.experiment.seed, .batch_norm = task_.experiment.batch_norm, .optimizer = task_.experiment.optimizer});
+                {.seed = task_.experiment.seed, .batch_norm = task_.experiment.batch_norm});  // plain SGD: evaluations need no moments
   worker.show(crew.view);
   worker.barrier();
   if (rank == 0) crew.state = crew.view.state();

@@ -68,6 +68,7 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
       evaluator_({experiment, model, data, plan, training, evaluation, batches_.whole()}, ledger) {
   check_emulation(experiment, plan.workers());
   if (update_->shares_memory()) check_memory_is_shared(experiment, plan.name);
+  check_inner_plan(plan, *update_);
   if (experiment.own_data && update_->evaluates_together())
     fail_user({plan.name, "clients with data of their own", "its replicas make equally many steps, and data are of any size",
                "take fedavg or another policy where nobody waits, or leave out --own-data"});
@@ -388,7 +389,10 @@ void RunAgreement::end(ReplicaGroup& group) {
     while (lost_.contains(first_left)) ++first_left;
     if (!lost_.empty()) hands_over = group.number == first_left;
   }
-  if (hands_over) hand_over(hub, {samples, hub.now() - group.began, group.agreement->values()});
+  if (hands_over) {
+    const DeviceScope nobodys(kNoDevice);
+    hand_over(hub, {samples, hub.now() - group.began, group.agreement->values()});
+  }
   if (!hub.reports()) return;
   for (int d = group.first_rank; d < group.first_rank + plan_.devices; ++d) hub.report(report_of(d, memory_use(d)));
 }

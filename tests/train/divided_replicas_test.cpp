@@ -1,0 +1,232 @@
+// Replicas whose inner plans divide optimizer state, gradients and weights over their workers (zero1 to zero3), beside the same inner plans that
+// divide nothing.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "../base/expect_error.h"
+#include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/resume.h"
+#include "forecast/cost_source.h"
+#include "forecast/predict_agreement.h"
+#include "plan/cluster_file.h"
+#include "program/compile.h"
+#include "replica_training.h"
+
+namespace trireme::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr const char* kLevels[] = {"zero1", "zero2", "zero3"};
+
+class DividedReplicas : public Replicas {
+ protected:
+  DividedReplicas() {
+    experiment.batch = 32;
+    experiment.length = {2, Length::Unit::epochs};
+    experiment.evaluate_every = {4, Length::Unit::steps};
+  }
+  Outcome run_inside(const std::string& policy, const std::string& inner, int workers) {
+    Outcome outcome = run(policy + ",inner=" + inner, workers);
+    EXPECT_EQ(outcome.row.status, RunStatus::ok) << policy << ", " << inner << ": " << outcome.row.reason;
+    return outcome;
+  }
+  /// `divided` is `whole`, its evaluations too, which a crew of the inner plan makes.
+  static void expect_same(const Outcome& divided, const Outcome& whole, double tolerance) {
+    EXPECT_LE(largest_difference(divided.weights, whole.weights), tolerance);
+    ASSERT_EQ(divided.row.evaluations.size(), whole.row.evaluations.size());
+    for (size_t e = 0; e < whole.row.evaluations.size(); ++e)
+      EXPECT_NEAR(divided.row.evaluations[e].loss, whole.row.evaluations[e].loss, tolerance) << e;
+    ASSERT_EQ(divided.row.curve.size(), whole.row.curve.size());
+  }
+  void use(const OptimizerKind& kind) {
+    experiment.optimizer = {.kind = &kind, .learning_rate = &kind == &kSgd ? 0.1 : 0.01, .momentum = &kind == &kSgd ? 0.9 : 0};
+  }
+};
+
+TEST_F(DividedReplicas, AverageAsUndividedOnesDoInRealTime) {
+  for (const auto* kind : {&kSgd, &kAdam}) {
+    use(*kind);
+    for (const char* policy : {"local-sgd,every=1 steps", "local-sgd,every=3 steps,moments=averaged", "local-sgd,every=2 steps,moments=reset",
+                               "local-sgd,every=3 steps,overlap=1", "diloco,every_steps=3", "fedavg,rounds=3"}) {
+      const Outcome whole = run_inside(policy, "data=2", 4);
+      for (const std::string level : kLevels) {
+        SCOPED_TRACE(fmt::format("{} under {} with {}", policy, level, kind->name));
+        expect_same(run_inside(policy, "data=2,sharding=" + level, 4), whole, 1e-12);
+      }
+    }
+  }
+}
+
+TEST_F(DividedReplicas, EveryPolicyTrainsThemAsUndividedOnes) {
+  modelled(0.01);
+  for (const char* policy : {"async-average", "partial", "easgd,period=2", "eamsgd,period=2,momentum=0.5", "downpour,push_every=2,fetch_every=2",
+                             "shat,period=2", "streaming-diloco,every_steps=4,fragments=2,outer_gradients=full", "fedprox,rounds=3", "fedadam,rounds=3"}) {
+    const Outcome whole = run_inside(policy, "data=2", 4);
+    for (const std::string level : kLevels) {
+      SCOPED_TRACE(std::string(policy) + " under " + level);
+      expect_same(run_inside(policy, "data=2,sharding=" + level, 4), whole, 1e-12);
+    }
+  }
+}
+
+TEST_F(DividedReplicas, DivideAlongTensorAndPipelineShapesToo) {
+  use(kAdam);
+  experiment.model_options = {{"hidden", 16}, {"depth", 4}};
+  for (const char* inner : {"data=2,tensor=2", "data=2,pipeline=2,schedule=gpipe,micro_batches=2", "data=2,pipeline=2,schedule=1f1b,micro_batches=2"}) {
+    const Outcome whole = run_inside("local-sgd,every=3 steps,moments=averaged", inner, 8);
+    for (const std::string level : kLevels) {
+      SCOPED_TRACE(std::string(inner) + " under " + level);
+      expect_same(run_inside("local-sgd,every=3 steps,moments=averaged", inner + (",sharding=" + level), 8), whole, 1e-10);
+    }
+  }
+}
+
+/// Under bf16 master values are divided at every level, and copies in the compute type are renewed with them.
+TEST_F(DividedReplicas, AreEqualInEveryPrecision) {
+  use(kAdam);
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    experiment.precision = precision;
+    for (const char* policy : {"local-sgd,every=3 steps", "diloco,every_steps=3"}) {
+      const Outcome whole = run_inside(policy, "data=2", 4);
+      for (const std::string level : kLevels) {
+        SCOPED_TRACE(fmt::format("{} under {} in {}", policy, level, name_of(precision)));
+        expect_same(run_inside(policy, "data=2,sharding=" + level, 4), whole, precision == Precision::fp32 ? 1e-6 : 0);
+      }
+    }
+  }
+}
+
+/// Adagrad's sums begin with a value that a reset takes away; before the first step there is nothing to reset.
+TEST_F(DividedReplicas, MomentsBeginWithTheFirstStep) {
+  experiment.optimizer = {.kind = &kAdagrad, .learning_rate = 0.05, .initial_accumulator = 0.5};
+  const Outcome whole = run_inside("fedavg,rounds=3", "data=2", 4);
+  for (const std::string level : kLevels) expect_same(run_inside("fedavg,rounds=3", "data=2,sharding=" + level, 4), whole, 1e-12);
+}
+
+TEST_F(DividedReplicas, LeaveFrozenWeightsAlone) {
+  use(kSgd);
+  for (const auto& frozen : {std::vector<std::string>{"fc1.*"}, {"fc2.weight"}}) {
+    experiment.frozen = frozen;
+    const Outcome whole = run_inside("local-sgd,every=2 steps", "data=2", 4);
+    for (const std::string level : kLevels) expect_same(run_inside("local-sgd,every=2 steps", "data=2,sharding=" + level, 4), whole, 1e-12);
+  }
+}
+
+/// Bytes of one worker of a replica, by the formulas at the head of runtime/replicas/zero.cpp.
+TEST_F(DividedReplicas, KeepTheirPartOfTheMoments) {
+  use(kAdam);
+  const Model model = build_model(experiment, data);
+  const std::string policy = "local-sgd,every=2 steps";
+  const auto peak = [](const Outcome& outcome, int worker, MemoryCategory category) {
+    return outcome.row.memory.at(size_t(worker)).at_peak[size_t(category)];
+  };
+  const int64_t whole = peak(run(policy, 2), 0, MemoryCategory::optimizer);
+  for (const std::string level : kLevels) {
+    SCOPED_TRACE(level);
+    const Plan plan = plan_with_agreement(policy + ",inner=data=2,sharding=" + level, experiment, model, 4);
+    const Program program = compile(model, plan, options_of(experiment, plan, true));
+    const Outcome outcome = run_inside(policy, "data=2,sharding=" + level, 4);
+    ASSERT_EQ(outcome.row.memory.size(), 4u);
+    for (int worker = 0; worker < 4; ++worker) {
+      int64_t elements = 0, own = 0;
+      for (const Bucket& bucket : program.buckets) {
+        elements += bucket.elements;
+        own += bucket.slice_of(worker % 2).size();
+      }
+      EXPECT_EQ(peak(outcome, worker, MemoryCategory::optimizer), 2 * own * 8) << worker;
+      EXPECT_LT(peak(outcome, worker, MemoryCategory::optimizer), whole * 6 / 10);
+      const int64_t weights = peak(outcome, worker, MemoryCategory::weights);
+      if (level != "zero3") EXPECT_EQ(weights, elements * 8) << worker;
+      else EXPECT_GE(weights, own * 8) << worker;
+    }
+  }
+}
+
+TEST_F(DividedReplicas, ArePredictedWithTheMemoryOfTheirPlan) {
+  use(kAdam);
+  const Model model = build_model(experiment, data);
+  DeviceKind kind;
+  kind.name = "slow";
+  kind.speeds["fp64"] = {.peak_flops = 1e9, .greatest_efficiency = 1, .half_work = 1};
+  kind.memory_bandwidth = 1e9;
+  Cluster cluster;
+  cluster.kinds = {kind};
+  cluster.nodes = {ClusterNode{.link = {.bandwidth = 1e8, .latency = 1e-5}}};
+  cluster.devices.assign(4, Device{.kind = 0});
+  for (const std::string level : kLevels) {
+    SCOPED_TRACE(level);
+    const std::string inner = "data=2,sharding=" + level;
+    const Outcome measured = run_inside("local-sgd,every=2 steps", inner, 4);
+    const Plan plan = plan_with_agreement("local-sgd,every=2 steps,inner=" + inner, experiment, model, 4);
+    const CostSource source = described_source(experiment, model, cluster, device_numbers(0, plan.workers()));
+    const RunResult predicted = predict_agreement(experiment, model, plan, source, {});
+    ASSERT_EQ(predicted.memory.size(), 4u);
+    for (size_t worker = 0; worker < 4; ++worker) {
+      EXPECT_EQ(predicted.memory[worker].peak, measured.row.memory[worker].peak) << worker;
+      EXPECT_EQ(predicted.memory[worker].at_peak, measured.row.memory[worker].at_peak) << worker;
+    }
+  }
+}
+
+class DividedResuming : public DividedReplicas {
+ protected:
+  DividedResuming() { fs::create_directories(root_); }
+  ~DividedResuming() override { fs::remove_all(root_); }
+
+  Outcome go(const std::string& strategy, const fs::path& folder, const fs::path& from = {}) {
+    const Model model = build_model(experiment, data);
+    CheckpointUse use{.folder = folder, .resumed = {}, .files = nullptr};
+    if (!from.empty()) use.resumed = open_resumption(from, experiment, model, data).checkpoint;
+    Keeping observer;
+    RunResult row = train(experiment, model, data, plan_with_agreement(strategy, experiment, model, 4), observer, interrupted, nullptr, std::move(use));
+    EXPECT_EQ(row.status, RunStatus::ok) << row.reason;
+    return {row, observer.weights, observer.steps};
+  }
+
+  const fs::path root_ = fs::path(::testing::TempDir()) / ("divided_replicas_test." + std::to_string(::getpid()));
+};
+
+TEST_F(DividedResuming, GoOnBitForBit) {
+  use(kAdam);
+  experiment.length = {8, Length::Unit::steps};
+  experiment.checkpoint = {.every = {3, Length::Unit::steps}, .keep = 0, .best = {}, .folder = {}, .where = "tiny.toml: checkpoint"};
+  for (const Precision precision : {Precision::fp64, Precision::bf16})
+    for (const char* policy : {"local-sgd,every=2 steps", "diloco,every_steps=2"})
+      for (const std::string level : kLevels) {
+        SCOPED_TRACE(fmt::format("{} under {} in {}", policy, level, name_of(precision)));
+        experiment.precision = precision;
+        const std::string strategy = policy + (",inner=data=2,sharding=" + level);
+        const Outcome whole = go(strategy, root_ / "whole");
+        const Outcome resumed = go(strategy, {}, root_ / "whole" / checkpoint_name(3));
+        EXPECT_EQ(resumed.steps, 5);
+        EXPECT_EQ(largest_difference(resumed.weights, whole.weights), 0);
+        EXPECT_EQ(resumed.row.evaluations.back().loss, whole.row.evaluations.back().loss);
+        fs::remove_all(root_ / "whole");
+      }
+}
+
+/// Rounded gradients leave no rests on workers.
+TEST_F(DividedReplicas, MaySendTheirGradientsAsBfloat16) {
+  const Outcome exact = run_inside("local-sgd,every=2 steps", "data=2", 4);
+  for (const std::string level : kLevels)
+    expect_same(run_inside("local-sgd,every=2 steps", "data=2,compression=bf16,sharding=" + level, 4), exact, 0.02);
+}
+
+TEST_F(DividedReplicas, RefusesWhatMakesNoSense) {
+  expect_error(Blame::user, {"hogwild", "zero1", "write to one memory"}, [&] { run("hogwild,inner=data=2,sharding=zero1", 4); });
+  expect_error(Blame::user, {"data=2,compression=bf16", "whole weights and moments each"},
+               [&] { run("local-sgd,every=2 steps,inner=data=2,compression=bf16", 4); });
+  expect_error(Blame::user, {"zero1", "powersgd"}, [&] { run("local-sgd,every=2 steps,inner=data=2,sharding=zero1,compression=powersgd:2", 4); });
+  const Model model = build_model(experiment, data);
+  Plan plan = plan_with_agreement("hogwild,inner=data=2", experiment, model, 4);  // as a file may say it
+  plan.optimizer_sharding = OptimizerSharding::zero3;
+  Keeping observer;
+  expect_error(Blame::user, {"hogwild", "zero3", "write to one memory"}, [&] { train(experiment, model, data, plan, observer, interrupted); });
+}
+
+}  // namespace
+}  // namespace trireme::testing
