@@ -8,8 +8,11 @@
 
 #include "base/error.h"
 #include "cost/money.h"
+#include "experiment/make_plan.h"
 #include "forecast/agreement_plan.h"
 #include "forecast/modelled_source.h"
+#include "forecast/modelled_steps.h"
+#include "program/compile.h"
 #include "runtime/precision.h"
 #include "update/federated.h"
 #include "update/hub/virtual_world.h"
@@ -137,22 +140,8 @@ std::vector<double> seconds_by_replica(const Plan& plan, const CostSource& sourc
   return seconds;
 }
 
-}  // namespace
-
-RunResult predict_agreement(const RunSpec& given, const Model& model, const Plan& plan, const CostSource& source,
-                            const PredictionOptions& options) {
-  check_internal(source.cluster.size() >= plan.workers(), "a source has a device for every worker");
-  if (is_synchronous(plan.agreement))
-    fail_user({"strategy " + plan.name, "is not predicted", "it is the plan data on the modelled clock", "simulate data, with --cluster"});
-  const RunSpec experiment = whole_experiment(given, plan);
-  RunResult row = inner_row(experiment, model, plan, source, options);
-  row.plan = plan.in_short(model);
-  row.devices = plan.workers();
-  if (row.status == RunStatus::does_not_fit) return row;
-  const int64_t epoch_samples = options.epoch_samples.value_or(experiment.batch);
-  const int64_t steps_per_epoch = std::max<int64_t>(1, epoch_samples / experiment.batch);
-  const int64_t steps = std::clamp<int64_t>(steps_of(experiment.length, steps_per_epoch), 1, std::max<int64_t>(1, kMostReplicaSteps / plan.replicas));
-
+Exchanges exchanges_of_replicas(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source, const RunResult& inner,
+                                int64_t steps_per_epoch, int64_t steps) {
   std::unique_ptr<StepTimes> times;
   VirtualLinks links;
   if (experiment.replicas.clock) {
@@ -162,20 +151,35 @@ RunResult predict_agreement(const RunSpec& given, const Model& model, const Plan
     times = std::make_unique<ConstantSteps>(by_replica);
     links = modelled_links(experiment, plan.replicas, plan.devices);
   } else {
-    times = std::make_unique<ConstantSteps>(seconds_by_replica(plan, source, row.step_seconds->median));
+    times = std::make_unique<ConstantSteps>(seconds_by_replica(plan, source, inner.step_seconds->median));
     links = links_between_replicas(source.cluster, plan.replicas, plan.devices, std::nullopt);
   }
-  const Exchanges exchanges = exchanges_of(experiment, model, plan, *times, links, steps_per_epoch, steps);
+  return exchanges_of(experiment, model, plan, *times, links, steps_per_epoch, steps);
+}
+
+/// Of the policy synchronous: the same function that the run's clock goes by.
+Exchanges exchanges_of_workers(const RunSpec& experiment, const Model& model, const Plan& plan, int64_t steps) {
+  const Program program = compile(model, plan, options_of(experiment, plan, true));
+  const auto times = synchronous_steps(experiment, model, plan, program, [&](int64_t) { return experiment.batch; }, {});
+  Exchanges exchanges;
+  for (; exchanges.replica_steps < steps; ++exchanges.replica_steps) exchanges.seconds += times->seconds(0, exchanges.replica_steps);
+  exchanges.counts = times->counts();
+  return exchanges;
+}
+
+/// Fills the row of the inner plan with what the run of all takes.
+void describe(const Exchanges& exchanges, const RunSpec& experiment, const Plan& plan, const CostSource& source, const PredictionOptions& options,
+              RunResult& row) {
   const double made = std::max(1.0, double(exchanges.replica_steps) / plan.replicas), step = exchanges.seconds / made;
-  double idle = 0, exchanging = 0, bytes = 0, compute = 0;
+  const double whole = exchanges.seconds * double(exchanges.counts.size());
+  double idle = 0, exchanging = 0, bytes = 0;
   row.busy_share.clear();
   for (const HubCounts& counts : exchanges.counts) {
     const double busy = exchanges.seconds > 0 ? counts.compute_seconds / exchanges.seconds : 0;
-    row.busy_share.insert(row.busy_share.end(), size_t(plan.devices), std::min(1.0, busy));
+    row.busy_share.insert(row.busy_share.end(), size_t(plan.workers()) / exchanges.counts.size(), std::min(1.0, busy));
     idle += counts.idle_seconds;
     exchanging += counts.exchange_seconds;
     bytes += double(counts.bytes_sent);
-    compute += counts.compute_seconds;
   }
   row.step_seconds = StepSeconds{step, step, step};
   row.samples_per_second = double(experiment.batch) / step;
@@ -183,13 +187,32 @@ RunResult predict_agreement(const RunSpec& given, const Model& model, const Plan
     row.epoch_seconds = double(*options.epoch_samples) / *row.samples_per_second;
     if (const auto price = price_of(source.cluster, *row.epoch_seconds)) row.price_per_epoch = price->amount;
   }
-  row.exposed_communication = std::min(1.0, exchanging / (exchanges.seconds * plan.replicas));
-  row.bytes_per_step = int64_t(bytes / double(std::max<int64_t>(1, exchanges.replica_steps)));
+  row.exposed_communication = std::min(1.0, exchanging / whole);
+  row.bytes_per_step = int64_t(bytes / (made * double(exchanges.counts.size())));
   row.predicted->step_seconds = step;
-  row.replicas = ReplicaReport{.replicas = plan.replicas, .clock = "modelled", .idle_share = idle / (exchanges.seconds * plan.replicas), .bytes = int64_t(bytes)};
+  row.replicas = ReplicaReport{.replicas = int(exchanges.counts.size()), .clock = "modelled", .idle_share = idle / whole, .bytes = int64_t(bytes)};
   std::vector<MemoryUse> memory;
   for (int r = 0; r < plan.replicas; ++r) memory.insert(memory.end(), row.memory.begin(), row.memory.end());
   row.memory = std::move(memory);
+}
+
+}  // namespace
+
+RunResult predict_agreement(const RunSpec& given, const Model& model, const Plan& plan, const CostSource& source,
+                            const PredictionOptions& options) {
+  check_internal(source.cluster.size() >= plan.workers(), "a source has a device for every worker");
+  const RunSpec experiment = whole_experiment(given, plan);
+  RunResult row = inner_row(experiment, model, plan, source, options);
+  row.plan = plan.in_short(model);
+  row.devices = plan.workers();
+  if (row.status == RunStatus::does_not_fit) return row;
+  const int64_t epoch_samples = options.epoch_samples.value_or(experiment.batch);
+  const int64_t steps_per_epoch = std::max<int64_t>(1, epoch_samples / experiment.batch);
+  const int64_t steps = std::clamp<int64_t>(steps_of(experiment.length, steps_per_epoch), 1, std::max<int64_t>(1, kMostReplicaSteps / plan.replicas));
+
+  const Exchanges exchanges = is_synchronous(plan.agreement) ? exchanges_of_workers(experiment, model, plan, steps)
+                                                              : exchanges_of_replicas(experiment, model, plan, source, row, steps_per_epoch, steps);
+  describe(exchanges, experiment, plan, source, options, row);
   return row;
 }
 

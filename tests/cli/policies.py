@@ -126,7 +126,7 @@ class Policies(CliTest):
 
     def test_every_policy_is_predicted(self):
         cluster = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "clusters", "64xcpu-1g.cluster.toml")
-        policies = ["local-sgd,every=2 steps", "async-average", "partial", "easgd", "eamsgd", "downpour", "shat", "diloco,every_steps=2",
+        policies = ["local-sgd,every=2 steps", "async-average", "partial", "easgd", "eamsgd", "downpour", "shat", "hogwild", "diloco,every_steps=2",
                     "streaming-diloco,every_steps=4", "fedavg,rounds=2", "fedprox,rounds=2", "fedadam,rounds=2", "local-sgd,every=2 steps,inner=tensor=2",
                     "local-sgd,every=2 steps,inner=data=2,sharding=zero3"]
         self.trireme("simulate", "e.toml", "--cluster", cluster, "--devices", "4", "--set", "optimizer.momentum=0", "--strategies", ",".join(policies), "--json", "s.json")
@@ -143,7 +143,7 @@ class Policies(CliTest):
     def test_predicted_beside_what_the_modelled_clock_measured(self):
         self.modelled('link.bandwidth = "10 MB/s"\nlink.latency = "1 ms"\n')
         self.predicts = True
-        self.trireme("compare", "e.toml", "--strategies", "local-sgd,every=2 steps,diloco,every_steps=3", "--devices", "2", "--json", "c.json", "--out", "run")
+        self.trireme("compare", "e.toml", "--strategies", "local-sgd,every=2 steps,diloco,every_steps=3,synchronous", "--devices", "2", "--json", "c.json", "--out", "run")
         for row in self.json("c.json")["rows"]:
             seconds = row["evaluations"][-1]["seconds"] / 6
             self.assertAlmostEqual(row["predicted"]["step_seconds"] / seconds, 1, delta=0.02, msg=row["name"])

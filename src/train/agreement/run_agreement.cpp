@@ -14,7 +14,7 @@
 #include "plan/named.h"
 #include "plan/strategies.h"
 #include "train/agreement/agreement_state.h"
-#include "train/agreement/modelled_times.h"
+#include "forecast/modelled_steps.h"
 #include "train/agreement/replica_group.h"
 #include "train/agreement/replica_reports.h"
 #include "train/agreement/server_state.h"
@@ -119,12 +119,8 @@ void RunAgreement::begin_modelled_time() {
                                             failures_of(experiment_, plan_, *update_));
     return;
   }
-  const int workers = plan_.devices;
-  const Plan single = single_plan(model_, std::max<int64_t>(1, experiment_.batch / workers));
-  const auto samples = [this](int worker, int64_t step) { return share_of_worker(plan_, batches_.samples_together(step), worker); };
-  ComputeTimes times(experiment_, seconds_by_samples(experiment_, model_, single, workers));
-  times_ = std::make_unique<SynchronousSteps>(std::move(times), training_, samples, modelled_links(experiment_, workers, 1).replicas,
-                                              int64_t(c10::elementSize(master_type(experiment_.precision))), experiment_.replicas.clock->failures);
+  times_ = synchronous_steps(experiment_, model_, plan_, training_, [this](int64_t step) { return batches_.samples_together(step); },
+                             experiment_.replicas.clock->failures);
   world_ = std::make_unique<VirtualWorld>(1, *times_);
 }
 

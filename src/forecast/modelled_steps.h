@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -77,5 +78,9 @@ class SynchronousSteps final : public StepTimes {
   mutable std::vector<double> seconds_;    ///< by step; guarded by mutex_
   mutable std::vector<HubCounts> counts_;  ///< by worker; guarded by mutex_
 };
+
+/// Those of the policy synchronous, whose plan is one replica of all workers. `samples`: of the batch of all at a step. `failures`: of workers.
+std::unique_ptr<SynchronousSteps> synchronous_steps(const RunSpec& experiment, const Model& model, const Plan& plan, const Program& program,
+                                                    std::function<int64_t(int64_t step)> samples, const std::vector<Failure>& failures);
 
 }  // namespace trireme

@@ -1,9 +1,12 @@
-#include "train/agreement/modelled_times.h"
+#include "forecast/modelled_steps.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "comm/formulas.h"
+#include "forecast/agreement_plan.h"
+#include "plan/named.h"
+#include "runtime/precision.h"
 
 namespace trireme {
 
@@ -67,6 +70,16 @@ void SynchronousSteps::make_step(int64_t step) const {
 std::vector<HubCounts> SynchronousSteps::counts() const {
   std::lock_guard lock(mutex_);
   return counts_;
+}
+
+std::unique_ptr<SynchronousSteps> synchronous_steps(const RunSpec& experiment, const Model& model, const Plan& plan, const Program& program,
+                                                    std::function<int64_t(int64_t step)> samples, const std::vector<Failure>& failures) {
+  const int workers = plan.devices;
+  const Plan single = single_plan(model, std::max<int64_t>(1, experiment.batch / workers));
+  const auto of_worker = [plan, samples = std::move(samples)](int worker, int64_t step) { return share_of_worker(plan, samples(step), worker); };
+  return std::make_unique<SynchronousSteps>(ComputeTimes(experiment, seconds_by_samples(experiment, model, single, workers)), program, of_worker,
+                                            modelled_links(experiment, workers, 1).replicas, int64_t(c10::elementSize(master_type(experiment.precision))),
+                                            failures);
 }
 
 }  // namespace trireme
