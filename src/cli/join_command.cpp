@@ -94,7 +94,7 @@ class Joining {
     const int workers = client->replicas() * devices_of_replica(welcome.strategy, task_->experiment);
     const Plan plan = plan_with_agreement(welcome.strategy, task_->experiment, task_->model, workers);
     Run run(whole_experiment(task_->experiment, plan), task_->model, task_->data, plan,
-            {.make_world = [&](RunAgreement&) -> std::unique_ptr<HubWorld> { return std::move(client); }});
+            {.make_world = {[&](RunAgreement&) -> std::unique_ptr<HubWorld> { return std::move(client); }, ReplicaPlaces::clients}});
     try {
       train_as_client(run, wanted_);
       return true;

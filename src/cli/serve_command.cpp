@@ -47,7 +47,7 @@ int run_serve(const ServeOptions& given) {
   if (options.listen.empty()) options.listen = options.spawn == options.clients ? kAnyPort : kDefaultListen;
 
   LocalClients local;
-  const MakeReplicaWorld make_world = [&](RunAgreement& run) {
+  const auto make_world = [&](RunAgreement& run) -> std::unique_ptr<HubWorld> {
     if (run.update().shares_memory())
       fail_user({"--plan", options.plan, "its replicas write to one memory, which processes have not", "use trireme train"});
     if (options.at_least > 0 && options.at_least < options.clients && run.update().when_lost() != UpdatePolicy::WhenLost::may_return)

@@ -34,7 +34,7 @@ RunResult train_or_adapt(const RunSpec& experiment, const Model& model, const Ta
 
 }  // namespace
 
-int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
+int run_train(const TrainOptions& options, const std::function<std::unique_ptr<HubWorld>(RunAgreement&)>& make_world) {
   interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
   const BackendKind* backend = look_up_backend(options.backend);
   const bool is_virtual = backend && backend->modelled_time;
@@ -89,7 +89,8 @@ int run_train(const TrainOptions& options, const MakeReplicaWorld& make_world) {
   const Train train_it = [&](TrainObserver& observer) {
     const auto& [e, d, m] = subject;
     const std::atomic<bool>& interrupted = interrupted_by_user();
-    if (!plan->agreement.empty()) return train(e, m, d, *plan, observer, interrupted, nullptr, std::move(checkpoints), nullptr, make_world);
+    if (!plan->agreement.empty()) return train(e, m, d, *plan, observer, interrupted, nullptr, std::move(checkpoints), nullptr,
+                                                {make_world, make_world ? ReplicaPlaces::clients : ReplicaPlaces::threads});
     // the rows of a comparison stay as they are
     return options.messages ? train(e, m, d, *plan, observer, interrupted, nullptr, std::move(checkpoints))
                             : train_or_adapt(e, m, d, *plan, observer, std::move(checkpoints));

@@ -33,6 +33,7 @@ void ReplicaAgreement::before_step(const StepFacts& facts, const std::function<s
   facts_ = facts;
   if (!state_.tables.empty()) facts_.rows = view_.rows_in(inputs());
   const ReplicaPolicy::Before before = policy_->before_step(facts_, state_);
+  has_exchanged_ = before.wrote;
   if (before.wrote) view_.renew();
   stops_ = before.stop;
   is_held_ = before.held;
@@ -47,7 +48,9 @@ void ReplicaAgreement::after_step() {
   has_optimizer_state_ = true;
   if (hub_.is_lost()) return;
   if (on_trained) on_trained({facts_, std::accumulate(losses_.begin(), losses_.end(), 0.0), step_began_, hub_.now()});
-  if (policy_->after_step(facts_, state_)) view_.renew();
+  if (!policy_->after_step(facts_, state_)) return;
+  has_exchanged_ = true;
+  view_.renew();
 }
 
 void ReplicaAgreement::settle() {

@@ -61,6 +61,8 @@ class ReplicaAgreement {
   void settle();
   ModelValues values_for_evaluation() { return policy_->values_for_evaluation(state_); }
   ModelValues values() const { return values_of(state_); }
+  /// In the last step: the policy has written weights.
+  bool has_exchanged() const { return has_exchanged_; }
   ReplicaState& state() { return state_; }
   ReplicaPolicy& policy() { return *policy_; }
 
@@ -76,6 +78,7 @@ class ReplicaAgreement {
   StepFacts facts_;             ///< of the step
   double step_began_ = 0;
   bool has_optimizer_state_ = false;
+  bool has_exchanged_ = false;  ///< leader
   bool stops_ = false, is_held_ = false;  ///< written by the leader between two barriers
 };
 

@@ -44,6 +44,7 @@ void follow(const RunSpec& given, const Model& model, const TaskData& data, cons
     if (!has_entry && !timed_out) break;
     if (!interrupted) continue;
     if (interrupted_at == 0) interrupted_at = steady_seconds();
+    if (run->agreement()) run->agreement()->stop(kInterrupted);
     process->ask_to_end();  // where the signal was for this rank alone, rank 0 ends the run as if for all
     const double waited = steady_seconds() - interrupted_at;
     if (!aborted && waited > seconds_for_rank_0) {

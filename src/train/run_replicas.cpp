@@ -57,11 +57,17 @@ void Run::work_as_replica(Phase& phase, ReplicaGroup& group, int rank, Parameter
 
 /// After `step` steps; where it is `held` the next one was asked for and is made later. Whether the run ends here.
 bool Run::stop_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store, int64_t step, bool held) {
-  const ReplicaStops& stops = agreement_->stops();
+  ReplicaStops& stops = agreement_->stops();
   if (!stops.by_samples()) {
-    if (stops.writes_after(step) || (stops.writes() && step == agreement_->steps_of_replica(group.number)))
+    bool ends = stops.ends_after(step);
+    if (stops.ends_at_exchanges()) {
+      if (rank == 0) group.run_ends = group.agreement->has_exchanged() && stops.agrees_to_end(group.agreement->hub());
+      worker.barrier();
+      ends = group.run_ends;
+    }
+    if (stops.writes_after(step) || (stops.writes() && (ends || step == agreement_->steps_of_replica(group.number))))
       hand_over_replica(phase, group, rank, worker, store, step);
-    return stops.ends_after(step);
+    return ends;
   }
   if (!stops.meets()) return false;
   if (rank == 0) group.comes = stops.is_due(held);

@@ -418,7 +418,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   result.warnings = experiment.model_findings.notes;
   if (process) result.backend = process->backend();
   if (!experiment.virtual_machines_in_words.empty()) result.backend = kVirtualBackend.name;
-  if (!make_world) add_warnings(plan, model, experiment, process ? process->cores() : inspect_machine(false).cores, result);
+  if (!make_world.make) add_warnings(plan, model, experiment, process ? process->cores() : inspect_machine(false).cores, result);
 
   MakeReplicaWorld world_of_replicas = make_world;
   const std::unique_ptr<Communicator> leaders = process && !plan.agreement.empty() ? process->worker_communicator() : nullptr;
@@ -468,7 +468,8 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   add_virtual_prices(experiment, result);
   written.write(result);
   describe_ending(ending, ending.abandoned ? nullptr : run->error(), written.failure(), experiment, run->steps, result);
-  if (leaders && !ending.interrupted && process->abort_reason() == kInterrupted) {
+  const bool another_ended = leaders && !ending.interrupted && !ending.timed_out && run->agreement()->stops().has_ended();
+  if (another_ended || (leaders && !ending.interrupted && process->abort_reason() == kInterrupted)) {
     result.status = RunStatus::interrupted;
     result.reason = "another rank was asked to end, by a signal";
   }

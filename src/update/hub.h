@@ -194,6 +194,8 @@ class HubWorld {
   virtual Hub& hub(int replica) = 0;
   /// Whether this process is the server of replicas that are all in others.
   virtual bool serves() const { return false; }
+  /// Whether the first replica is in this process.
+  virtual bool decides() const { return true; }
   /// Seconds on the replicas' clock, of a process that serves.
   virtual double now() const { return 0; }
   /// Ends every pending and later operation of every replica with an error that carries `reason`; the first reason wins.

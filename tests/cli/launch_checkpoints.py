@@ -1,12 +1,13 @@
 """Checkpoints of runs whose workers are processes: written, lost with a process, gone on from, under launch and other launchers."""
 import os
+import re
 import shutil
 import signal
 import subprocess
 
 import support
 from launch import LaunchTest
-from support import BUSY
+from support import BUSY, text_of, wait_until
 
 EVERY_2 = ["--set", "checkpoint.every=2 steps", "--set", "checkpoint.keep=0"]
 LONG = ["--set", "length=300 steps", "--set", "evaluate_every=50 steps", "--set", "checkpoint.every=20 steps"]
@@ -71,6 +72,31 @@ class LaunchCheckpoints(LaunchTest):
                 if "easgd" in policy:
                     continue  # its result depends on the order of visits
                 self.assertEqual(self.weights(f"{name}{k}"), self.weights(f"t{k}"), (policy, name))
+
+    def test_replicas_that_are_processes_are_interrupted(self):
+        """The launcher hands Ctrl-C on to all; a single rank that is asked to end ends all."""
+        endless = ["--set", "length=1000000 steps", "--set", "evaluate_every=1000000 steps", "--set", "checkpoint.every=100000 steps",
+                   "--set", "optimizer.schedule=constant"]
+        for k, (policy, single) in enumerate((("local-sgd,every=3 steps", False), ("diloco,every_steps=4", True), ("fedavg,local=2 steps", False))):
+            process = self.launch("-n", "2", "train", "e.toml", "--plan", policy, *endless, "--out", f"a{k}")
+            metrics = self.path(f"a{k}", "metrics.jsonl")
+            wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
+            if single:
+                log = self.path(f"a{k}", "logs", "rank-1.log")
+                wait_until(lambda: os.path.exists(log) and "process " in text_of(log))
+                os.kill(int(re.search(r"process (\d+)", text_of(log)).group(1)), signal.SIGTERM)
+            else:
+                process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(10 * BUSY), 1, process.said())
+            row = self.json(f"a{k}", "run.json")["rows"][0]
+            self.assertEqual(row["status"], "interrupted", (policy, row["reason"]))
+            self.assertTrue(os.path.exists(self.path(f"a{k}", "weights.safetensors")), policy)
+            last = row["checkpoints"]["newest_step"]
+            self.assertEqual(self.steps_in(f"a{k}"), [last], policy)
+            self.trireme("launch", "-n", "2", "train", "e.toml", "--plan", policy, "--set", "optimizer.schedule=constant", "--steps", str(last + 6),
+                         "--resume", f"a{k}", "--out", f"b{k}")
+            row = self.json(f"b{k}", "run.json")["rows"][0]
+            self.assertEqual((row["status"], row["curve"][0]["step"]), ("ok", last + 1), policy)
 
     def test_killed_and_gone_on(self):
         """Ranks are killed after a checkpoint; what goes on from it is the undisturbed run."""

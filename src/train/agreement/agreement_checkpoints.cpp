@@ -43,9 +43,10 @@ int64_t samples_of(const Length& length, const ReplicaBatches& batches, int64_t 
   return length.unit == Length::Unit::epochs ? int64_t(length.count * double(batches.samples_per_epoch())) : int64_t(length.count) * batch;
 }
 
-ReplicaStopOptions stops_of(const RunSpec& experiment, const ReplicaBatches& batches, int replicas, bool writes, bool all_here) {
-  ReplicaStopOptions options{.replicas = replicas, .equal_steps = equal_steps(batches, replicas)};
-  options.can_end = all_here && (!experiment.replicas.clock || experiment.replicas.clock->failures.empty());
+ReplicaStopOptions stops_of(const RunSpec& experiment, const UpdatePolicy& update, const ReplicaBatches& batches, int replicas, bool writes, ReplicaPlaces places) {
+  ReplicaStopOptions options{.replicas = replicas, .equal_steps = equal_steps(batches, replicas), .all_here = places == ReplicaPlaces::threads};
+  const bool may_fail = experiment.replicas.clock && !experiment.replicas.clock->failures.empty();
+  options.can_end = options.all_here ? !may_fail : places == ReplicaPlaces::processes && update.stops() != UpdatePolicy::Stops::anywhere;
   if (!writes) return options;
   options.checkpoint_steps = steps_of(experiment.checkpoint.every, batches.steps_per_epoch(0));
   options.checkpoint_samples = std::max<int64_t>(1, samples_of(experiment.checkpoint.every, batches, experiment.batch));

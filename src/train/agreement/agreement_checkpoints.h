@@ -28,8 +28,10 @@ int64_t samples_of(const std::vector<ReplicaProgress>& replicas);
 /// Samples of all replicas in a length; `batch`: of all together.
 int64_t samples_of(const Length& length, const ReplicaBatches& batches, int64_t batch);
 
-/// Where `replicas` replicas stop. `all_here`: as threads of this process.
-ReplicaStopOptions stops_of(const RunSpec& experiment, const ReplicaBatches& batches, int replicas, bool writes, bool all_here);
+enum class ReplicaPlaces { threads, processes, clients };
+
+/// Where `replicas` replicas stop.
+ReplicaStopOptions stops_of(const RunSpec& experiment, const UpdatePolicy& update, const ReplicaBatches& batches, int replicas, bool writes, ReplicaPlaces places);
 
 /// Errors (user): checkpoints that a run of this plan cannot write or go on from. `resumes`: it goes on from one. `serves`: its replicas are in
 /// other processes, and a server writes what it has itself.

@@ -29,9 +29,13 @@ void ReplicaStops::note(int64_t steps, int64_t samples) {
   is_wanted_ = true;
 }
 
-bool ReplicaStops::end() {
-  if (!options_.can_end) return false;
+bool ReplicaStops::end(bool decides) {
+  if (!options_.can_end || (by_samples_ && !decides)) return false;
   std::lock_guard lock(mutex_);
+  if (ends_at_exchanges()) {
+    ends_ = true;
+    return true;
+  }
   if (!by_samples_) {
     last_step_ = std::min<int64_t>(last_step_, std::max(most_steps_ + kStepsAhead, update_.steps_before_stops()));
     return true;
@@ -40,6 +44,12 @@ bool ReplicaStops::end() {
   update_.hold();
   is_wanted_ = true;
   return true;
+}
+
+bool ReplicaStops::agrees_to_end(Hub& hub) {
+  const Hub::Unmetered quiet(hub);
+  has_ended_ = hub.total(ends_ ? 1 : 0) > 0;
+  return has_ended_;
 }
 
 bool ReplicaStops::come(Hub& hub, ReplicaPolicy& policy, bool is_done) {
@@ -57,7 +67,8 @@ bool ReplicaStops::part(Hub& hub) {
     if (!ends) update_.go_on();
     is_wanted_ = ends;
   }
-  return hub.total(ends ? 1 : 0) > 0;
+  has_ended_ = hub.total(ends ? 1 : 0) > 0;
+  return has_ended_;
 }
 
 }  // namespace trireme

@@ -1,7 +1,7 @@
 // Where all replicas of a run stop between two of their steps: for a checkpoint, and for an end that the user or the clock asks for.
 //
-// By steps: replicas that can be stopped after equally many steps are. The step of a checkpoint follows from the experiment; the step of an end is
-// chosen ahead of what any replica has reached.
+// By steps: replicas that can be stopped after equally many steps are. The step of a checkpoint follows from the experiment. The step of an end is
+// chosen ahead of what any replica has reached; replicas that are processes agree on it when they have exchanged.
 // By samples: replicas that make different numbers of steps, or wait for rounds of others (UpdatePolicy::Stops::held), are stopped wherever they are
 // once all together have seen enough samples. Those that have made their last step stand by.
 #pragma once
@@ -20,7 +20,8 @@ namespace trireme {
 struct ReplicaStopOptions {
   int replicas = 1;
   bool equal_steps = true;       ///< all replicas make equally many
-  bool can_end = false;          ///< an end may be asked for: all replicas are threads of this process, and none fails
+  bool all_here = true;          ///< replicas are threads of this process; else processes
+  bool can_end = false;          ///< an end may be asked for
   int64_t checkpoint_steps = 0;  ///< between two checkpoints, by steps; 0: there are none
   int64_t checkpoint_samples = 0;  ///< likewise, by samples of all replicas
 };
@@ -41,13 +42,20 @@ class ReplicaStops {
 
   /// Leader, after each step that was made: the replica's steps so far, and the samples of all replicas.
   void note(int64_t steps, int64_t samples);
-  /// The run is to end at the next common place. False: it has none.
-  bool end();
+  /// The run is to end at the next common place. `decides`: the first replica is here. False: there is no such place, or it is not for this process to
+  /// say.
+  bool end(bool decides);
+  /// Whether the replicas have ended at such a place.
+  bool has_ended() const { return has_ended_; }
 
   // -- by steps; the same answer for all workers of a replica, after its step number `step`
 
   bool ends_after(int64_t step) const { return step == last_step_; }
   bool writes_after(int64_t step) const { return writes() && (step % options_.checkpoint_steps == 0 || ends_after(step)); }
+  /// Whether the leaders have to agree, with the next function.
+  bool ends_at_exchanges() const { return !by_samples_ && options_.can_end && !options_.all_here; }
+  /// Leader, in a step in which all replicas have exchanged: whether the run ends after it.
+  bool agrees_to_end(Hub& hub);
 
   // -- by samples
 
@@ -63,7 +71,7 @@ class ReplicaStops {
   const ReplicaStopOptions options_;
   const bool by_samples_;
   std::atomic<int64_t> last_step_{std::numeric_limits<int64_t>::max()};
-  std::atomic<bool> is_wanted_{false}, ends_{false};
+  std::atomic<bool> is_wanted_{false}, ends_{false}, has_ended_{false};
   std::mutex mutex_;
   int64_t most_steps_ = 0;    // of any replica; guarded by mutex_, as all that follows
   int64_t next_samples_ = 0;  // of the next checkpoint, by samples

@@ -41,12 +41,13 @@ VirtualFailures failures_of(const RunSpec& experiment, const Plan& plan, const U
 bool ends_well(const std::string& abort_reason) { return abort_reason == kInterrupted || abort_reason == kOutOfTime || abort_reason == kDiverged; }
 
 MakeReplicaWorld replicas_as_ranks(Communicator& leaders) {
-  return [&leaders](RunAgreement& agreement) -> std::unique_ptr<HubWorld> {
+  const auto make = [&leaders](RunAgreement& agreement) -> std::unique_ptr<HubWorld> {
     if (agreement.update().shares_memory())
       fail_user({"--plan", agreement.update().description(), "its replicas write to one memory, which processes have not", "use trireme train alone"});
     const auto take_report = [&agreement](int replica, Request report) { agreement.take_report(replica, std::move(report)); };
     return std::make_unique<RankWorld>(leaders, agreement.update().server(), take_report);
   };
+  return {make, ReplicaPlaces::processes};
 }
 
 int64_t largest_exchange(const Experiment& experiment, const Model& model) {
@@ -64,7 +65,7 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
       synchronous_(dynamic_cast<const SynchronousPolicy*>(update_.get())),
       batches_(experiment, data, synchronous_ ? plan.devices : plan.replicas, update_->evaluates_together()),
       begun_step_(beginning.step), begun_(progress_of(beginning, batches_, plan.replicas)),
-      stops_(*update_, stops_of(experiment, batches_, plan.replicas, writes, !make_world), trireme::samples_of(begun_)), begun_seconds_(beginning.seconds),
+      stops_(*update_, stops_of(experiment, *update_, batches_, plan.replicas, writes, make_world.places), trireme::samples_of(begun_)), begun_seconds_(beginning.seconds),
       evaluator_({experiment, model, data, plan, training, evaluation, batches_.whole()}, ledger) {
   check_emulation(experiment, plan.workers());
   if (update_->shares_memory()) check_memory_is_shared(experiment, plan.name);
@@ -84,8 +85,8 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
     samples_of_replica_.push_back(one.samples);
   }
   memory_.resize(size_t(plan.workers()));
-  if (make_world) {
-    world_ = make_world(*this);
+  if (make_world.make) {
+    world_ = make_world.make(*this);
     has_ranks_ = !world_->serves();
   } else if (is_modelled()) {
     begin_modelled_time();
@@ -449,7 +450,7 @@ bool RunAgreement::stop(const std::string& reason) {
   {
     std::lock_guard lock(mutex_);
     if (!stop_reason_.empty()) return true;
-    if (!stops_.end()) return false;
+    if (!stops_.end(world_->decides())) return false;
     stop_reason_ = reason;
   }
   return true;

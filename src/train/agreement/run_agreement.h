@@ -35,8 +35,12 @@ class SynchronousPolicy;
 struct ReplicaGroup;
 struct SnapshotShape;
 
-/// The world of a run whose replicas are not all in this process. The agreement is made but for its world.
-using MakeReplicaWorld = std::function<std::unique_ptr<HubWorld>(RunAgreement& agreement)>;
+/// The world of a run whose replicas are not all in this process.
+struct MakeReplicaWorld {
+  /// Null: they are. The agreement is made but for its world.
+  std::function<std::unique_ptr<HubWorld>(RunAgreement& agreement)> make = {};
+  ReplicaPlaces places = ReplicaPlaces::threads;
+};
 
 /// Reasons for abort() by which a run ends as it should, and its processes too. kInterrupted leaves out evaluations.
 inline constexpr const char *kInterrupted = "interrupted", *kOutOfTime = "time_limit", *kDiverged = "diverged", *kCheckpointFailed = "a checkpoint could not be written";

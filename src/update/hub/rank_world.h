@@ -35,6 +35,7 @@ class RankWorld final : public HubWorld {
   /// The rank's own.
   Hub& hub(int replica) override;
   void abort(const std::string& reason) override { leaders_.abort(reason); }
+  bool decides() const override { return leaders_.rank() == 0; }
   std::string abort_reason() const override { return leaders_.abort_reason(); }
   /// Runs `body` for the rank's replica, on this thread. On rank 0 it returns when all have left.
   void run(const std::function<void(Hub&)>& body) override;
