@@ -92,7 +92,7 @@ Run::Run(const RunSpec& e, const Model& m, const TaskData& d, const Plan& plan, 
                                        .replicas = state_ ? progress_in(*state_, plan.replicas) : std::vector<ReplicaProgress>()};
     agreement_ = std::make_unique<RunAgreement>(experiment, model, data, phase->plan, phase->training, phase->evaluation, ledger, options.make_world,
                                                 options.writes_checkpoints, beginning);
-    steps = agreement_->steps_of_replica(0);
+    steps = agreement_->steps_of_run();
     if (options.writes_checkpoints) checkpoint_every = steps_of(experiment.checkpoint.every, agreement_->batches().steps_per_epoch(0));
     agreement_->on_server_state = [this](TrainingState state, bool is_last) { return hand_over_server(std::move(state), is_last); };
     if (state_) agreement_->resume(std::move(*state_), phase->groups);

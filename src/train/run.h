@@ -83,7 +83,7 @@ class Run {
   const Model model;
   const TaskData data;
   const Batches batches;
-  int64_t steps = 0;  ///< constant; of replica 0 under an agreement, 0: its policy decides
+  int64_t steps = 0;  ///< constant; under an agreement RunAgreement::steps_of_run
   const int64_t evaluate_every;
   int64_t checkpoint_every;        ///< constant; steps; 0: no states are handed over
   const int64_t begun_at;          ///< steps that earlier runs had done

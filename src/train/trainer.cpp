@@ -131,7 +131,7 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
                 const CurvePoint& begun_at, const std::atomic<bool>& interrupted, Ending& ending) {
   const double started = steady_seconds(), clean_seconds = checkpoints.writes() ? kCleanSecondsToResume : kCleanSeconds;
   RunAgreement* const agreement = run.agreement();
-  double interrupted_at = 0;
+  double interrupted_at = 0, timed_out_at = 0;
   bool aborted = false;
   while (true) {
     bool timed_out_waiting = false;
@@ -166,6 +166,10 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
       run.stop(kInterrupted);
     }
     if (agreement && agreement->is_over()) continue;
+    if (agreement && ending.timed_out && !aborted && steady_seconds() - timed_out_at > kCleanSecondsToResume) {
+      aborted = true;
+      run.abort(kOutOfTime);
+    }
     if (ending.interrupted && !aborted && steady_seconds() - interrupted_at > clean_seconds) {
       aborted = true;
       run.abort(kInterrupted);
@@ -177,6 +181,7 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
     }
     if (!ending.timed_out && run.experiment.time_limit > 0 && steady_seconds() - started > run.experiment.time_limit) {
       ending.timed_out = true;
+      timed_out_at = steady_seconds();
       run.stop(kOutOfTime);
     }
   }

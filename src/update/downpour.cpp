@@ -60,7 +60,7 @@ class DownpourReplica final : public ReplicaPolicy {
   }
 
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
-    if (!is_warm_ && (hub_.replica() > 0 || facts.step == options_.warm_start)) end_warm_start();
+    if (!is_warm_ && (hub_.replica() > 0 || facts.step >= options_.warm_start)) end_warm_start();
     const bool fetches = facts.step % options_.fetch_every == 0;
     if (fetches || facts.learning_rate != rate_) gather(state);
     if (fetches) {

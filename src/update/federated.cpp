@@ -46,7 +46,7 @@ struct RoundSum {
 class FederatedServer final : public CentralServer {
  public:
   enum Joined { kWorks, kIsOver, kIsHeld };
-  static constexpr int kJoin = kFirstOperation, kAnswer = kFirstOperation + 1, kLeave = kFirstOperation + 2;
+  static constexpr int kJoin = kFirstOperation, kAnswer = kFirstOperation + 1, kLeave = kFirstOperation + 2, kReturn = kFirstOperation + 3;
 
   FederatedServer(const FederatedOptions& options, const FederatedPolicy& policy)
       : CentralServer(1), options_(options), policy_(policy), rounds_(options.rounds), optimizer_(options.server) {}
@@ -72,6 +72,7 @@ class FederatedServer final : public CentralServer {
     while (rounds_.is_complete(now)) end_round(shard, now);
     if (request.operation == kJoin) return join(shard, client);
     if (request.operation == kLeave) rounds_.leave(client);
+    if (request.operation == kReturn) rounds_.come_back(client, now);
     if (request.operation == kAnswer) {
       check_brings_all(shard, request);
       const double samples = request.number(1);
@@ -85,7 +86,8 @@ class FederatedServer final : public CentralServer {
     rounds_.fields(fields, now);
     bool stops = stops_;
     fields.value("rounds stop", stops);
-    stops_ = stops;
+    stops_ = stops && !fields.reads();  // a run that goes on decides anew when it has been long enough
+    if (fields.reads()) rounds_.reopen();
     if (fields.reads()) resumed_ = now;
     std::lock_guard lock(mutex_);
     record_fields(fields, "rounds over: ", records_);
@@ -168,6 +170,7 @@ class Client final : public ReplicaPolicy {
   void begin(ReplicaState& state) override { client_.begin(state, resumes()); }
 
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
+    if (std::exchange(has_left_, false)) client_.exchange({.operation = FederatedServer::kReturn}, {}, {});  // the run has become longer
     const bool joins = !works_;
     if (joins) {
       const FederatedServer::Joined joined = join(state);

@@ -58,6 +58,14 @@ void FederatedRounds::lose(int client) {
   ++lost_;
 }
 
+void FederatedRounds::come_back(int client, double now) {
+  if (work_[size_t(client)] != Work::gone) return;
+  work_[size_t(client)] = Work::lost;
+  --gone_;
+  ++lost_;
+  take_back(client, now);
+}
+
 void FederatedRounds::take_back(int client, double now) {
   if (work_[size_t(client)] != Work::lost) return;
   const bool alone = !is_anybody_here();

@@ -56,7 +56,9 @@ class FederatedRounds {
   bool answer(int client, int64_t round);
   /// The client takes no part any more; nobody waits for it.
   void leave(int client);
-  /// The same until it comes back. While all that have not left are lost no round ends.
+  /// One that has left takes part again: from the next round on, or in the open one where nobody else is there.
+  void come_back(int client, double now);
+  /// The same as leave, until take_back. While all that have not left are lost no round ends.
   void lose(int client);
   /// It may be selected again from the next round on, or in the open one where nobody else is there.
   void take_back(int client, double now);
@@ -67,6 +69,8 @@ class FederatedRounds {
   void next(double now);
   /// Ends the open round; there are no more.
   void stop() { stopped_ = true; }
+  /// There are more rounds after all, where the options do not count them.
+  void reopen() { stopped_ = stopped_ && options_.rounds > 0; }
 
   /// The client's work in the open round is lost; it begins it again.
   void begin_anew(int client);

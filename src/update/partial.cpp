@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "update/cadence.h"
 #include "update/central_server.h"
@@ -13,11 +14,11 @@ namespace trireme {
 namespace {
 
 /// add: into the round that is open; its reply says which. wait (its number: a round): for the weights when that round is over; the reply says
-/// whether it is. leave: makes no more rounds.
+/// whether it is. leave: makes no more rounds. return: makes rounds again.
 class RoundServer final : public CentralServer {
  public:
   static constexpr UpdatePolicy::Stops kStops = UpdatePolicy::Stops::held;
-  static constexpr int kAdd = kFirstOperation, kWait = kFirstOperation + 1, kLeave = kFirstOperation + 2;
+  static constexpr int kAdd = kFirstOperation, kWait = kFirstOperation + 1, kLeave = kFirstOperation + 2, kReturn = kFirstOperation + 3;
 
   RoundServer(const PartialOptions& options, int replicas)
       : CentralServer(1), quorum_(options.quorum > 0 ? options.quorum : replicas), trains_(size_t(replicas), 1) {}
@@ -36,6 +37,7 @@ class RoundServer final : public CentralServer {
     }
     const Reply reply{.numbers = {double(round_)}};
     if (request.operation == kLeave) leave(replica);
+    if (request.operation == kReturn) trains_[size_t(replica)] = 1;
     if (request.operation == kAdd) {
       check_brings_all(shard, request);
       add(request);
@@ -99,6 +101,7 @@ class PartialReplica final : public ReplicaPolicy {
   void begin(ReplicaState& state) override { client_.begin(state, resumes()); }
 
   Before before_step(const StepFacts&, ReplicaState& state) override {
+    if (std::exchange(has_left_, false)) client_.exchange({.operation = RoundServer::kReturn}, {}, {});  // the run has become longer
     if (waits_for_ < 0) return {};
     const bool is_over = wait(state);
     return {.wrote = is_over, .held = !is_over};
@@ -113,14 +116,13 @@ class PartialReplica final : public ReplicaPolicy {
 
   void release_waiting() override { client_.release_waiting(); }
 
-  void settle(ReplicaState&) override {
-    if (has_left_ || waits_for_ >= 0) return;
+  void settle(ReplicaState& state) override {
+    if (has_left_ || (waits_for_ >= 0 && !wait(state))) return;
     client_.exchange({.operation = RoundServer::kLeave}, {}, {});
     has_left_ = true;
   }
 
   void finish(ReplicaState& state) override {
-    if (waits_for_ >= 0) wait(state);
     settle(state);
     hub_.average(state.weights);
     average_statistics(state.statistics, std::nullopt, {}, hub_);

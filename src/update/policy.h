@@ -53,8 +53,8 @@ class ReplicaPolicy {
   /// page says so.
   virtual bool after_step(const StepFacts& facts, ReplicaState& state) = 0;
 
-  /// What was not exchanged yet and can be without waiting for others, is. Between the last step and finish, for a replica whose state is
-  /// to be taken while others still train; finish does it otherwise.
+  /// What was not exchanged yet, is. Between the last step and finish, for a replica whose state is to be taken while others still train; finish does it
+  /// otherwise. Where that waits for others it ends when UpdatePolicy::hold asks, and is called again when the run goes on.
   virtual void settle(ReplicaState& state) {}
 
   /// After the last step: what was not exchanged yet, exchanged; all replicas have the same values then, the run's result. All call it.

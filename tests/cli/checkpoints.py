@@ -163,6 +163,28 @@ class Checkpoints(CliTest):
             whole, rest = (self.json(f"{kind}{k}", "run.json")["rows"][0] for kind in "wr")
             self.assertEqual((rest["status"], whole["evaluations"][-1]["samples"]), ("ok", rest["evaluations"][-1]["samples"]), policy)
 
+    def test_a_replica_that_is_through_keeps_nobody_waiting(self):
+        """Its last weights are in a round that is open while all are stopped; a longer run has it back."""
+        shares = ["--set", "update.shares=dirichlet", "--set", "update.alpha=0.2", "--set", "optimizer.momentum=0", "--set", "update.virtual.sample_seconds=1 ms",
+                  "--set", "update.virtual.jitter=0.6", "--set", "optimizer.schedule=constant"]
+        for seed in ("4", "6"):
+            train = ["train", "e.toml", "--plan", "partial,every=2 steps", "--seed", seed, *shares]
+            self.trireme(*train, "--set", "length=3 epochs", "--set", "checkpoint.every=1 steps", "--set", "checkpoint.keep=0", "--out", f"w{seed}")
+            self.trireme(*train, "--set", "length=3 epochs", "--out", f"u{seed}")
+            self.assertEqual(self.weights(f"w{seed}"), self.weights(f"u{seed}"), "checkpoints change nothing")
+            last = sorted(os.listdir(self.path(f"w{seed}", "checkpoints")))[-2:]
+            self.trireme(*train, "--set", "length=3 epochs", "--resume", os.path.join(f"w{seed}", "checkpoints", last[0]), "--out", f"r{seed}")
+            self.assertEqual(self.weights(f"w{seed}"), self.weights(f"r{seed}"))
+            self.trireme(*train, "--set", "length=6 epochs", "--resume", os.path.join(f"w{seed}", "checkpoints", last[-1]), "--out", f"l{seed}")
+            stale = self.json(f"l{seed}", "run.json")["rows"][0]["replicas"]["staleness"]
+            self.assertLessEqual(sum(stale[1:]), 1, "all are in every round, from the first one after the return on")
+
+    def test_a_time_limit_in_a_warm_start(self):
+        self.trireme("train", "e.toml", "--plan", "downpour,warm_start_steps=100000", "--set", "update.shares=dirichlet", "--set", "length=30000 epochs",
+                     "--set", "optimizer.momentum=0", "--set", "optimizer.schedule=constant", "--set", "time_limit=1 s", "--set", "evaluate_every=30000 epochs",
+                     "--out", "a", seconds=60)
+        self.assertEqual(self.json("a", "run.json")["rows"][0]["status"], "timed out")
+
     def test_replicas_that_agree_are_interrupted(self):
         for k, policy in enumerate(("local-sgd,every=3 steps", "easgd,period=2", "fedavg,local=2 steps", "local-sgd,every=3 steps,inner=pipeline=2")):
             devices = "4" if "inner" in policy else "2"

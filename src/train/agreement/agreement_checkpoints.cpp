@@ -39,6 +39,12 @@ int64_t samples_of(const std::vector<ReplicaProgress>& replicas) {
   return samples;
 }
 
+int64_t steps_of_run(const Length& length, const ReplicaBatches& batches, int replicas) {
+  int64_t steps = 0;
+  for (int r = 0; r < replicas; ++r) steps += steps_of(length, batches.steps_per_epoch(r));
+  return steps / replicas;
+}
+
 int64_t samples_of(const Length& length, const ReplicaBatches& batches, int64_t batch) {
   return length.unit == Length::Unit::epochs ? int64_t(length.count * double(batches.samples_per_epoch())) : int64_t(length.count) * batch;
 }
@@ -81,7 +87,7 @@ Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, 
   if (!plan.agreement.empty()) {
     const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
     const bool policy_decides = dynamic_cast<const FederatedPolicy*>(update.get()) != nullptr;
-    steps = policy_decides ? 0 : steps_of(whole.length, ReplicaBatches(whole, data, plan.replicas, update->evaluates_together()).steps_per_epoch(0));
+    steps = policy_decides ? 0 : steps_of_run(whole.length, ReplicaBatches(whole, data, plan.replicas, update->evaluates_together()), plan.replicas);
   }
   Resumption resumption = open_resumption(path, whole, model, data, steps);
   check_agreement_state(plan, resumption.checkpoint.state);

@@ -25,6 +25,9 @@ struct AgreementBeginning {
 std::vector<ReplicaProgress> progress_of(const AgreementBeginning& beginning, const ReplicaBatches& batches, int replicas);
 int64_t samples_of(const std::vector<ReplicaProgress>& replicas);
 
+/// Steps of all replicas in a length, divided by their number, as steps of checkpoints and curves count.
+int64_t steps_of_run(const Length& length, const ReplicaBatches& batches, int replicas);
+
 /// Samples of all replicas in a length; `batch`: of all together.
 int64_t samples_of(const Length& length, const ReplicaBatches& batches, int64_t batch);
 

@@ -12,6 +12,7 @@ constexpr int64_t kStepsAhead = 2;
 
 ReplicaStops::ReplicaStops(UpdatePolicy& update, const ReplicaStopOptions& options, int64_t samples)
     : update_(update), options_(options), by_samples_(update.stops() == UpdatePolicy::Stops::held || !options.equal_steps) {
+  steps_.resize(size_t(options.replicas));
   next_samples_ = next_after(samples);
 }
 
@@ -20,13 +21,25 @@ int64_t ReplicaStops::next_after(int64_t samples) const {
   return every > 0 ? (samples / every + 1) * every : 0;
 }
 
-void ReplicaStops::note(int64_t steps, int64_t samples) {
-  std::lock_guard lock(mutex_);
-  most_steps_ = std::max(most_steps_, steps);
-  if (!by_samples_ || !writes() || samples < next_samples_) return;
-  next_samples_ = next_after(samples);
+/// Replicas that wait for another one's first steps cannot be stopped: they are not between two steps of their own.
+void ReplicaStops::want_if_possible() {
+  const bool waits = update_.stops() == UpdatePolicy::Stops::anywhere &&
+                     std::ranges::any_of(steps_, [this](int64_t steps) { return steps < update_.steps_before_stops(); });
+  if (!wishes_ || waits) return;
+  wishes_ = false;
   update_.hold();
   is_wanted_ = true;
+}
+
+void ReplicaStops::note(int replica, int64_t steps, int64_t samples) {
+  std::lock_guard lock(mutex_);
+  steps_[size_t(replica)] = steps;
+  if (!by_samples_) return;
+  if (writes() && samples >= next_samples_) {
+    next_samples_ = next_after(samples);
+    wishes_ = true;
+  }
+  want_if_possible();
 }
 
 bool ReplicaStops::end(bool decides) {
@@ -37,12 +50,12 @@ bool ReplicaStops::end(bool decides) {
     return true;
   }
   if (!by_samples_) {
-    last_step_ = std::min<int64_t>(last_step_, std::max(most_steps_ + kStepsAhead, update_.steps_before_stops()));
+    const int64_t most = *std::ranges::max_element(steps_);
+    last_step_ = std::min<int64_t>(last_step_, std::max(most + kStepsAhead, update_.steps_before_stops()));
     return true;
   }
-  ends_ = true;
-  update_.hold();
-  is_wanted_ = true;
+  ends_ = wishes_ = true;
+  want_if_possible();
   return true;
 }
 
@@ -66,6 +79,7 @@ bool ReplicaStops::part(Hub& hub) {
     ends = ends_;
     if (!ends) update_.go_on();
     is_wanted_ = ends;
+    wishes_ = false;
   }
   has_ended_ = hub.total(ends ? 1 : 0) > 0;
   return has_ended_;

@@ -41,7 +41,7 @@ class ReplicaStops {
   int64_t next_after(int64_t samples) const;
 
   /// Leader, after each step that was made: the replica's steps so far, and the samples of all replicas.
-  void note(int64_t steps, int64_t samples);
+  void note(int replica, int64_t steps, int64_t samples);
   /// The run is to end at the next common place. `decides`: the first replica is here. False: there is no such place, or it is not for this process to
   /// say.
   bool end(bool decides);
@@ -67,13 +67,16 @@ class ReplicaStops {
   bool part(Hub& hub);
 
  private:
+  void want_if_possible();
+
   UpdatePolicy& update_;
   const ReplicaStopOptions options_;
   const bool by_samples_;
   std::atomic<int64_t> last_step_{std::numeric_limits<int64_t>::max()};
   std::atomic<bool> is_wanted_{false}, ends_{false}, has_ended_{false};
   std::mutex mutex_;
-  int64_t most_steps_ = 0;    // of any replica; guarded by mutex_, as all that follows
+  std::vector<int64_t> steps_;  // by replica; guarded by mutex_, as all that follows
+  bool wishes_ = false;       // to stop the replicas, by samples, as soon as they can be
   int64_t next_samples_ = 0;  // of the next checkpoint, by samples
 };
 

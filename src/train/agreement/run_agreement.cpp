@@ -133,6 +133,10 @@ int64_t RunAgreement::steps_of_replica(int replica) const {
   return policy_decides_length_ ? 0 : steps_of(experiment_.length, batches_.steps_per_epoch(replica));
 }
 
+int64_t RunAgreement::steps_of_run() const {
+  return policy_decides_length_ ? 0 : trireme::steps_of_run(experiment_.length, batches_, plan_.replicas);
+}
+
 int64_t RunAgreement::samples_of(const Length& length) const {
   return trireme::samples_of(length, batches_, experiment_.batch);
 }
@@ -164,7 +168,7 @@ void RunAgreement::note(int replica, const TrainedStep& step, bool decides) {
   outcome.begin = step.begin;
   outcome.end = step.end;
   ledger_.post_whole({.step = step.facts.step + 1, .outcomes = {std::move(outcome)}, .replica = replica, .samples = step.facts.samples});
-  if (decides) stops_.note(step.facts.step + 1, samples);
+  if (decides) stops_.note(replica, step.facts.step + 1, samples);
 }
 
 int64_t RunAgreement::steps_so_far() const {

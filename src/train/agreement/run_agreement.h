@@ -74,6 +74,8 @@ class RunAgreement {
   PlannedBatch batch(int replica, int64_t step) const;
   /// 0: the policy decides.
   int64_t steps_of_replica(int replica) const;
+  /// Of all replicas, divided by their number; 0: the policy decides.
+  int64_t steps_of_run() const;
   /// That the replica has made in an earlier run.
   int64_t begun_at(int replica) const { return begun_[size_t(replica)].steps; }
   double rate_at(int replica, int64_t step) const;
