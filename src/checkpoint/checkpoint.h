@@ -16,7 +16,7 @@
 #include "base/file_system.h"
 #include "metrics/metrics.h"
 #include "model/model.h"
-#include "runtime/migrate/migrate.h"
+#include "runtime/migrate/training_state.h"
 
 namespace trireme {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/migrate/migrate.h"
+#include "runtime/migrate/training_state.h"
 
 namespace trireme {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "runtime/worker.h"
+#include "runtime/step.h"
 
 namespace trireme {
 

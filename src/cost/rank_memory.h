@@ -1,5 +1,5 @@
 // Internals of predict_memory: the bytes that come and go on one rank while the engine executes its list; layers' calls and moves as in
-// runtime/compute.cpp and exchange.cpp. What a tensor is there is a storage here.
+// runtime/worker/layer_execution.cpp and moves.cpp. What a tensor is there is a storage here.
 #pragma once
 
 #include <deque>

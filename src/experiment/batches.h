@@ -12,7 +12,7 @@
 #include "experiment/loader.h"
 #include "experiment/run_spec.h"
 #include "plan/plan.h"
-#include "runtime/worker.h"
+#include "runtime/step.h"
 
 namespace trireme {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "data/dataset.h"
-#include "runtime/worker.h"
+#include "runtime/step.h"
 
 namespace trireme {
 

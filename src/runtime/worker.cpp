@@ -4,142 +4,171 @@
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
-#include <thread>
+#include <functional>
+#include <utility>
 
 #include "base/error.h"
-#include "base/seconds.h"
-#include "comm/virtual/virtual_time.h"
+#include "comm/flight_recorder.h"
 #include "runtime/gradient_norms.h"
-#include "runtime/instruction_times.h"
-#include "runtime/worker_state.h"
+#include "runtime/migrate/training_state.h"
+#include "runtime/worker/agree.h"
+#include "runtime/worker/averages.h"
+#include "runtime/worker/batches_in_flight.h"
+#include "runtime/worker/context.h"
+#include "runtime/worker/gradient_pieces.h"
+#include "runtime/worker/gradients.h"
+#include "runtime/worker/kept_steps.h"
+#include "runtime/worker/layer_buffers.h"
+#include "runtime/worker/layer_execution.h"
+#include "runtime/worker/moves.h"
+#include "runtime/worker/pace.h"
+#include "runtime/worker/prepared_program.h"
+#include "runtime/worker/step_meter.h"
+#include "runtime/worker/sub_groups.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kShownWaitSeconds = 5e-6;  // shorter waits get no event of their own
-constexpr double kShortestSleep = 2e-4;     // waking up takes a part of that
 constexpr const char* kAllDone = "its program done";
 
-/// What an emulated slowness slows.
-bool is_slowed(EventKind kind) {
-  return kind == EventKind::forward || kind == EventKind::recompute || kind == EventKind::backward || kind == EventKind::update;
-}
+/// A program and what executes its layers.
+struct RunningProgram {
+  RunningProgram(const Program& program, const WorkerContext& context, SubGroups& groups, LayerBuffers& buffers, StepOutcome& outcome)
+      : prepared(program, context, groups, buffers), layers(context, prepared, outcome) {}
 
-/// Whether an instruction's time counts as computing: private replicas move tensors where shared ones only add in place.
-bool computes(OpCode code, const Program& program) {
-  const OpCodeDescription& description = description_of(code);
-  return description.resource == Resource::device || description.resource == Resource::both ||
-         (description.event == EventKind::reduce && !program.private_replicas);
-}
+  PreparedProgram prepared;
+  LayerExecution layers;
+};
 
 }  // namespace
 
-Worker::State::State(int rank, const Model& model, Precision precision, std::unique_ptr<Communicator> world, const WorkerOptions& options)
-    : rank(rank), model(model), precision(precision), options(options), communicator(std::move(world)),
-      recorder(flight_recorder(*communicator)), redistributor(*communicator, rank) {
-  check_internal(!options.times || communicator->virtual_time(), "durations are for workers in virtual time");
+/// Works through instruction lists. What an instruction does is in the parts, each of which has one duty and owns its data.
+struct Worker::State {
+  State(int rank, const Model& model, Precision precision, std::unique_ptr<Communicator> world, std::unique_ptr<Replicas> own_replicas,
+        const WorkerOptions& worker_options);
+
+  void begin(const Program* training_program, const Program* evaluation_program);
+  void resume(const Program& program, const TrainingState& from);
+  StepOutcome run_list(RunningProgram& running, int64_t number, bool trace);
+  StepOutcome run_instructions(RunningProgram& running, int64_t number, bool trace);
+  void execute(RunningProgram& running, const Instruction& instruction, BatchInFlight& batch);
+  void reduce(PreparedProgram& prepared, const Instruction& instruction);
+  bool is_mine(const Op& op) const { return op.mesh.index_of(context.rank) >= 0; }
+  const std::vector<BucketId>& trainable() const;
+
+  const WorkerOptions options;
+  const std::unique_ptr<Communicator> communicator;
+  const std::unique_ptr<Replicas> replicas;
+  const WorkerContext context;
+  FlightRecorder* const recorder;  ///< null: none is read
+  std::function<void()> detach;    ///< from the store, where there is one
+
+  SubGroups groups;
+  LayerBuffers buffers;
+  Averages averages;
+  BatchesInFlight batches;
+  Moves moves;
+  GradientPieces pieces;
+  KeptSteps kept_steps;
+  Agree agreement;
+  Pace pace;
+  StepOutcome outcome;  ///< of the list that is being worked through
+  StepMeter meter;
+  std::unique_ptr<RunningProgram> training, evaluation;
+};
+
+Worker::State::State(int rank, const Model& model, Precision precision, std::unique_ptr<Communicator> world,
+                     std::unique_ptr<Replicas> own_replicas, const WorkerOptions& worker_options)
+    : options(worker_options), communicator(std::move(world)), replicas(std::move(own_replicas)),
+      context{rank, model, precision, options, *communicator, *replicas}, recorder(flight_recorder(*communicator)), groups(*communicator),
+      buffers(context), averages(context, buffers), batches(model), moves(context), pieces(context), kept_steps(context, buffers),
+      agreement(context), pace(context), meter(context, outcome) {}
+
+void Worker::State::begin(const Program* training_program, const Program* evaluation_program) {
+  c10::InferenceMode inference;
+  const auto prepare = [&](const Program& program) { return std::make_unique<RunningProgram>(program, context, groups, buffers, outcome); };
+  if (training_program) training = prepare(*training_program);
+  if (evaluation_program) evaluation = prepare(*evaluation_program);
+  check_internal(!training_program || !options.optimizer.is_layerwise() || training_program->keeps_gradients,
+                 "a program for a layer-wise optimizer takes norms");
+  check_internal(!training_program || !options.gradient_norms || obstacle_to_gradient_norms(*training_program).empty(),
+                 "norms of gradients are measured where pieces of them can be told apart");
+  const Program& program = training_program ? *training_program : *evaluation_program;
+  if (options.resumed) return resume(program, *options.resumed);
+  replicas->initialize(options.seed);
+  communicator->barrier();
+  if (!context.model.initial_values()) return;
+  give_initial_values(program, context.rank, context.model.initial_values()->tensors, *replicas);
+  communicator->barrier();
 }
 
-void Worker::State::begin_batch(const Prepared& prepared, const StepInput& step_input, int64_t number) {
-  const Program& program = *prepared.program;
-  check_internal(!step_input.batch.model || step_input.batch.model->nodes().size() == model.nodes().size(),
-                 "a batch's model differs from the worker's in shapes only");
-  BatchInFlight& batch = in_flight.emplace_back();
-  batch.number = number;
-  batch.input = step_input;
-  batch.micro_batches.resize(size_t(program.micro_batches));
-  for (int k = 0; k < program.micro_batches; ++k) {
-    MicroBatch& part = batch.micro_batches[size_t(k)];
-    part.index = k;
-    part.samples = share_of(step_input.batch.samples, program.micro_batches, k);
-    part.values.resize(program.values.size());
-    part.gradients.resize(program.values.size());
-    part.uses_left = prepared.uses[size_t(k)];
-    part.calls.resize(program.ops.size());
+/// Takes this worker's part of what the run's earlier workers left; running statistics were taken when they were made.
+void Worker::State::resume(const Program& program, const TrainingState& from) {
+  check_migrates(program);
+  batches.resume(from.updates);
+  replicas->resume(from.updates);
+  communicator->barrier();
+  give_state(program, context.rank, from, *replicas);
+  for (const Op& op : program.ops) {
+    if (!training || !is_mine(op)) continue;
+    averages.resume(op, from);
+    training->layers.states().resume(op, from);
   }
+  communicator->barrier();
 }
 
-void Worker::State::stop_if_aborted() const {
-  if (const std::string reason = communicator->abort_reason(); !reason.empty())
-    throw StoppedError({fmt::format("worker {}", rank), "stopped", reason, ""});
+const std::vector<BucketId>& Worker::State::trainable() const {
+  static const std::vector<BucketId> none;
+  return training ? training->prepared.trainable : none;
 }
 
-void Worker::State::execute(Prepared& prepared, const Instruction& i, BatchInFlight& batch) {
-  auto micro = [&]() -> MicroBatch& { return batch.micro_batches[size_t(i.micro_batch)]; };
-  if (options.gradient_norms && is_training) measure_pieces(prepared, i, batch);
+// ------------------------------------------------------------------------------------------------ instructions
+
+void Worker::State::reduce(PreparedProgram& prepared, const Instruction& i) {
+  if (outcome.not_finite.empty()) {
+    outcome.not_finite = not_finite_before(i, *prepared.program, *replicas);
+    if (!outcome.not_finite.empty()) outcome.not_finite_at = communicator->now();
+  }
+  if (prepared.program->optimizer_sharding >= OptimizerSharding::zero2) prepared.drop_views(i.index, true);
+  replicas->reduce(i.index, i.last);
+}
+
+void Worker::State::execute(RunningProgram& running, const Instruction& i, BatchInFlight& batch) {
+  auto& [prepared, layers] = running;
+  const auto micro = [&]() -> MicroBatch& { return batch.micro_batches[size_t(i.micro_batch)]; };
+  pieces.measure(prepared, i, batch, outcome.norms);
   switch (i.code) {
-    case OpCode::load_batch: return load(prepared, i.index, micro());
-    case OpCode::forward: return forward(prepared, i, micro());
-    case OpCode::recompute: return recompute(prepared, i.index, micro());
+    case OpCode::load_batch: return layers.load(i.index, batch, micro());
+    case OpCode::forward: return layers.forward(i, batch, micro());
+    case OpCode::recompute: return layers.recompute(i.index, batch, micro());
     case OpCode::backward:
-    case OpCode::backward_input: return backward(prepared, i, micro());
-    case OpCode::backward_weight: return backward_weight(prepared, i.index, micro());
+    case OpCode::backward_input: return layers.backward(i, batch, micro());
+    case OpCode::backward_weight: return layers.backward_weight(i.index, batch, micro());
     case OpCode::redistribute:
     case OpCode::send:
-    case OpCode::receive: return move(prepared, i, micro());
+    case OpCode::receive: return moves.run(*prepared.program, i, batch, micro());
     case OpCode::prefetch_weights: return replicas->prefetch(i.index);
     case OpCode::gather_weights: return replicas->gather(i.index);
     case OpCode::release_weights: prepared.drop_views(i.index, false); return replicas->release(i.index);
-    case OpCode::reduce_gradients:
-      check_gradient(*prepared.program, i);
-      if (prepared.program->optimizer_sharding >= OptimizerSharding::zero2) prepared.drop_views(i.index, true);
-      return replicas->reduce(i.index, i.last);
-    case OpCode::clip_gradients: return take_norms(prepared, batch);
+    case OpCode::reduce_gradients: return reduce(prepared, i);
+    case OpCode::clip_gradients: return scale_gradients(context, prepared, batch, outcome.norms);
     case OpCode::optimizer_step:
-      if (options.keeps_whole_steps && !whole_steps.updates) agree_on_step();
+      kept_steps.agree(batches.trained(), outcome.loss_sum);
       return replicas->update(i.index, batch.input.learning_rate, batch.clip_scale, batch.trust);
-    case OpCode::synchronize_buffers: return synchronize_buffers(prepared, i.index);
-    case OpCode::agree: return agree(prepared, i, batch);
+    case OpCode::synchronize_buffers: return layers.synchronize_buffers(i.index);
+    case OpCode::agree:
+      if (i.index == kBeforeStep) agreement.before_step(batch, outcome);
+      else agreement.after_step(prepared, outcome.loss_sum);
+      return;
   }
 }
 
-void Worker::State::record(const Program& program, const Instruction& i, EventKind kind, double begin, double end, double waited,
-                           int64_t bytes) {
-  const std::string name = program.describe(i, model);
-  // what waits for others does so first; layers that talk wait in between and are shown as one piece
-  const bool waits_first = kind != EventKind::forward && kind != EventKind::recompute && kind != EventKind::backward && waited > kShownWaitSeconds;
-  if (waits_first) outcome.events.push_back({rank, EventKind::wait, "wait: " + name, i.micro_batch, begin, begin + waited, 0});
-  outcome.events.push_back({rank, kind, name, i.micro_batch, waits_first ? begin + waited : begin, end, bytes});
-}
-
-/// What an emulated slowness adds to `busy` seconds of an instruction. Many short ones are slept for together.
-void Worker::State::sleep_for(EventKind kind, double busy, double slowness) {
-  if (!is_slowed(kind) || slowness <= 1 || options.times) return;
-  sleep_owed += (slowness - 1) * busy;
-  if (sleep_owed < kShortestSleep) return;
-  const double begin = steady_seconds();
-  std::this_thread::sleep_for(std::chrono::duration<double>(sleep_owed));
-  sleep_owed -= steady_seconds() - begin;
-}
-
-/// In virtual time what the instruction computes.
-void Worker::State::pass(const Program& program, const Instruction& i, const StepInput& input) {
-  const double seconds = options.times->seconds(rank, program, i, input.batch.samples);
-  if (seconds <= 0) return;
-  VirtualTime& time = *communicator->virtual_time();
-  time.advance_to(time.now() + seconds * (is_slowed(description_of(i.code).event) ? input.slowness : 1));
-}
-
-/// What went on beside the instructions that are through; returns its bytes.
-int64_t Worker::State::record_transfers(const Program& program, bool trace) {
-  int64_t bytes = 0;
-  for (const Transfer& t : replicas->take_transfers()) {
-    bytes += t.bytes;
-    if (!trace) continue;
-    const std::string name = program.describe({OpCode::reduce_gradients, t.bucket}, model);
-    outcome.events.push_back({rank, EventKind::reduce, name, -1, t.begin, t.end, t.bytes});
-  }
-  return bytes;
-}
-
-StepOutcome Worker::State::run_list(Prepared& prepared, int64_t number, bool trace) {
+StepOutcome Worker::State::run_list(RunningProgram& running, int64_t number, bool trace) {
   try {
-    return run_instructions(prepared, number, trace);
+    return run_instructions(running, number, trace);
   } catch (const std::exception& error) {
     // what was started beside would wait for others that wait for this worker, and its end waits for that: aborting comes first
-    if (communicator->moves_beside_computing()) communicator->abort(fmt::format("rank {} failed: {}", rank, first_line(error)));
+    if (communicator->moves_beside_computing()) communicator->abort(fmt::format("rank {} failed: {}", context.rank, first_line(error)));
     // where it failed itself this thread has only met the abort
     if (const std::exception_ptr first = replicas->failure()) std::rethrow_exception(first);
     throw;
@@ -147,94 +176,54 @@ StepOutcome Worker::State::run_list(Prepared& prepared, int64_t number, bool tra
 }
 
 /// One round through the instruction list: the work on batch `number` and, at their lags, on those before it.
-StepOutcome Worker::State::run_instructions(Prepared& prepared, int64_t number, bool trace) {
-  const Program& program = *prepared.program;
-  const int64_t first = in_flight.empty() ? number : in_flight.front().number;
-  const auto in_flight_end = first + int64_t(in_flight.size());
-  // counts of sub-groups are included
-  auto bytes = [&] { return communicator->count().bytes_sent + replicas->counts().bytes_sent; };
-  const int64_t bytes_before = bytes();
-  const double hidden_before = replicas->counts().hidden_seconds;
+StepOutcome Worker::State::run_instructions(RunningProgram& running, int64_t number, bool trace) {
+  const Program& program = *running.prepared.program;
   outcome = {};
-  outcome.begin = communicator->now();
-  double clock = outcome.begin;
-  const std::vector<Instruction>& list = program.instructions(rank);
-  for (size_t k = 0; k < list.size(); ++k) {
+  meter.begin(program, trace);
+  const std::vector<Instruction>& list = program.instructions(context.rank);
+  for (size_t k = 0; k < list.size() && outcome.was_made(); ++k) {
     const Instruction& i = list[k];
-    const int64_t batch = number - i.lag;
-    if (batch < first || batch >= in_flight_end) continue;  // the pipeline is filling or running empty
-    if (!whole_steps.updates) stop_if_aborted();  // updates that all agreed on are made
-    if (recorder) recorder->begin_instruction(prepared.texts[k]);
-    const double waits_before = waits(), exchange_before = replicas->counts().exchange_seconds;
-    const int64_t bytes_at = trace ? bytes() : 0;
-    BatchInFlight& entry = in_flight[size_t(batch - first)];
-    current = &entry;
-    // layers compute, then talk, as updates of divided weights do; other updates wait for their gradient's sum first
-    const bool passes = options.times != nullptr;
-    const bool after = i.code == OpCode::optimizer_step && program.optimizer_sharding == OptimizerSharding::none;
-    if (passes && !after) pass(program, i, entry.input);
-    execute(prepared, i, entry);
-    if (passes && after) pass(program, i, entry.input);
-    const double waited = waits() - waits_before, exchanged = replicas->counts().exchange_seconds - exchange_before;
-    const EventKind kind = description_of(i.code).event;
-    sleep_for(kind, communicator->now() - clock - waited - exchanged, entry.input.slowness);
-    const double end = communicator->now();
-    const double busy = end - clock - waited - exchanged;
-    (computes(i.code, program) ? outcome.compute_seconds : outcome.exposed_seconds) += busy;
-    outcome.exposed_seconds += exchanged;
-    outcome.waiting_seconds += waited;
-    const int64_t beside = record_transfers(program, trace);
-    if (trace) record(program, i, kind, clock, end, waited, bytes() - bytes_at - beside);
-    clock = end;
-    if (outcome.stopped || outcome.held) break;
+    BatchInFlight* const batch = batches.find(number - i.lag);
+    if (!batch) continue;
+    if (!kept_steps.updates()) context.stop_if_aborted();
+    if (recorder) recorder->begin_instruction(running.prepared.texts[k]);
+    meter.begin_instruction();
+    pace.before(program, i, batch->input);
+    execute(running, i, *batch);
+    pace.after(program, i, batch->input);
+    pace.sleep(i, meter.end_work(), batch->input.slowness);
+    meter.end_instruction(i);
   }
   if (recorder) recorder->begin_instruction(kAllDone);
-  outcome.end = clock;
-  outcome.bytes_sent = bytes() - bytes_before;
-  outcome.hidden_seconds = replicas->counts().hidden_seconds - hidden_before;
-  while (!in_flight.empty() && in_flight.front().number <= number - program.greatest_lag) in_flight.pop_front();
+  meter.end();
+  batches.retire(number - program.greatest_lag);
   return std::move(outcome);
 }
 
+// ------------------------------------------------------------------------------------------------ Worker
+
 Worker::Worker(int rank, const Model& model, const Program* training, const Program* evaluation, ParameterStore& store,
-               LocalWorld& world, const WorkerOptions& options)
-    : state_(std::make_unique<State>(rank, model, store.precision(), world.communicator(rank), options)) {
+               LocalWorld& world, const WorkerOptions& options) {
   const Program& program = training ? *training : *evaluation;
+  std::unique_ptr<Communicator> communicator = world.communicator(rank);
+  std::unique_ptr<Replicas> replicas = program.private_replicas
+                                           ? private_replicas(rank, program, store.precision(), *communicator, options.optimizer)
+                                           : shared_replicas(rank, program, store, world, options.optimizer);
+  state_ = std::make_unique<State>(rank, model, store.precision(), std::move(communicator), std::move(replicas), options);
   if (program.private_replicas) {
-    state_->replicas = private_replicas(rank, program, store.precision(), *state_->communicator, options.optimizer);
     store.attach(rank, state_->replicas.get());
     state_->detach = [&store, rank] { store.attach(rank, nullptr); };
-  } else {
-    state_->replicas = shared_replicas(rank, program, store, world, options.optimizer);
   }
   state_->begin(training, evaluation);
 }
 
 Worker::Worker(int rank, const Model& model, const Program* training, const Program* evaluation, Precision precision,
-               std::unique_ptr<Communicator> world, const WorkerOptions& options)
-    : state_(std::make_unique<State>(rank, model, precision, std::move(world), options)) {
+               std::unique_ptr<Communicator> world, const WorkerOptions& options) {
   const Program& program = training ? *training : *evaluation;
   check_internal(program.private_replicas, "workers that share no memory have replicas of their own");
-  state_->replicas = private_replicas(rank, program, precision, *state_->communicator, options.optimizer);
+  std::unique_ptr<Replicas> replicas = private_replicas(rank, program, precision, *world, options.optimizer);
+  state_ = std::make_unique<State>(rank, model, precision, std::move(world), std::move(replicas), options);
   state_->begin(training, evaluation);
-}
-
-void Worker::State::begin(const Program* training_program, const Program* evaluation_program) {
-  c10::InferenceMode inference;
-  if (training_program) prepare(*training_program, training);
-  if (evaluation_program) prepare(*evaluation_program, evaluation);
-  training_context = {training_program, replicas.get(), &outcome.metrics};
-  evaluation_context = {evaluation_program, replicas.get(), &outcome.metrics};
-  check_internal(!training_program || !options.optimizer.is_layerwise() || training_program->keeps_gradients,
-                 "a program for a layer-wise optimizer takes norms");
-  check_internal(!training_program || !options.gradient_norms || obstacle_to_gradient_norms(*training_program).empty(),
-                 "norms of gradients are measured where pieces of them can be told apart");
-  if (options.resumed) return resume(training_program ? *training_program : *evaluation_program, *options.resumed);
-  replicas->initialize(options.seed);
-  communicator->barrier();
-  if (!model.initial_values()) return;
-  give_initial_values(training_program ? *training_program : *evaluation_program, rank, model.initial_values()->tensors, *replicas);
-  communicator->barrier();
 }
 
 Worker::~Worker() {
@@ -242,19 +231,22 @@ Worker::~Worker() {
 }
 
 StepOutcome Worker::train(const StepInput& input) {
-  check_internal(state_->training.program != nullptr, "a worker runs only programs that it was given");
-  check_internal(!state_->training.program->agrees || state_->options.agreement, "workers of a program that agrees have an agreement");
+  State& s = *state_;
+  check_internal(s.training != nullptr, "a worker runs only programs that it was given");
+  check_internal(!s.training->prepared.program->agrees || s.options.agreement, "workers of a program that agrees have an agreement");
   c10::InferenceMode inference;
-  state_->show_average(false);
-  state_->is_training = true;
-  state_->carried_rows = input.batch.samples;
-  state_->begin_batch(state_->training, input, state_->batches);
-  if (state_->recorder) state_->recorder->begin_step(input.step + 1);
-  if (state_->options.keeps_whole_steps) state_->begin_whole_step();
-  StepOutcome step = state_->run_list(state_->training, state_->batches++, input.trace);
-  if (step.stopped || step.held) --state_->batches;  // the batch was not trained on
-  state_->average_buffers();
-  if (state_->options.keeps_whole_steps) state_->end_whole_step();
+  s.averages.show(false, s.batches.all_trained(), s.trainable());
+  s.training->layers.states().note_rows(input.batch.samples);
+  const int64_t number = s.batches.begin_training(s.training->prepared, input);
+  if (s.recorder) s.recorder->begin_step(input.step + 1);
+  s.kept_steps.begin();
+  StepOutcome step = s.run_list(*s.training, number, input.trace);
+  if (!step.was_made()) {
+    s.batches.return_to(number);
+    return step;
+  }
+  s.averages.add_step(s.batches.all_trained());
+  s.kept_steps.end(s.batches.trained());
   return step;
 }
 
@@ -262,9 +254,8 @@ StepOutcome Worker::drain() {
   c10::InferenceMode inference;
   State& s = *state_;
   StepOutcome sum;
-  s.is_training = true;
-  for (int lag = 1; s.training.program && lag <= s.training.program->greatest_lag && !s.in_flight.empty(); ++lag) {
-    StepOutcome part = s.run_list(s.training, s.batches - 1 + lag, false);
+  for (int lag = 1; s.training && lag <= s.training->prepared.program->greatest_lag && !s.batches.is_empty(); ++lag) {
+    StepOutcome part = s.run_list(*s.training, s.batches.trained() - 1 + lag, false);
     if (lag == 1) sum.begin = part.begin;
     sum.end = part.end;
     sum.compute_seconds += part.compute_seconds;
@@ -272,23 +263,23 @@ StepOutcome Worker::drain() {
     sum.waiting_seconds += part.waiting_seconds;
     sum.bytes_sent += part.bytes_sent;
   }
-  s.first_batch = s.batches;
+  s.batches.note_empty();
   return sum;
 }
 
 StepOutcome Worker::evaluate(const StepInput& input) {
-  check_internal(state_->evaluation.program != nullptr, "a worker runs only programs that it was given");
-  check_internal(state_->in_flight.empty(), "the pipeline is empty when a worker evaluates");
+  State& s = *state_;
+  check_internal(s.evaluation != nullptr, "a worker runs only programs that it was given");
+  check_internal(s.batches.is_empty(), "the pipeline is empty when a worker evaluates");
   c10::InferenceMode inference;
-  state_->show_average(true);
-  state_->is_training = false;
-  state_->begin_batch(state_->evaluation, input, state_->batches);
-  return state_->run_list(state_->evaluation, state_->batches, input.trace);
+  s.averages.show(true, s.batches.all_trained(), s.trainable());
+  const int64_t number = s.batches.begin_evaluation(s.evaluation->prepared, input);
+  return s.run_list(*s.evaluation, number, input.trace);
 }
 
 void Worker::settle(bool averaged) {
   c10::InferenceMode inference;
-  state_->show_average(averaged);
+  state_->averages.show(averaged, state_->batches.all_trained(), state_->trainable());
   state_->replicas->settle();
 }
 
@@ -298,8 +289,42 @@ Communicator& Worker::world() { return *state_->communicator; }
 
 Replicas& Worker::replicas() { return *state_->replicas; }
 
+int64_t Worker::updates() const { return state_->batches.all_trained(); }
+
+HeldParts Worker::held() const {
+  const State& s = *state_;
+  check_internal(s.training != nullptr, "a run that goes on trains");
+  HeldParts held;
+  for (const Op& op : s.training->prepared.program->ops) {
+    if (!s.is_mine(op)) continue;
+    if (op.mesh.data_index(s.context.rank) == 0) {
+      s.buffers.add_held(op, held.buffers);
+      s.averages.add_held(op, held.averaged_buffers);
+    }
+    s.training->layers.states().add_held(op, held.carried);
+  }
+  return held;
+}
+
+std::optional<WholeSteps> Worker::return_to_whole_step() {
+  State& s = *state_;
+  check_internal(s.options.keeps_whole_steps && s.context.rank == 0, "whole steps are kept by rank 0 that was asked to");
+  const c10::InferenceMode inference;
+  if (s.kept_steps.updates()) return std::nullopt;
+  s.averages.hide_alone(s.trainable());
+  s.kept_steps.take_back();
+  s.batches.return_to(s.kept_steps.steps().done);
+  return s.kept_steps.steps();
+}
+
+void Worker::show(ReplicaView& view) const {
+  check_internal(state_->training != nullptr, "a replica that agrees trains");
+  state_->agreement.show(state_->training->prepared, state_->batches.all_trained() > 0, view);
+}
+
 const std::vector<at::Tensor>* Worker::buffers(OpId op) const {
-  const auto& bindings = state_->training.bindings;
+  if (!state_->training) return nullptr;
+  const std::vector<OpBinding>& bindings = state_->training->prepared.bindings;
   return op < OpId(bindings.size()) && bindings[size_t(op)].op ? &bindings[size_t(op)].buffers : nullptr;
 }
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/worker.h"
+#include "runtime/step.h"
 
 namespace trireme {
 

@@ -8,6 +8,7 @@
 
 #include "program/compile.h"
 #include "runtime/crew.h"
+#include "runtime/worker.h"
 
 namespace trireme {
 namespace {

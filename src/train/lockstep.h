@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "plan/plan.h"
-#include "runtime/worker.h"
+#include "runtime/precision.h"
+#include "runtime/step.h"
 
 namespace trireme {
 

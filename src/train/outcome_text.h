@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "runtime/worker.h"
+#include "runtime/step.h"
 
 namespace trireme {
 

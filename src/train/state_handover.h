@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/migrate/migrate.h"
+#include "runtime/migrate/training_state.h"
 
 namespace trireme {
 

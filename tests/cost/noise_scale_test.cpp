@@ -17,6 +17,7 @@
 #include "program/compile.h"
 #include "runtime/crew.h"
 #include "runtime/gradient_norms.h"
+#include "runtime/worker.h"
 
 namespace trireme {
 namespace {

@@ -15,6 +15,7 @@
 #include "comm/gloo/gloo.h"
 #include "program/compile.h"
 #include "runtime/replicas/flat_shard.h"
+#include "runtime/worker.h"
 #include "zoo/zoo.h"
 
 namespace trireme {

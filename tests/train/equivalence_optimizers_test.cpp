@@ -9,6 +9,7 @@
 #include "equivalence.h"
 #include "program/compile.h"
 #include "runtime/crew.h"
+#include "runtime/worker.h"
 
 namespace trireme::testing {
 namespace {

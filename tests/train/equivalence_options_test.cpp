@@ -17,6 +17,7 @@
 #include "program/compile.h"
 #include "program/engine.h"
 #include "runtime/crew.h"
+#include "runtime/worker.h"
 #include "train/trainer.h"
 
 namespace trireme::testing {

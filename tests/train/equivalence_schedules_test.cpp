@@ -4,6 +4,7 @@
 #include "equivalence.h"
 #include "program/compile.h"
 #include "runtime/crew.h"
+#include "runtime/worker.h"
 #include "schedule/schedule.h"
 
 namespace trireme::testing {

@@ -13,6 +13,7 @@
 #include "model/weights/safetensors.h"
 #include "program/compile.h"
 #include "runtime/crew.h"
+#include "runtime/worker.h"
 #include "train/trained_weights.h"
 #include "zoo/zoo.h"
 

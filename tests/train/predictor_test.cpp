@@ -17,6 +17,7 @@
 #include "plan/named.h"
 #include "program/compile.h"
 #include "runtime/crew.h"
+#include "runtime/worker.h"
 #include "train/final_metrics.h"
 #include "train/trained_weights.h"
 #include "train/trainer.h"

@@ -7,26 +7,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "runtime/replicas/flat_shard.h"
-#include "runtime/worker_state.h"
 
 namespace trireme {
 namespace {
-
-int64_t bytes_in(const TensorMap& tensors) {
-  int64_t bytes = 0;
-  for (const auto& entry : tensors) bytes += int64_t(entry.second.nbytes());
-  return bytes;
-}
-
-/// Rows and, on a tensor axis, features of a layer's state that `rank` has of micro-batch `samples` of a global batch.
-Box carried_box(const Op& op, size_t index, int rank, const Range& samples, Shape shape) {
-  shape.insert(shape.begin(), samples.size());
-  Box box = Layout{op.mesh, Placement::shard(0), op.option.states[index]}.box_of(rank, shape);
-  box[0] = {box[0].begin + samples.begin, box[0].end + samples.begin};
-  return box;
-}
-
-std::string carried_name(const Model& model, const Op& op, const StateSpec& spec) { return model.node(op.node).name + "/" + spec.name; }
 
 bool holds(const Bucket& bucket, int rank) { return std::binary_search(bucket.holders.begin(), bucket.holders.end(), rank); }
 
@@ -68,19 +51,6 @@ int64_t bytes_to_move(const Program& from, const Program& to, int states, int64_
     most = std::max(most, values * bytes_per_value);
   }
   return most;
-}
-
-int64_t TrainingState::bytes() const {
-  int64_t bytes = bytes_in(weights) + bytes_in(buffers) + bytes_in(averaged_buffers) + bytes_in(carried) + bytes_in(agreement);
-  for (const auto& entry : optimizer)
-    for (const at::Tensor& tensor : entry.second) bytes += int64_t(tensor.nbytes());
-  return bytes;
-}
-
-void check_migrates(const Program& program) {
-  if (program.compression.kind != Compression::Kind::powersgd) return;
-  fail_run({"change of plan", "compression = powersgd", "it keeps what each worker has not sent yet, which no other plan has a place for",
-            "use compression = bf16 or none, or leave the plan as it is"});
 }
 
 void StateGatherer::reuse(TrainingState old) {
@@ -162,113 +132,6 @@ void StateGatherer::add(const std::vector<HeldPart>& parts, TensorMap& tensors) 
   for (const HeldPart& part : parts) {
     std::lock_guard lock(mutex_);
     part_of(tensor_of(tensors[part.name], part.shape, part.values), part.box).copy_(part.values);
-  }
-}
-
-void give_state(const Program& program, int rank, const TrainingState& state, Replicas& replicas) {
-  for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b) {
-    const Bucket& bucket = program.buckets[size_t(b)];
-    if (!holds(bucket, rank)) continue;
-    const std::vector<ReplicaPiece> pieces = replicas.pieces(b);
-    for (size_t s = 0; s < bucket.shards.size(); ++s) {
-      const ParameterShard& shard = bucket.shards[s];
-      const std::string& name = program.parameters[size_t(shard.parameter)].spec.name;
-      const auto weights = state.weights.find(name);
-      check_internal(weights != state.weights.end(), "a run goes on with the weights of all parameters");
-      if (program.private_replicas || bucket.holders[s % bucket.holders.size()] == rank) {
-        const at::Tensor flat = flat_shard(weights->second, shard);
-        for (const ReplicaPiece& piece : pieces) {
-          copy_overlap(flat, shard.offset, piece.range, piece.master);
-          copy_overlap(flat, shard.offset, piece.range, piece.compute);
-        }
-      }
-      const auto states = state.optimizer.find(name);
-      for (size_t k = 0; states != state.optimizer.end() && k < states->second.size(); ++k) {
-        const at::Tensor flat = flat_shard(states->second[k], shard);
-        for (const ReplicaPiece& piece : pieces)
-          if (!piece.state.empty()) copy_overlap(flat, shard.offset, piece.range, piece.state.at(k));
-      }
-    }
-  }
-}
-
-// ------------------------------------------------------------------------------------------------ what a worker holds
-
-int64_t Worker::updates() const { return state_->earlier_batches + state_->batches; }
-
-HeldParts Worker::held() const {
-  const State& s = *state_;
-  HeldParts held;
-  check_internal(s.training.program != nullptr, "a run that goes on trains");
-  for (const Op& op : s.training.program->ops) {
-    if (op.mesh.index_of(s.rank) < 0) continue;
-    const Layer& layer = *s.model.node(op.node).layer;
-    if (op.mesh.data_index(s.rank) == 0) {
-      const auto specs = layer.buffers();
-      const auto averages = s.averaged_buffers.find(op.node);
-      for (size_t i = 0; i < specs.size(); ++i) {
-        const Box box = Layout{op.mesh, Placement::replicate(), op.option.buffers[i]}.box_of(s.rank, specs[i].shape);
-        held.buffers.push_back({specs[i].name, specs[i].shape, box, s.buffers.at(op.node)[i]});
-        if (averages != s.averaged_buffers.end())
-          held.averaged_buffers.push_back({specs[i].name, specs[i].shape, box, averages->second[i]});
-      }
-    }
-    const auto specs = layer.states();
-    for (int k = 0; k < s.training.program->micro_batches && !specs.empty(); ++k) {
-      const auto carried = s.training.states.find({op.node, k});
-      if (carried == s.training.states.end()) continue;
-      const Range samples = share_of(s.carried_rows, s.training.program->micro_batches, k);
-      for (size_t i = 0; i < specs.size() && i < carried->second.size(); ++i) {
-        Shape shape = specs[i].sample_shape;
-        shape.insert(shape.begin(), s.carried_rows);
-        held.carried.push_back({carried_name(s.model, op, specs[i]), shape, carried_box(op, i, s.rank, samples, specs[i].sample_shape),
-                                carried->second[i]});
-      }
-    }
-  }
-  return held;
-}
-
-/// Takes this worker's part of what the run's earlier workers left; running statistics were taken when they were made.
-void Worker::State::resume(const Program& program, const TrainingState& from) {
-  check_migrates(program);
-  earlier_batches = from.updates;
-  replicas->resume(from.updates);
-  communicator->barrier();
-  give_state(program, rank, from, *replicas);
-  for (const Op& op : training.program ? training.program->ops : std::vector<Op>{}) {
-    if (op.mesh.index_of(rank) < 0) continue;
-    resume_averages(op, from);
-    resume_carried(op, from);
-  }
-  communicator->barrier();
-}
-
-void Worker::State::resume_averages(const Op& op, const TrainingState& from) {
-  const auto specs = model.node(op.node).layer->buffers();
-  if (specs.empty() || from.averaged_buffers.empty()) return;
-  MemoryScope scope(MemoryCategory::optimizer);
-  std::vector<at::Tensor>& averages = averaged_buffers[op.node];
-  averages.clear();
-  for (size_t i = 0; i < specs.size(); ++i) {
-    const Box box = Layout{op.mesh, Placement::replicate(), op.option.buffers[i]}.box_of(rank, specs[i].shape);
-    averages.push_back(part_of(from.averaged_buffers.at(specs[i].name), box).clone(at::MemoryFormat::Contiguous));
-  }
-}
-
-void Worker::State::resume_carried(const Op& op, const TrainingState& from) {
-  const auto specs = model.node(op.node).layer->states();
-  for (int k = 0; k < training.program->micro_batches && !specs.empty(); ++k) {
-    std::vector<at::Tensor> mine;
-    for (size_t i = 0; i < specs.size(); ++i) {
-      const auto full = from.carried.find(carried_name(model, op, specs[i]));
-      if (full == from.carried.end()) break;
-      carried_rows = full->second.size(0);
-      const Range samples = share_of(carried_rows, training.program->micro_batches, k);
-      const Box box = carried_box(op, i, rank, samples, specs[i].sample_shape);
-      mine.push_back(part_of(full->second, box).clone(at::MemoryFormat::Contiguous));
-    }
-    if (mine.size() == specs.size()) training.states[{op.node, k}] = std::move(mine);
   }
 }
 

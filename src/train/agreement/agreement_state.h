@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "plan/plan.h"
-#include "runtime/migrate/migrate.h"
+#include "runtime/migrate/training_state.h"
 #include "update/policy_state.h"
 
 namespace trireme {

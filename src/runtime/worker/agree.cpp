@@ -1,0 +1,58 @@
+#include "runtime/worker/agree.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+#include <vector>
+
+#include "runtime/agreement.h"
+
+namespace trireme {
+namespace {
+
+/// All inputs of the batch, which is not loaded again after that.
+std::vector<at::Tensor> read_now(Batch& batch) {
+  std::vector<at::Tensor> inputs = batch.load({0, batch.samples});
+  batch.load = [inputs](Range range) {
+    std::vector<at::Tensor> parts;
+    for (const at::Tensor& input : inputs) parts.push_back(input.narrow(0, range.begin, range.size()));
+    return parts;
+  };
+  return inputs;
+}
+
+}  // namespace
+
+void Agree::before_step(BatchInFlight& batch, StepOutcome& outcome) const {
+  ReplicaAgreement& agreement = *context_.options.agreement;
+  if (context_.rank == 0) {
+    StepInput& input = batch.input;
+    const StepFacts facts{
+        .step = input.own_step, .samples = input.batch.samples, .learning_rate = input.learning_rate, .ends_epoch = input.ends_epoch};
+    agreement.before_step(facts, [&] { return read_now(input.batch); });
+  }
+  context_.world.barrier();
+  outcome.stopped = agreement.has_stopped();
+  outcome.held = agreement.is_held();
+}
+
+void Agree::after_step(const PreparedProgram& prepared, double loss_sum) {
+  ReplicaAgreement& agreement = *context_.options.agreement;
+  context_.replicas.settle();
+  if (steps_++ == 0) show(prepared, /*is_updated=*/true, agreement.view());  // the optimizer has its state now
+  agreement.note_loss(context_.rank, loss_sum);
+  context_.world.barrier();
+  if (context_.rank == 0) agreement.after_step();
+}
+
+void Agree::show(const PreparedProgram& prepared, bool is_updated, ReplicaView& view) const {
+  std::vector<RunningStatistics> statistics;
+  for (const OpBinding& binding : prepared.bindings) {
+    if (!binding.op) continue;
+    const auto found = running_statistics(context_.model.node(binding.op->node).layer->buffers(), binding.buffers);
+    statistics.insert(statistics.end(), found.begin(), found.end());
+  }
+  view.show(context_.rank, context_.replicas, is_updated, std::move(statistics), prepared.tracked_tables());
+}
+
+}  // namespace trireme

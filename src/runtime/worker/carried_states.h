@@ -1,0 +1,44 @@
+// State that layers carry from step to step.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "program/program.h"
+#include "runtime/layer_call.h"
+#include "runtime/migrate/training_state.h"
+#include "runtime/worker/batches_in_flight.h"
+#include "runtime/worker/context.h"
+
+namespace trireme {
+
+/// Of one program. Tensors are this worker's part: its rows of a micro-batch and, on a tensor axis, its features.
+class CarriedStates {
+ public:
+  /// References outlive it.
+  CarriedStates(const WorkerContext& context, const Program& program) : context_(context), program_(program) {}
+
+  /// Gives a call the state that the step before left: zeros at first and where the stream begins anew. Errors (run): a micro-batch of another
+  /// size than the one that left the state.
+  void bring(const Op& op, const BatchInFlight& batch, const MicroBatch& part, RuntimeLayerCall& call);
+  /// Keeps what the call leaves, where its layer has a state.
+  void keep(const Op& op, const MicroBatch& part, const RuntimeLayerCall& call);
+
+  /// Samples of a global batch: rows of the full tensors.
+  void note_rows(int64_t rows) { rows_ = rows; }
+  /// What there is of the op's states, with its place in the full tensors, and the other way round.
+  void add_held(const Op& op, std::vector<HeldPart>& held) const;
+  void resume(const Op& op, const TrainingState& from);
+
+ private:
+  const WorkerContext& context_;
+  const Program& program_;
+  std::map<std::pair<NodeId, int>, std::vector<at::Tensor>> states_;  ///< by node and micro-batch
+  int64_t rows_ = 0;
+};
+
+}  // namespace trireme

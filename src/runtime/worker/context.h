@@ -1,0 +1,33 @@
+// What every part of a worker (the files of this folder) is given.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "comm/communicator.h"
+#include "model/model.h"
+#include "runtime/precision.h"
+#include "runtime/replicas/replicas.h"
+#include "runtime/step.h"
+
+namespace trireme {
+
+/// Set before the first step and the same until the last. References outlive the parts. The parts belong to the worker's thread.
+struct WorkerContext {
+  const int rank;
+  const Model& model;
+  const Precision precision;
+  const WorkerOptions& options;
+  Communicator& world;
+  Replicas& replicas;
+
+  /// Ends long segments soon after another worker failed or the user interrupted. Errors: StoppedError.
+  void stop_if_aborted() const {
+    if (const std::string reason = world.abort_reason(); !reason.empty())
+      throw StoppedError({fmt::format("worker {}", rank), "stopped", reason, ""});
+  }
+};
+
+}  // namespace trireme

@@ -1,0 +1,180 @@
+#include "runtime/worker/layer_execution.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr NodeId kData = 0;  // of the model's inputs; those after it are targets
+
+/// A worker without samples takes part only where layers talk.
+bool is_idle(const Op& op, const LayerCall& call) { return call.output_box[0].empty() && !op.talks; }
+
+/// Every worker of the tensor axis has the same losses, unless each has a summand.
+bool counts_loss(const OpBinding& binding) { return binding.tensor_index == 0 || binding.op->option.output.is_partial(); }
+
+}  // namespace
+
+LayerExecution::LayerExecution(const WorkerContext& context, PreparedProgram& prepared, StepOutcome& outcome)
+    : context_(context), prepared_(prepared), program_(*prepared.program), outcome_(outcome),
+      call_context_{&program_, &context.replicas, &outcome.metrics}, states_(context, program_) {}
+
+void LayerExecution::load(int stage, const BatchInFlight& batch, MicroBatch& part) {
+  std::vector<std::pair<Range, std::vector<at::Tensor>>> fetched;  // data and targets of one range come together
+  for (ValueId id : prepared_.loaded[stage]) {
+    const Value& value = program_.values[size_t(id)];
+    Box box = value.layout.box_of(context_.rank, batch.global_shape(value.node, part));
+    Range range{part.samples.begin + box[0].begin, part.samples.begin + box[0].end};
+    auto it = std::find_if(fetched.begin(), fetched.end(), [&](const auto& f) { return f.first == range; });
+    if (it == fetched.end()) {
+      fetched.emplace_back(range, batch.input.batch.load(range));
+      it = std::prev(fetched.end());
+    }
+    at::Tensor tensor = it->second.at(size_t(value.node));
+    for (size_t d = 1; d < box.size(); ++d) tensor = tensor.narrow(int64_t(d), box[d].begin, box[d].size());
+    // a loss computes in float at least: what it compares with is not rounded before
+    const auto type = value.node == kData ? compute_type(context_.precision) : master_type(context_.precision);
+    if (tensor.is_floating_point()) tensor = tensor.to(type);
+    part.values[size_t(id)] = tensor;
+  }
+}
+
+void LayerExecution::set_call(const OpBinding& binding, const BatchInFlight& batch, const MicroBatch& part, LayerCall& call) const {
+  const Value& output = program_.values[size_t(binding.op->output)];
+  call.training = program_.training;
+  call.seed = context_.options.seed;
+  call.step = batch.input.step;
+  call.batch_samples = batch.input.batch.samples;
+  call.micro_batch_samples = part.samples.size();
+  call.micro_batch = part.index;
+  call.micro_batches = program_.micro_batches;
+  call.option = &binding.op->option;
+  call.output_box = output.layout.box_of(context_.rank, batch.global_shape(output.node, part));
+  call.first_sample = part.samples.begin + call.output_box[0].begin;
+  call.tensor_index = binding.tensor_index;
+  call.tensor_degree = binding.op->mesh.tensor;
+  call.batch_norm = context_.options.batch_norm;
+}
+
+at::Tensor LayerExecution::empty_output(const Op& op, const Box& box) const {
+  const bool is_loss = op.node == context_.model.loss();
+  const auto type = is_loss ? master_type(context_.precision) : compute_type(context_.precision);
+  return at::empty(shape_of(box), at::TensorOptions().dtype(type));
+}
+
+void LayerExecution::bring_states(OpId id, const BatchInFlight& batch, MicroBatch& part, RuntimeLayerCall& call) {
+  if (call.recomputing) {
+    if (const auto before = part.states.find(id); before != part.states.end()) call.states = before->second;
+    return;
+  }
+  states_.bring(op_at(id), batch, part, call);
+  if (!call.states.empty()) part.states[id] = call.states;
+}
+
+void LayerExecution::run_layer(OpId id, const BatchInFlight& batch, MicroBatch& part, bool recomputing) {
+  context_.stop_if_aborted();
+  OpBinding& binding = prepared_.bindings[size_t(id)];
+  const Op& op = *binding.op;
+  auto& call = part.calls[size_t(id)].emplace(binding, call_context_, batch.version_for(op));
+  set_call(binding, batch, part, call);
+  call.recomputing = recomputing;
+  bring_states(id, batch, part, call);
+  std::vector<at::Tensor> inputs;
+  for (ValueId v : op.inputs) {
+    inputs.push_back(part.values[size_t(program_.forward_alias[size_t(v)])]);
+    check_internal(inputs.back().defined(), "a layer's inputs are there when it runs");
+  }
+  if (binding.reads_rows()) call.rows = inputs[kRows];
+  const bool idle = is_idle(op, call);
+  at::Tensor output = idle ? empty_output(op, call.output_box) : batch.layer_of(op).forward(call, inputs);
+  inputs.clear();
+  for (ValueId v : op.inputs) part.use_up(program_, v);
+  if (!recomputing) {
+    states_.keep(op, part, call);
+    if (id == program_.loss && !idle && counts_loss(binding)) outcome_.loss_sum += output.sum(at::kDouble).item<double>();
+  }
+  if (part.uses_left[size_t(op.output)] > 0) part.values[size_t(op.output)] = std::move(output);
+}
+
+void LayerExecution::await_weights(SegmentId segment, const BatchInFlight& batch) {
+  for (OpId id : program_.segments[size_t(segment)].ops) {
+    const int64_t version = batch.version_for(op_at(id));
+    for (const ParameterBinding& p : prepared_.bindings[size_t(id)].parameters) context_.replicas.await_weights(p.bucket, version);
+  }
+}
+
+void LayerExecution::forward(const Instruction& instruction, const BatchInFlight& batch, MicroBatch& part) {
+  await_weights(instruction.index, batch);
+  const bool is_training = program_.training;
+  for (OpId id : program_.segments[size_t(instruction.index)].ops) {
+    run_layer(id, batch, part, false);
+    const bool differentiated = program_.values[size_t(op_at(id).output)].needs_gradient;
+    if (!is_training || !instruction.keeps || !differentiated) part.calls[size_t(id)].reset();
+    if (!is_training || instruction.keeps) part.states.erase(id);
+  }
+}
+
+void LayerExecution::recompute(SegmentId segment, const BatchInFlight& batch, MicroBatch& part) {
+  const auto& ops = program_.segments[size_t(segment)].ops;
+  for (OpId id : ops) part.uses_left[size_t(op_at(id).output)] = 0;
+  for (ValueId value : program_.recompute_reads[size_t(segment)].inside) ++part.uses_left[size_t(value)];
+  for (OpId id : ops) {
+    run_layer(id, batch, part, true);
+    part.states.erase(id);
+  }
+}
+
+at::Tensor LayerExecution::loss_gradient(const LayerCall& call) const {
+  return at::full(shape_of(call.output_box), 1.0 / double(call.batch_samples), at::TensorOptions().dtype(master_type(context_.precision)));
+}
+
+void LayerExecution::backward_op(OpId id, const BatchInFlight& batch, MicroBatch& part, bool defer_parameters) {
+  context_.stop_if_aborted();
+  const Op& op = op_at(id);
+  auto& call = part.calls[size_t(id)];
+  if (!call) return;  // the loss does not depend on it, or nothing before it is trained
+  at::Tensor gradient = id == program_.loss ? loss_gradient(*call) : std::exchange(part.gradients[size_t(op.output)], {});
+  const bool idle = is_idle(op, *call);
+  if (gradient.defined()) {
+    call->defer_parameters = defer_parameters && op.splits_backward && !idle;
+    std::vector<at::Tensor> inputs(op.inputs.size());
+    if (!idle) inputs = batch.layer_of(op).backward(*call, gradient);
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const Value& value = program_.values[size_t(op.inputs[i])];
+      if (!value.needs_gradient) continue;
+      if (idle) inputs[i] = at::empty(shape_of(value.layout.box_of(context_.rank, batch.global_shape(value.node, part))), gradient.options());
+      if (inputs[i].defined()) part.add_gradient(program_, op.inputs[i], inputs[i]);
+    }
+    if (call->defer_parameters) return;  // the call lives on until backward_weight
+  }
+  call.reset();
+}
+
+void LayerExecution::backward(const Instruction& instruction, const BatchInFlight& batch, MicroBatch& part) {
+  const auto& ops = program_.segments[size_t(instruction.index)].ops;
+  for (auto id = ops.rbegin(); id != ops.rend(); ++id) backward_op(*id, batch, part, instruction.code == OpCode::backward_input);
+}
+
+void LayerExecution::backward_weight(SegmentId segment, const BatchInFlight& batch, MicroBatch& part) {
+  const auto& ops = program_.segments[size_t(segment)].ops;
+  for (auto id = ops.rbegin(); id != ops.rend(); ++id) {
+    auto& call = part.calls[size_t(*id)];
+    if (!call) continue;
+    context_.stop_if_aborted();
+    batch.layer_of(op_at(*id)).backward_parameters(*call);
+    call.reset();
+  }
+}
+
+void LayerExecution::synchronize_buffers(OpId id) {
+  OpBinding& binding = prepared_.bindings[size_t(id)];
+  for (at::Tensor& buffer : binding.buffers) binding.data_group->broadcast(buffer, 0);
+}
+
+}  // namespace trireme

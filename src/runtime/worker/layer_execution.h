@@ -1,0 +1,52 @@
+// Loads samples and computes layers, forward and backward.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "program/program.h"
+#include "runtime/layer_call.h"
+#include "runtime/step.h"
+#include "runtime/worker/batches_in_flight.h"
+#include "runtime/worker/carried_states.h"
+#include "runtime/worker/context.h"
+#include "runtime/worker/prepared_program.h"
+
+namespace trireme {
+
+/// Executes the instructions of one program that compute. `part` is a micro-batch of `batch`. Between two layers it ends where another worker
+/// has failed (WorkerContext::stop_if_aborted).
+class LayerExecution {
+ public:
+  /// References outlive it. Losses and metrics of the samples that this worker counts are added to `outcome`.
+  LayerExecution(const WorkerContext& context, PreparedProgram& prepared, StepOutcome& outcome);
+
+  void load(int stage, const BatchInFlight& batch, MicroBatch& part);
+  void forward(const Instruction& instruction, const BatchInFlight& batch, MicroBatch& part);
+  void recompute(SegmentId segment, const BatchInFlight& batch, MicroBatch& part);
+  void backward(const Instruction& instruction, const BatchInFlight& batch, MicroBatch& part);
+  void backward_weight(SegmentId segment, const BatchInFlight& batch, MicroBatch& part);
+  /// Buffers of the op become those of the data axis' first worker.
+  void synchronize_buffers(OpId id);
+
+  CarriedStates& states() { return states_; }
+  const CarriedStates& states() const { return states_; }
+
+ private:
+  void run_layer(OpId id, const BatchInFlight& batch, MicroBatch& part, bool recomputing);
+  void backward_op(OpId id, const BatchInFlight& batch, MicroBatch& part, bool defer_parameters);
+  void await_weights(SegmentId segment, const BatchInFlight& batch);
+  void set_call(const OpBinding& binding, const BatchInFlight& batch, const MicroBatch& part, LayerCall& call) const;
+  void bring_states(OpId id, const BatchInFlight& batch, MicroBatch& part, RuntimeLayerCall& call);
+  at::Tensor empty_output(const Op& op, const Box& box) const;
+  at::Tensor loss_gradient(const LayerCall& call) const;
+  const Op& op_at(OpId id) const { return program_.ops[size_t(id)]; }
+
+  const WorkerContext& context_;
+  PreparedProgram& prepared_;
+  const Program& program_;
+  StepOutcome& outcome_;
+  const CallContext call_context_;
+  CarriedStates states_;
+};
+
+}  // namespace trireme

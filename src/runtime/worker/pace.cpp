@@ -1,0 +1,57 @@
+#include "runtime/worker/pace.h"
+
+#include <chrono>
+#include <thread>
+
+#include "base/error.h"
+#include "base/seconds.h"
+#include "comm/virtual/virtual_time.h"
+#include "runtime/instruction_times.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kShortestSleep = 2e-4;  // waking up takes a part of that
+
+/// What an emulated slowness slows.
+bool is_slowed(const Instruction& i) {
+  const EventKind kind = description_of(i.code).event;
+  return kind == EventKind::forward || kind == EventKind::recompute || kind == EventKind::backward || kind == EventKind::update;
+}
+
+/// Layers compute, then talk, as updates of divided weights do; other updates wait for their gradient's sum first.
+bool computes_last(const Program& program, const Instruction& i) {
+  return i.code == OpCode::optimizer_step && program.optimizer_sharding == OptimizerSharding::none;
+}
+
+}  // namespace
+
+Pace::Pace(const WorkerContext& context) : context_(context) {
+  check_internal(!context.options.times || context.world.virtual_time(), "durations are for workers in virtual time");
+}
+
+void Pace::before(const Program& program, const Instruction& i, const StepInput& input) const {
+  if (context_.options.times && !computes_last(program, i)) pass(program, i, input);
+}
+
+void Pace::after(const Program& program, const Instruction& i, const StepInput& input) const {
+  if (context_.options.times && computes_last(program, i)) pass(program, i, input);
+}
+
+void Pace::pass(const Program& program, const Instruction& i, const StepInput& input) const {
+  const double seconds = context_.options.times->seconds(context_.rank, program, i, input.batch.samples);
+  if (seconds <= 0) return;
+  VirtualTime& time = *context_.world.virtual_time();
+  time.advance_to(time.now() + seconds * (is_slowed(i) ? input.slowness : 1));
+}
+
+void Pace::sleep(const Instruction& i, double busy, double slowness) {
+  if (slowness <= 1 || context_.options.times || !is_slowed(i)) return;
+  owed_ += (slowness - 1) * busy;
+  if (owed_ < kShortestSleep) return;
+  const double begin = steady_seconds();
+  std::this_thread::sleep_for(std::chrono::duration<double>(owed_));
+  owed_ -= steady_seconds() - begin;
+}
+
+}  // namespace trireme

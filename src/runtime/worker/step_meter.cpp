@@ -1,0 +1,77 @@
+#include "runtime/worker/step_meter.h"
+
+#include <string>
+
+namespace trireme {
+namespace {
+
+constexpr double kShownWaitSeconds = 5e-6;  // shorter waits get no event of their own
+
+/// Whether an instruction's time counts as computing: private replicas move tensors where shared ones only add in place.
+bool computes(OpCode code, const Program& program) {
+  const OpCodeDescription& description = description_of(code);
+  return description.resource == Resource::device || description.resource == Resource::both ||
+         (description.event == EventKind::reduce && !program.private_replicas);
+}
+
+}  // namespace
+
+void StepMeter::begin(const Program& program, bool trace) {
+  program_ = &program;
+  trace_ = trace;
+  bytes_before_ = bytes();
+  hidden_before_ = context_.replicas.counts().hidden_seconds;
+  outcome_.begin = begin_ = context_.world.now();
+}
+
+void StepMeter::begin_instruction() {
+  waits_before_ = waits();
+  exchange_before_ = context_.replicas.counts().exchange_seconds;
+  if (trace_) bytes_at_ = bytes();
+}
+
+double StepMeter::end_work() {
+  waited_ = waits() - waits_before_;
+  exchanged_ = context_.replicas.counts().exchange_seconds - exchange_before_;
+  return context_.world.now() - begin_ - waited_ - exchanged_;
+}
+
+void StepMeter::end_instruction(const Instruction& i) {
+  const double end = context_.world.now();
+  const double busy = end - begin_ - waited_ - exchanged_;
+  (computes(i.code, *program_) ? outcome_.compute_seconds : outcome_.exposed_seconds) += busy;
+  outcome_.exposed_seconds += exchanged_;
+  outcome_.waiting_seconds += waited_;
+  const int64_t beside = record_transfers();
+  if (trace_) record(i, description_of(i.code).event, end, bytes() - bytes_at_ - beside);
+  begin_ = end;
+}
+
+void StepMeter::end() {
+  outcome_.end = begin_;
+  outcome_.bytes_sent = bytes() - bytes_before_;
+  outcome_.hidden_seconds = context_.replicas.counts().hidden_seconds - hidden_before_;
+}
+
+/// What went on beside the instructions that are through; returns its bytes.
+int64_t StepMeter::record_transfers() {
+  int64_t bytes = 0;
+  for (const Transfer& t : context_.replicas.take_transfers()) {
+    bytes += t.bytes;
+    if (!trace_) continue;
+    const std::string name = program_->describe({OpCode::reduce_gradients, t.bucket}, context_.model);
+    outcome_.events.push_back({context_.rank, EventKind::reduce, name, -1, t.begin, t.end, t.bytes});
+  }
+  return bytes;
+}
+
+void StepMeter::record(const Instruction& i, EventKind kind, double end, int64_t bytes) {
+  const std::string name = program_->describe(i, context_.model);
+  // what waits for others does so first; layers that talk wait in between and are shown as one piece
+  const bool is_layers = kind == EventKind::forward || kind == EventKind::recompute || kind == EventKind::backward;
+  const bool waits_first = !is_layers && waited_ > kShownWaitSeconds;
+  if (waits_first) outcome_.events.push_back({context_.rank, EventKind::wait, "wait: " + name, i.micro_batch, begin_, begin_ + waited_, 0});
+  outcome_.events.push_back({context_.rank, kind, name, i.micro_batch, waits_first ? begin_ + waited_ : begin_, end, bytes});
+}
+
+}  // namespace trireme
