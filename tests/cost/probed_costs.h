@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "cost/layer_costs.h"
+#include "profile/layer_sites.h"
 #include "profile/probe_call.h"
 
 namespace trireme::testing {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/images/coco/coco_mask.h"
+#include "data/images/coco/coco_masks.h"
 #include "image_writer.h"
 #include "support.h"
 

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "data/search_folders.h"
 #include "support.h"
 
 namespace trireme {
