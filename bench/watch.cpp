@@ -68,13 +68,13 @@ double record_seconds() {
 double all_reduce_seconds(bool watched, int64_t elements, int calls) {
   const auto file = std::filesystem::temp_directory_path() / fmt::format("trireme_bench_{}", ::getpid());
   std::filesystem::remove(file);
-  trireme::GlooOptions options{.size = 2};
+  trireme::WorldOptions options{.size = 2};
   if (watched) options.port = free_port();
   else options.store_file = file.string();
   double seconds = 0;
   const auto rank = [&](int number) {
     at::set_num_threads(1);
-    trireme::GlooOptions own = options;
+    trireme::WorldOptions own = options;
     own.rank = number;
     const auto world = trireme::gloo_communicator(own);
     at::Tensor tensor = at::zeros({elements});

@@ -17,8 +17,8 @@ DECLARED = {
     "optimizer sharding": ("plan/plan.cpp", r'case OptimizerSharding::zero\w+: return "([^"]+)"'),
     "backend": ("comm/*/*_backend.cpp", r'\.name = "([^"]+)"'),
     "optimizer": ("runtime/optimizers/*.cpp", r'\.name = "([^"]+)"'),
-    "model": ("zoo/*.cpp", r'\{"([^"]+)", make_'),
-    "update policy": ("update/registry.cpp", r'Entry(?: \w+)?\{"([^"]+)"'),
+    "model": ("zoo/*.cpp", r'\{"([^"]+)", (?:(?:"[^"]*"|\w+),\s+)?make_'),
+    "update policy": ("update/*.cpp", r'\.name = "([^"]+)"'),
 }
 
 FOLDERS = ("backend", "update policy")  # what may spell its name in all of its folder

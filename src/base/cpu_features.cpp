@@ -1,7 +1,6 @@
 #include "base/cpu_features.h"
 
 #include <cstdint>
-#include <cstring>
 #include <fstream>
 
 #if defined(__x86_64__)

@@ -1,7 +1,5 @@
 #include "checkpoint/checkpoint_folder.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 

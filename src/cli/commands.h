@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <iosfwd>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,6 +85,24 @@ struct VerifyOptions {
 };
 int run_verify(const VerifyOptions& options);
 
+struct ProfileOptions {
+  ExperimentOptions experiment;
+  std::filesystem::path out;    ///< empty: the experiment's name in the working folder
+  std::string budget = "60 s";
+};
+/// Writes the profile, or adds to it what it does not have, and prints it.
+int run_profile(const ProfileOptions& options);
+
+struct MeasureEpochsOptions {
+  ExperimentOptions experiment;
+  std::vector<int64_t> batches;
+  std::string rate = "linear";   ///< "linear", "sqrt", "fixed"
+  int64_t micro_batch = 0;       ///< most samples that a worker computes at once; 0: the experiment's batch
+  std::filesystem::path out;     ///< empty: the experiment's name in the working folder
+};
+/// Trains with each batch that the file does not have yet, adds it to the file, and prints them all.
+int run_measure_epochs(const MeasureEpochsOptions& options);
+
 struct PlanBestOptions {
   ExperimentOptions experiment;
   CostSourceOptions prediction;
@@ -143,6 +161,12 @@ struct ExportOptions {
 };
 /// Writes a trained, a downloaded or an untrained model for other programs.
 int run_export(const ExportOptions& options);
+
+/// A table of a run's checkpoints. `path`: a run's folder or a folder of checkpoints. Errors (user): there are none.
+int list_checkpoints(const std::filesystem::path& path, std::ostream& out);
+
+/// Reads every byte of all checkpoints, or of one; a line each. Returns 1 where anything is damaged.
+int verify_checkpoints(const std::filesystem::path& path, std::ostream& out);
 
 /// Prints the table of a run folder and writes its report.html anew from run.json and trace.json.
 int run_report(const std::filesystem::path& folder);

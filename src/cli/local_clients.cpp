@@ -1,6 +1,5 @@
 #include "cli/local_clients.h"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <chrono>

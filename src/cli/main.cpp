@@ -10,14 +10,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "cli/checkpoints_command.h"
 #include "cli/commands.h"
 #include "cli/data_command.h"
 #include "cli/doctor.h"
+#include "cli/known_names.h"
 #include "cli/launch_command.h"
-#include "cli/measure_epochs_command.h"
 #include "cli/plan_command.h"
-#include "cli/profile_command.h"
 #include "cli/train_process.h"
 #include "plan/strategy.h"
 #include "update/registry.h"
@@ -42,6 +40,7 @@ std::string backend_help() {
 
 void add_compare(CLI::App& app, trireme::CompareOptions& o) {
   auto* verb = app.add_subcommand("compare", "train under every strategy and compare them");
+  verb->footer(trireme::known_names);
   o.experiment.add_common(*verb);
   o.experiment.add_run(*verb);
   o.experiment.add_devices(*verb, true);
@@ -69,6 +68,7 @@ void add_simulate(CLI::App& app, trireme::SimulateOptions& o) {
 
 void add_train(CLI::App& app, trireme::TrainOptions& o) {
   auto* verb = app.add_subcommand("train", "train under one plan");
+  verb->footer(trireme::known_names);
   o.experiment.add_common(*verb);
   o.experiment.add_run(*verb);
   o.experiment.add_devices(*verb, false);

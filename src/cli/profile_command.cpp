@@ -1,4 +1,4 @@
-#include "cli/profile_command.h"
+#include "cli/commands.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

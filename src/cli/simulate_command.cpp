@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <iostream>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <functional>
 #include <utility>
 
 #include "base/error.h"

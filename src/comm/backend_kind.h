@@ -17,7 +17,7 @@ class FlightRecorder;
 struct JoinOptions {
   const ProcessPlace& place;
   std::string interface;  ///< network interface; empty where the backend finds_ranks
-  std::string token;      ///< as GlooOptions'
+  std::string token;      ///< as WorldOptions'
   std::shared_ptr<FlightRecorder> recorder;
 };
 

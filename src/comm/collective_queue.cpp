@@ -62,10 +62,6 @@ std::future<OperationDone> CollectiveQueue::start(std::function<void(Communicato
   });
 }
 
-std::future<OperationDone> CollectiveQueue::start_all_reduce(at::Tensor tensor, ReduceOp op) {
-  return start([tensor = std::move(tensor), op](Communicator& group) mutable { group.all_reduce(tensor, op); });
-}
-
 std::exception_ptr CollectiveQueue::failure() const {
   const std::lock_guard lock(mutex_);
   return failure_;

@@ -42,8 +42,6 @@ class CollectiveQueue {
   /// Tensors of the operation belong to it until then. In virtual time the handle cannot be waited for but by get(), of the queue's own thread, and
   /// not after the queue's end.
   std::future<OperationDone> start(std::function<void(Communicator&)> operation);
-  /// The tensor must not be touched until the handle's get() has returned.
-  std::future<OperationDone> start_all_reduce(at::Tensor tensor, ReduceOp op = ReduceOp::sum);
   /// Of the first operation that failed; null: none did.
   std::exception_ptr failure() const;
 

@@ -1,7 +1,5 @@
 #include "cost/call_shapes.h"
 
-#include <c10/core/ScalarType.h>
-
 namespace trireme {
 namespace {
 

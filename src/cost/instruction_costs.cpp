@@ -1,7 +1,5 @@
 #include "cost/instruction_costs.h"
 
-#include <c10/core/ScalarType.h>
-
 #include <algorithm>
 
 #include "base/error.h"
@@ -44,6 +42,13 @@ std::vector<int> line_of(const MoveEnds& ends, int rank) {
   if (axes.data) return ends.from.mesh.data_group(rank);
   if (axes.tensor) return ends.from.mesh.tensor_group(rank);
   return {};
+}
+
+/// Of a pass of a layer; `splits`: its backward is two passes where they are asked for.
+double seconds_of(const LayerCost& cost, SegmentPass pass, bool splits) {
+  if (pass == SegmentPass::forward) return cost.forward;
+  if (pass == SegmentPass::backward_weight) return cost.backward_weight;
+  return pass == SegmentPass::backward_input && splits ? cost.backward_input : cost.backward;
 }
 
 /// Whom the sender at one place of a mesh sends to, or the receiver receives from, where both meshes are laid out alike.
@@ -96,7 +101,7 @@ InstructionCost InstructionCosts::compute(int rank, const Instruction& i, int64_
     case Operand::move: cost = move_cost(rank, i, samples); break;
     case Operand::bucket: cost = bucket_cost(rank, i); break;
     case Operand::nothing:
-      if (i.code == OpCode::clip_gradients) cost = norm_cost();
+      if (description_of(i.code).weights == WeightUse::measure_sums) cost = norm_cost();
       break;
     case Operand::end_of_step:
       if (i.index == kAfterStep) cost = {{options_.agreement_seconds, {}}, options_.agreement_bytes, 0};
@@ -166,26 +171,24 @@ double InstructionCosts::own_seconds(int rank, double seconds) const {
 }
 
 InstructionCost InstructionCosts::segment_cost(int rank, const Instruction& i, int64_t samples) {
+  const SegmentPass pass = description_of(i.code).pass;
+  const bool forward = pass == SegmentPass::forward, of_weights = pass == SegmentPass::backward_weight;
   InstructionCost talking;
   double seconds = 0, crowded = 0, moving = 0;
   for (OpId id : program_.segments[size_t(i.index)].ops) {
     const Op& op = program_.ops[size_t(id)];
-    const bool forward = i.code == OpCode::forward || i.code == OpCode::recompute;
     if (!forward && !is_differentiated(op)) continue;
-    if (i.code == OpCode::backward_weight && !op.splits_backward) continue;
+    if (of_weights && !op.splits_backward) continue;
     const int64_t share = share_of_rank(program_.values[size_t(op.output)].layout, rank, samples);
     if (share == 0) continue;
     const LayerCost cost =
         layers_.seconds(op.node, op.option, op.mesh.tensor, share, cluster_.devices[size_t(rank)].kind);
-    double own = cost.forward;
-    if (i.code == OpCode::backward) own = cost.backward;
-    if (i.code == OpCode::backward_input) own = op.splits_backward ? cost.backward_input : cost.backward;
-    if (i.code == OpCode::backward_weight) own = cost.backward_weight;
+    const double own = seconds_of(cost, pass, op.splits_backward);
     seconds += own;
     crowded += own * cost.crowding;
     if (int(cost.basis) > int(basis_)) basis_ = cost.basis;
     stretch_ = std::max(stretch_, cost.stretch);
-    if (!op.talks || i.code == OpCode::backward_weight) continue;
+    if (!op.talks || of_weights) continue;
     const LayerExchanges talk = talk_of(op, share);
     for (const Exchange& part : forward ? talk.forward : talk.backward) add_talk(rank, op, part, talking, moving);
   }
@@ -215,7 +218,8 @@ InstructionCost InstructionCosts::move_cost(int rank, const Instruction& i, int6
   const NodeId node = program_.values[size_t(move.from)].node;
   const Shape shape = global_shape(node, samples);
   const double size = element_size(node, i.adjoint);
-  if (i.code == OpCode::redistribute) {
+  const MoveRole role = description_of(i.code).role;
+  if (role == MoveRole::exchange) {
     const auto known = kinds_.find({i.index, i.adjoint});
     const RedistributionKind kind =
         known != kinds_.end() ? known->second : kinds_.emplace(std::pair(i.index, i.adjoint), kind_of(ends)).first->second;
@@ -228,7 +232,7 @@ InstructionCost InstructionCosts::move_cost(int rank, const Instruction& i, int6
     return {seen_by_representatives(links_.redistribution(kind, bytes, ranks, alike(ranks, ends.from.mesh.workers))), sent};
   }
   const Mesh &from = ends.from.mesh, &to = ends.to.mesh;
-  const bool sends = i.code == OpCode::send;
+  const bool sends = role == MoveRole::send;
   const int other = sends ? opposite(from, to, rank) : opposite(to, from, rank);
   const double received = size * elements_of(ends.to, sends ? other : rank, shape);
   const double sent = received * to.size() / from.size();
@@ -261,21 +265,21 @@ InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
   const int kind = cluster_.devices[size_t(rank)].kind;
   const bool is_divided = sharding != OptimizerSharding::none;
   const bool early = links_.overlap() == Overlap::all;  // weights travel when they are asked for, else when they are taken
-  switch (i.code) {
-    case OpCode::reduce_gradients: {
+  switch (description_of(i.code).weights) {
+    case WeightUse::sum_gradients: {
       if (!program_.private_replicas) return {};
       const auto how = is_divided ? RedistributionKind::reduce_scatter : RedistributionKind::all_reduce;
       return {collective(how, gradient_bytes, bucket), gradient_bytes * (holders - 1) / holders * (is_divided ? 1 : 2)};
     }
-    case OpCode::prefetch_weights: {
+    case WeightUse::give_slice: {
       if (!early) return {};
       const int own[] = {rank};
       return {links_.giving(weight_bytes, bucket.holders, rank, alike(own, users_of(bucket))), weight_bytes * (holders - 1) / holders};
     }
-    case OpCode::gather_weights:
+    case WeightUse::gather_slices:
       if (early) return {};
       return {collective(RedistributionKind::all_gather, weight_bytes, bucket), weight_bytes * (holders - 1) / holders};
-    case OpCode::optimizer_step: {
+    case WeightUse::update: {
       const bool whole = program_.private_replicas && !is_divided;
       const int64_t elements = whole ? bucket.elements : bucket.slice_of(rank).size();
       const int contributors = program_.private_replicas ? 1 : int(bucket.contributors.size());

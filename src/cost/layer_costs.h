@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "model/model.h"
 #include "model/layer_facts.h"

@@ -85,18 +85,19 @@ const LayerMemory& ProgramSizes::layer(OpId id, int64_t share) {
   return it->second;
 }
 
-Moment ProgramSizes::moment_of(const Instruction& instruction, int rank, int batch) {
+Moment ProgramSizes::moment_of(MoveRole role, const Instruction& instruction, int rank, int batch) {
   const int list = program_.list_of_rank[size_t(rank)];
   const auto [it, fresh] = messages_.try_emplace(list);
   if (fresh) {
     const std::vector<Instruction>& all = program_.lists[size_t(list)];
     for (int position = 0; position < int(all.size()); ++position) {
       const Instruction& i = all[size_t(position)];
-      if (i.code == OpCode::send || i.code == OpCode::receive)
-        it->second[{i.code, i.index, i.adjoint, i.micro_batch}] = {i.lag, position};
+      const MoveRole part = description_of(i.code).role;
+      if (part == MoveRole::send || part == MoveRole::receive)
+        it->second[{part, i.index, i.adjoint, i.micro_batch}] = {i.lag, position};
     }
   }
-  const auto found = it->second.find({instruction.code, instruction.index, instruction.adjoint, instruction.micro_batch});
+  const auto found = it->second.find({role, instruction.index, instruction.adjoint, instruction.micro_batch});
   check_internal(found != it->second.end(), "what is sent is received");
   return {batch + found->second.first, found->second.second};
 }

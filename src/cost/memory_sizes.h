@@ -39,8 +39,8 @@ class ProgramSizes {
     BucketId bucket;
     int shard;
   };
-  /// A send or receive of `batch` by `rank`.
-  Moment moment_of(const Instruction& instruction, int rank, int batch);
+  /// When `rank` sends or receives, as `role` says, in `batch` what `instruction` moves.
+  Moment moment_of(MoveRole role, const Instruction& instruction, int rank, int batch);
   const std::vector<Place>& places(int parameter) const { return places_[size_t(parameter)]; }
 
  private:
@@ -55,7 +55,7 @@ class ProgramSizes {
   std::vector<int64_t> samples_;            // by micro-batch
   std::vector<std::vector<Place>> places_;  // by parameter of the program
   std::map<std::pair<OpId, int64_t>, LayerMemory> layers_known_;
-  using Message = std::tuple<OpCode, MoveId, bool, int>;  // and micro-batch
+  using Message = std::tuple<MoveRole, MoveId, bool, int>;  // and micro-batch
   std::map<int, std::map<Message, Moment>> messages_;     // by list: lag and position
 };
 

@@ -174,7 +174,6 @@ UpdateMeasurement ProfiledCosts::update_of(int contributors) const {
   UpdateMeasurement between = b;
   between.per_element = std::max(a.per_element, a.per_element + at * (b.per_element - a.per_element));
   between.fixed = a.fixed + std::min(at, 1.0) * (b.fixed - a.fixed);
-  between.crowding = a.crowding + std::min(at, 1.0) * (b.crowding - a.crowding);
   return between;
 }
 
@@ -183,8 +182,6 @@ double ProfiledCosts::update_seconds(int64_t elements, int contributors, int) co
   const UpdateMeasurement u = update_of(contributors);
   return options_.factor * (u.fixed + u.per_element * double(elements));
 }
-
-double ProfiledCosts::update_crowding(int contributors) const { return update_of(contributors).crowding; }
 
 bool ProfiledCosts::measure_again(double seconds) const {
   std::lock_guard lock(mutex_);

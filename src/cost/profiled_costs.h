@@ -34,8 +34,6 @@ class ProfiledCosts final : public LayerCosts {
   LayerCost seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples, int kind = -1) const override;
   LayerMemory memory(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const override;
   double update_seconds(int64_t elements, int contributors, int kind = -1) const override;
-  /// By this factor an update takes longer while every core updates.
-  double update_crowding(int contributors) const;
 
   /// Measures once more what has been measured since the last call (profile/measure_again.h). Whether there was any; answers may differ from
   /// here on then. Not while another thread asks.

@@ -72,8 +72,9 @@ void RankMemory::begin(std::span<const Execution> together, Demand&) {
   const int batch = e.step - i.lag;
   BatchInFlight& entry = in_flight_[size_t(batch - in_flight_.front().number)];
   apply(i, i.micro_batch >= 0 ? &entry.micro_batches[size_t(i.micro_batch)] : nullptr);
-  if (i.code == OpCode::receive) note_progress(i, batch);
-  if (i.code == OpCode::send) note_message(i, batch);
+  const MoveRole role = description_of(i.code).role;
+  if (role == MoveRole::receive) note_progress(i, batch);
+  if (role == MoveRole::send) note_message(i, batch);
 }
 
 void RankMemory::apply(const Instruction& i, MicroBatch* batch) {
@@ -233,7 +234,7 @@ void RankMemory::add_parameters(OpId id, const MicroBatch& batch, bool apart) {
 
 void RankMemory::backward(const Instruction& i, MicroBatch& batch) {
   const auto& ops = program_.segments[size_t(i.index)].ops;
-  for (auto id = ops.rbegin(); id != ops.rend(); ++id) backward_op(*id, batch, i.code == OpCode::backward_input);
+  for (auto id = ops.rbegin(); id != ops.rend(); ++id) backward_op(*id, batch, description_of(i.code).pass == SegmentPass::backward_input);
 }
 
 void RankMemory::backward_weight(SegmentId segment, MicroBatch& batch) {
@@ -264,8 +265,9 @@ void RankMemory::move(const Instruction& i, MicroBatch& batch) {
     const Held sum = arrival.adding > 0 ? activations(arrival.adding) : nullptr;
     result = activations(arrival.bytes);
   }
-  if (i.code == OpCode::send) sent_ = local;
-  if (i.code == OpCode::redistribute && arrival.exchanges)
+  const MoveRole role = description_of(i.code).role;
+  if (role == MoveRole::send) sent_ = local;
+  if (role == MoveRole::exchange && arrival.exchanges)
     exchanged_ = arrival.reduces || receivers() == Receivers::at_once ? nullptr : local;
   if (!i.adjoint && local) use_up(move.from, batch);
   if (!result) return;
@@ -278,19 +280,15 @@ void RankMemory::note_message(const Instruction& i, int batch) {
   const Held message = std::exchange(sent_, nullptr);
   if (receivers() == Receivers::at_once || !message) return;
   const int receiver = ends_of(program_.moves[size_t(i.index)], program_, i.adjoint).to.mesh.workers.front();
-  Instruction take = i;
-  take.code = OpCode::receive;
   if (receivers() == Receivers::one_late)
     std::erase_if(under_way_, [&](const Message& m) { return m.move == i.index && m.adjoint == i.adjoint; });
-  under_way_.push_back({i.index, i.adjoint, receiver, all_.moment_of(take, receiver, batch), message});
+  under_way_.push_back({i.index, i.adjoint, receiver, all_.moment_of(MoveRole::receive, i, receiver, batch), message});
 }
 
 /// Who has sent this has taken what it took before.
 void RankMemory::note_progress(const Instruction& i, int batch) {
   const int sender = ends_of(program_.moves[size_t(i.index)], program_, i.adjoint).from.mesh.workers.front();
-  Instruction send = i;
-  send.code = OpCode::send;
-  const Moment sent = all_.moment_of(send, sender, batch);
+  const Moment sent = all_.moment_of(MoveRole::send, i, sender, batch);
   std::erase_if(under_way_, [&](const Message& m) { return m.receiver == sender && m.taken < sent; });
 }
 

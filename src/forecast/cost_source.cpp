@@ -1,6 +1,5 @@
 #include "forecast/cost_source.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "cost/cluster_links.h"

@@ -1,7 +1,6 @@
 // Named plans: functions Model x Cluster -> Plan.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

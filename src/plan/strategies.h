@@ -1,7 +1,6 @@
 // The registry of strategies: short names for plans. A line in strategies.cpp adds one; every schedule is one too.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>

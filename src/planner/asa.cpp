@@ -155,11 +155,4 @@ std::optional<RatedPlan> plan_hybrid_static(const PlanRequest& request) {
   return best;
 }
 
-std::optional<RatedPlan> plan_static(const PlanRequest& request, int data, int tensor) {
-  const Asa asa(request);
-  for (int choice = 0; choice < int(asa.degrees().size()); ++choice)
-    if (asa.degrees()[size_t(choice)] == tensor && data * tensor == request.cluster.size()) return asa.uniform(choice);
-  return {};
-}
-
 }  // namespace trireme

@@ -23,7 +23,4 @@ std::optional<RatedPlan> plan_asa(const PlanRequest& request);
 /// parallel alone are among them). nullopt: none fits.
 std::optional<RatedPlan> plan_hybrid_static(const PlanRequest& request);
 
-/// The plan with these degrees; nullopt where the batch has too few samples. Whether it fits is for the caller to see.
-std::optional<RatedPlan> plan_static(const PlanRequest& request, int data, int tensor);
-
 }  // namespace trireme

@@ -2,7 +2,6 @@
 // layer by itself must know, and by which layers that cost the same are told to be equal.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -5,7 +5,6 @@
 // each call, outside the time that counts.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "profile/layer_sites.h"

@@ -1,7 +1,6 @@
 #include "program/clock.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <numeric>
 

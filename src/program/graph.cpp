@@ -1,7 +1,5 @@
 #include "program/graph.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 

@@ -51,11 +51,19 @@ enum class Lane { main, exchange, mail };
 /// What a worker does in an instruction, as timelines call it.
 enum class EventKind { load, forward, recompute, backward, redistribute, gather, send, receive, reduce, update, wait, other };
 
+/// Which pass of its segment's layers an instruction is.
+enum class SegmentPass { none, forward, backward, backward_input, backward_weight };
+
+/// A worker's part in a move.
+enum class MoveRole { none, exchange, send, receive };
+
 /// What an instruction does with the weights of its segment or bucket, and with their gradients.
 enum class WeightUse {
   nothing,
   read,           ///< in the version that a layer asks for
   read_again,     ///< as forward has
+  give_slice,     ///< to the other holders
+  gather_slices,
   add_gradients,
   sum_gradients,  ///< an exchange, which may go on beside the list
   measure_sums,   ///< of all buckets, when they are there
@@ -97,6 +105,8 @@ struct OpCodeDescription {
   Resource resource = Resource::memory;
   EventKind event = EventKind::other;
   Lane lane = Lane::main;
+  SegmentPass pass = SegmentPass::none;
+  MoveRole role = MoveRole::none;
   WeightUse weights = WeightUse::nothing;
   MemoryEffect memory = MemoryEffect::nothing;
   void (*meets)(RendezvousWriter&, const Instruction&) = nullptr;  ///< one of rendezvous_rules.h; null: it meets nobody

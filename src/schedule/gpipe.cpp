@@ -29,7 +29,7 @@ Schedule::Misfit misfit_of(const PipelinePlace& /*any*/) { return {}; }
 
 constinit const Schedule kGpipe = {
     .name = "gpipe",
-    .summary = "all forwards, then all backwards (Huang et al., NeurIPS 2019)",
+    .description = "all forwards, then all backwards (Huang et al., NeurIPS 2019)",
     .tasks = tasks_of,
     .misfit = misfit_of,
     .step_rule = plain_step_rule,

@@ -66,7 +66,7 @@ int in_flight_of(const PipelinePlace& place, int stages_left) {
 
 constinit const Schedule kInterleaved = {
     .name = "interleaved",
-    .summary = "1f1b over several stages per worker, flushed every batch (Narayanan et al., SC 2021)",
+    .description = "1f1b over several stages per worker, flushed every batch (Narayanan et al., SC 2021)",
     .chunked = true,
     .tasks = tasks_of,
     .misfit = misfit_of,

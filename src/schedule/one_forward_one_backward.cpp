@@ -29,7 +29,7 @@ int in_flight_of(const PipelinePlace& place, int stages_left) { return std::min(
 
 constinit const Schedule kOneForwardOneBackward = {
     .name = "1f1b",
-    .summary = "one forward, one backward in turn, flushed every batch (PipeDream-Flush, Narayanan et al., ICML 2021)",
+    .description = "one forward, one backward in turn, flushed every batch (Narayanan et al., ICML 2021)",
     .tasks = tasks_of,
     .misfit = misfit_of_chunks,
     .step_rule = plain_step_rule,

@@ -43,7 +43,7 @@ Schedule::Misfit misfit_of(const PipelinePlace& place) {
 
 constinit const Schedule kPipedream = {
     .name = "pipedream",
-    .summary = "1f1b without a flush, on stashed weights (Narayanan et al., SOSP 2019)",
+    .description = "1f1b without a flush, on stashed weights (Narayanan et al., SOSP 2019)",
     .flushes = false,
     .whole_batches = true,
     .has_vertical_sync = true,

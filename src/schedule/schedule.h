@@ -44,7 +44,7 @@ struct StepRule {
 /// Everything about a schedule. Functions that do not say otherwise look at depth, chunks and micro_batches of a place only.
 struct Schedule {
   std::string_view name;             ///< in plans, and as the strategy of a pipeline over all devices
-  std::string_view summary;          ///< one line, with the source
+  std::string_view description;      ///< one line, with the source
   bool flushes = true;               ///< every batch is through before the next begins
   bool splits_backward = false;      ///< uses backward_input and backward_weight
   bool chunked = false;              ///< is for several stages per worker

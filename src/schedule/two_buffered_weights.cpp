@@ -49,7 +49,7 @@ Schedule::Misfit misfit_of(const PipelinePlace& place) {
 
 constinit const Schedule kTwoBufferedWeights = {
     .name = "2bw",
-    .summary = "1f1b without a flush, on two versions of the weights (PipeDream-2BW, Narayanan et al., ICML 2021)",
+    .description = "1f1b without a flush, on two versions of the weights (Narayanan et al., ICML 2021)",
     .flushes = false,
     .tasks = tasks_of,
     .delay = delay_of,

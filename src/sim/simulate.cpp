@@ -65,23 +65,22 @@ void SimulationCosts::end(const Execution& e, double now) {
 }
 
 void SimulationCosts::account(const Execution& e, double now) {
-  const OpCode code = at(e).code;
+  const OpCodeDescription& description = description_of(at(e).code);
   const double seconds = now - e.begin;
   const InstructionCost& cost = costs_.of(e.rank, at(e));
   SimulatedWorker& worker = seconds_[size_t(e.rank)];
   worker.bytes_sent += cost.bytes_sent;
   if (e.lane != Lane::main) return;
-  const bool for_exchange = e.held || (links_.overlap() == Overlap::all && code == OpCode::gather_weights);
+  const bool for_exchange = e.held || (links_.overlap() == Overlap::all && description.weights == WeightUse::gather_slices);
   (for_exchange ? worker.exposed : worker.waiting) += e.begin - e.free;
-  const Resource resource = description_of(code).resource;
-  if (resource == Resource::both) {  // of weights that are divided the new ones are gathered
+  if (description.resource == Resource::both) {  // of weights that are divided the new ones are gathered
     const bool gathers = program_.private_replicas && cost.bytes_sent > 0;
     const double computing = gathers ? std::min(seconds, cost.computing) : seconds;
     worker.computing += computing;
     worker.exposed += seconds - computing;
     return;
   }
-  (resource == Resource::device ? worker.computing : worker.exposed) += seconds;
+  (description.resource == Resource::device ? worker.computing : worker.exposed) += seconds;
 }
 
 void SimulationCosts::record(const Execution& e, double now) {

@@ -1,5 +1,4 @@
 // Who sends what to whom: pure functions of two layouts and a shape.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
@@ -167,15 +166,6 @@ std::vector<int> all_reduce_group(const Layout& from, const Layout& to, int work
   if (!data && tensor) group = mesh.tensor_group(worker);
   std::sort(group.begin(), group.end());
   return group.size() > 1 ? group : std::vector<int>{};
-}
-
-int64_t redistribution_bytes(int worker, const Layout& from, const Layout& to, const Shape& shape,
-                             int64_t bytes_per_element) {
-  const std::vector<int> group = all_reduce_group(from, to, worker);
-  if (group.empty()) return bytes_sent_by(worker, plan_transfers(from, to, shape), bytes_per_element);
-  const auto rank = static_cast<int>(std::find(group.begin(), group.end(), worker) - group.begin());
-  return all_reduce_bytes(element_count(shape_of(from.box_of(worker, shape))), bytes_per_element,
-                          static_cast<int>(group.size()), rank);
 }
 
 }  // namespace trireme

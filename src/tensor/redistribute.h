@@ -6,7 +6,6 @@
 
 #include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -41,10 +40,6 @@ RedistributionKind classify(const Layout& from, const Layout& to);
 
 /// Bytes that leave `worker` under the transfers (those to itself are free).
 int64_t bytes_sent_by(int worker, const std::vector<TensorTransfer>& transfers, int64_t bytes_per_element);
-
-/// Bytes that the communicator of `worker` counts for Redistributor::run: those of the transfers, or of the ring formula of
-/// comm/formulas.h where it takes the all-reduce.
-int64_t redistribution_bytes(int worker, const Layout& from, const Layout& to, const Shape& shape, int64_t bytes_per_element);
 
 /// Runs the part of `worker` (world rank; `world` is its communicator over all ranks): sends what others need, waits for
 /// what it needs. `local`: its shard under `from` (ignored where it is not in from.mesh). Returns its shard under `to`, or an

@@ -5,6 +5,7 @@
 
 #include "update/cadence.h"
 #include "update/central_server.h"
+#include "update/registry.h"
 #include "update/statistics.h"
 
 namespace trireme {
@@ -42,12 +43,10 @@ class MergingServer final : public CentralServer {
   std::vector<double> samples_;  ///< by shard: merged so far; each belongs to the visitor of the shard
 };
 
-class AsyncReplica final : public ReplicaPolicy {
+class AsyncReplica final : public CentralReplica {
  public:
   AsyncReplica(const AsyncAverageOptions& options, Hub& hub)
-      : ReplicaPolicy(hub), options_(options), client_(hub, options.shards), cadence_(options.every), merged_(size_t(options.shards)) {}
-
-  void begin(ReplicaState& state) override { client_.begin(state, resumes()); }
+      : CentralReplica(hub, options.shards), options_(options), cadence_(options.every), merged_(size_t(options.shards)) {}
 
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
     samples_ += double(facts.samples);
@@ -67,12 +66,8 @@ class AsyncReplica final : public ReplicaPolicy {
       hub_.average(state.weights);
       return average_statistics(state.statistics, std::nullopt, {}, hub_);
     }
-    hub_.barrier();
-    client_.fetch(state.weights);
-    write_values(client_.read(state), state);
+    take_result(state);
   }
-
-  ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
 
  protected:
   void fields(StateFields& fields, const ReplicaState&) override {
@@ -94,7 +89,6 @@ class AsyncReplica final : public ReplicaPolicy {
   }
 
   const AsyncAverageOptions options_;
-  CentralClient client_;
   Cadence cadence_;
   double samples_ = 0;          ///< since the model was read
   std::vector<double> merged_;  ///< by shard: samples in what was read of the model
@@ -111,6 +105,8 @@ std::unique_ptr<UpdatePolicy> async_average(const AsyncAverageOptions& options) 
   return std::make_unique<CentralPolicy<MergingServer, AsyncReplica, AsyncAverageOptions>>(options, 0);
 }
 
+namespace {
+
 std::unique_ptr<UpdatePolicy> read_async_average(const ConfigTable& update, const RunFacts&) {
   AsyncAverageOptions options;
   options.every = read_whole_length(update, "every", options.every, 1);
@@ -119,5 +115,13 @@ std::unique_ptr<UpdatePolicy> read_async_average(const ConfigTable& update, cons
   options.shards = read_shards(update, options.shards);
   return async_average(options);
 }
+
+}  // namespace
+
+constinit const PolicyKind kAsyncAverage = {
+    .name = "async-average",
+    .description = "weights enter the shared ones as soon as a replica is ready (dislib, 2025)",
+    .read = read_async_average,
+};
 
 }  // namespace trireme

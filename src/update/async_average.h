@@ -8,11 +8,9 @@
 #include <memory>
 #include <string>
 
-#include "base/config.h"
 #include "base/units.h"
 #include "update/local_sgd.h"
 #include "update/policy.h"
-#include "update/run_facts.h"
 
 namespace trireme {
 
@@ -29,6 +27,5 @@ struct AsyncAverageOptions {
 };
 
 std::unique_ptr<UpdatePolicy> async_average(const AsyncAverageOptions& options);
-std::unique_ptr<UpdatePolicy> read_async_average(const ConfigTable& update, const RunFacts& facts);
 
 }  // namespace trireme

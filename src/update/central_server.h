@@ -133,6 +133,24 @@ class CentralClient {
   std::vector<int64_t> versions_;          ///< by shard: of the weights that were read last
 };
 
+/// A client of a server whose values are those that evaluations use.
+class CentralReplica : public ReplicaPolicy {
+ public:
+  void begin(ReplicaState& state) override { client_.begin(state, resumes()); }
+  ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
+
+ protected:
+  CentralReplica(Hub& hub, int shards) : ReplicaPolicy(hub), client_(hub, shards) {}
+  /// In finish: the server's values are the run's result, when all replicas have come so far.
+  void take_result(ReplicaState& state) {
+    hub_.barrier();
+    client_.fetch(state.weights);
+    write_values(client_.read(state), state);
+  }
+
+  CentralClient client_;
+};
+
 /// A policy that is a server and its clients. Server(options, replicas), Replica(options, hub).
 template <class Server, class Replica, class Options>
 class CentralPolicy final : public UpdatePolicy {

@@ -8,6 +8,7 @@
 
 #include "comm/formulas.h"
 #include "update/e3m0.h"
+#include "update/registry.h"
 #include "update/statistics.h"
 
 namespace trireme {
@@ -204,6 +205,8 @@ constexpr double kPaperMix = 0.5;
 
 std::unique_ptr<UpdatePolicy> diloco(const DilocoOptions& options) { return std::make_unique<Diloco>(options); }
 
+namespace {
+
 std::unique_ptr<UpdatePolicy> read_diloco(const ConfigTable& update, const RunFacts&) { return diloco(read_options(update, kPaperSteps)); }
 
 std::unique_ptr<UpdatePolicy> read_streaming_diloco(const ConfigTable& update, const RunFacts&) {
@@ -221,5 +224,19 @@ std::unique_ptr<UpdatePolicy> read_streaming_diloco(const ConfigTable& update, c
   options.four_bits = update.get_choice("outer_gradients", "4 bits", {"4 bits", "full"}) == "4 bits";
   return diloco(options);
 }
+
+}  // namespace
+
+constinit const PolicyKind kDiloco = {
+    .name = "diloco",
+    .description = "local-sgd with an outer optimizer (Douillard et al., 2023)",
+    .read = read_diloco,
+};
+
+constinit const PolicyKind kStreamingDiloco = {
+    .name = "streaming-diloco",
+    .description = "diloco of one part of the weights after the other (Douillard et al., 2025)",
+    .read = read_streaming_diloco,
+};
 
 }  // namespace trireme

@@ -12,9 +12,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/config.h"
 #include "update/policy.h"
-#include "update/run_facts.h"
 
 namespace trireme {
 
@@ -29,7 +27,5 @@ struct DilocoOptions {
 };
 
 std::unique_ptr<UpdatePolicy> diloco(const DilocoOptions& options);
-std::unique_ptr<UpdatePolicy> read_diloco(const ConfigTable& update, const RunFacts& facts);
-std::unique_ptr<UpdatePolicy> read_streaming_diloco(const ConfigTable& update, const RunFacts& facts);
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "update/central_server.h"
+#include "update/registry.h"
 #include "update/statistics.h"
 
 namespace trireme {
@@ -46,12 +47,12 @@ class GradientServer final : public CentralServer {
   std::vector<std::vector<at::Tensor>> squares_;  ///< by shard and part: sums of squares; each belongs to who visits the shard
 };
 
-class DownpourReplica final : public ReplicaPolicy {
+class DownpourReplica final : public CentralReplica {
  public:
-  DownpourReplica(const DownpourOptions& options, Hub& hub) : ReplicaPolicy(hub), options_(options), client_(hub, options.shards) {}
+  DownpourReplica(const DownpourOptions& options, Hub& hub) : CentralReplica(hub, options.shards), options_(options) {}
 
   void begin(ReplicaState& state) override {
-    client_.begin(state, resumes());
+    CentralReplica::begin(state);
     for (const at::Tensor& w : state.weights) {
       anchor_.push_back(w.clone());
       gathered_.push_back(at::zeros_like(w));
@@ -85,12 +86,8 @@ class DownpourReplica final : public ReplicaPolicy {
 
   void finish(ReplicaState& state) override {
     settle(state);
-    hub_.barrier();
-    client_.fetch(state.weights);
-    write_values(client_.read(state), state);
+    take_result(state);
   }
-
-  ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
 
  protected:
   void fields(StateFields& fields, const ReplicaState&) override {
@@ -132,7 +129,6 @@ class DownpourReplica final : public ReplicaPolicy {
   }
 
   const DownpourOptions options_;
-  CentralClient client_;
   std::vector<at::Tensor> anchor_;    ///< weights since when nothing has been gathered
   std::vector<at::Tensor> gathered_;  ///< gradients that were not pushed
   double rate_ = 0;                   ///< of the steps since the anchor
@@ -153,6 +149,8 @@ std::unique_ptr<UpdatePolicy> downpour(const DownpourOptions& options, int repli
   return std::make_unique<CentralPolicy<GradientServer, DownpourReplica, DownpourOptions>>(options, replicas);
 }
 
+namespace {
+
 std::unique_ptr<UpdatePolicy> read_downpour(const ConfigTable& update, const RunFacts& facts) {
   DownpourOptions options;
   options.shards = read_shards(update, options.shards);
@@ -170,5 +168,13 @@ std::unique_ptr<UpdatePolicy> read_downpour(const ConfigTable& update, const Run
                 "write [optimizer] kind = \"sgd\", momentum = 0, or take async-average");
   return downpour(options, facts.replicas);
 }
+
+}  // namespace
+
+constinit const PolicyKind kDownpour = {
+    .name = "downpour",
+    .description = "gradients to a sharded parameter server, weights from it (Dean et al., 2012)",
+    .read = read_downpour,
+};
 
 }  // namespace trireme

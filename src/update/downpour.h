@@ -12,9 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "base/config.h"
 #include "update/policy.h"
-#include "update/run_facts.h"
 
 namespace trireme {
 
@@ -32,6 +30,5 @@ struct DownpourOptions {
 
 /// `replicas`: of the run.
 std::unique_ptr<UpdatePolicy> downpour(const DownpourOptions& options, int replicas);
-std::unique_ptr<UpdatePolicy> read_downpour(const ConfigTable& update, const RunFacts& facts);
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "update/central_server.h"
+#include "update/registry.h"
 #include "update/statistics.h"
 
 namespace trireme {
@@ -38,12 +39,12 @@ class ElasticServer final : public CentralServer {
   const double alpha_;
 };
 
-class ElasticReplica final : public ReplicaPolicy {
+class ElasticReplica final : public CentralReplica {
  public:
-  ElasticReplica(const EasgdOptions& options, Hub& hub) : ReplicaPolicy(hub), options_(options), client_(hub, options.shards) {}
+  ElasticReplica(const EasgdOptions& options, Hub& hub) : CentralReplica(hub, options.shards), options_(options) {}
 
   void begin(ReplicaState& state) override {
-    client_.begin(state, resumes());
+    CentralReplica::begin(state);
     if (options_.momentum == 0) return;
     for (const at::Tensor& w : state.weights) {
       velocity_.push_back(at::zeros_like(w));
@@ -69,13 +70,7 @@ class ElasticReplica final : public ReplicaPolicy {
   }
 
   /// The replicas' last steps reach the centre in their next exchange, which there is none of: the paper's result is the centre as it is.
-  void finish(ReplicaState& state) override {
-    hub_.barrier();
-    client_.fetch(state.weights);
-    write_values(client_.read(state), state);
-  }
-
-  ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
+  void finish(ReplicaState& state) override { take_result(state); }
 
  protected:
   void fields(StateFields& fields, const ReplicaState&) override {
@@ -85,7 +80,6 @@ class ElasticReplica final : public ReplicaPolicy {
 
  private:
   const EasgdOptions options_;
-  CentralClient client_;
   std::vector<at::Tensor> velocity_, before_;  ///< EAMSGD
 };
 
@@ -109,6 +103,8 @@ std::unique_ptr<UpdatePolicy> easgd(const EasgdOptions& options, int replicas) {
   return std::make_unique<CentralPolicy<ElasticServer, ElasticReplica, EasgdOptions>>(options, replicas);
 }
 
+namespace {
+
 std::unique_ptr<UpdatePolicy> read_easgd(const ConfigTable& update, const RunFacts& facts) {
   return easgd(read_options(update), facts.replicas);
 }
@@ -122,5 +118,19 @@ std::unique_ptr<UpdatePolicy> read_eamsgd(const ConfigTable& update, const RunFa
                 "write [optimizer] kind = \"sgd\", momentum = 0, or take easgd");
   return easgd(options, facts.replicas);
 }
+
+}  // namespace
+
+constinit const PolicyKind kEasgd = {
+    .name = "easgd",
+    .description = "replicas and a centre pull each other (Zhang et al., 2015)",
+    .read = read_easgd,
+};
+
+constinit const PolicyKind kEamsgd = {
+    .name = "eamsgd",
+    .description = "easgd with Nesterov momentum on the replicas (Zhang et al., 2015)",
+    .read = read_eamsgd,
+};
 
 }  // namespace trireme

@@ -8,9 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "base/config.h"
 #include "update/policy.h"
-#include "update/run_facts.h"
 
 namespace trireme {
 
@@ -25,7 +23,5 @@ struct EasgdOptions {
 
 /// `replicas`: of the run.
 std::unique_ptr<UpdatePolicy> easgd(const EasgdOptions& options, int replicas);
-std::unique_ptr<UpdatePolicy> read_easgd(const ConfigTable& update, const RunFacts& facts);
-std::unique_ptr<UpdatePolicy> read_eamsgd(const ConfigTable& update, const RunFacts& facts);
 
 }  // namespace trireme

@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "update/cadence.h"
 #include "update/central_server.h"
+#include "update/registry.h"
 #include "update/statistics.h"
 
 namespace trireme {
@@ -163,11 +164,9 @@ class FederatedServer final : public CentralServer {
   std::vector<RoundRecord> records_;  // guarded by mutex_
 };
 
-class Client final : public ReplicaPolicy {
+class Client final : public CentralReplica {
  public:
-  Client(const FederatedOptions& options, Hub& hub) : ReplicaPolicy(hub), options_(options), client_(hub, 1), work_(options.local) {}
-
-  void begin(ReplicaState& state) override { client_.begin(state, resumes()); }
+  Client(const FederatedOptions& options, Hub& hub) : CentralReplica(hub, 1), options_(options), work_(options.local) {}
 
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
     if (std::exchange(has_left_, false)) client_.exchange({.operation = FederatedServer::kReturn}, {}, {});  // the run has become longer
@@ -202,12 +201,8 @@ class Client final : public ReplicaPolicy {
 
   void finish(ReplicaState& state) override {
     settle(state);
-    hub_.barrier();
-    client_.fetch(state.weights);
-    write_values(client_.read(state), state);
+    take_result(state);
   }
-
-  ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
 
   void leave(ReplicaState&) override {
     Hub::Unmetered gone(hub_);
@@ -266,7 +261,6 @@ class Client final : public ReplicaPolicy {
   }
 
   const FederatedOptions options_;
-  CentralClient client_;
   Cadence work_;
   bool works_ = false;  ///< in round_
   bool has_left_ = false;
@@ -341,6 +335,8 @@ void read_averaging(const ConfigTable& update, FederatedOptions& options) {
 
 std::unique_ptr<FederatedPolicy> federated(const FederatedOptions& options) { return std::make_unique<Federated>(options); }
 
+namespace {
+
 std::unique_ptr<UpdatePolicy> read_fedavg(const ConfigTable& update, const RunFacts& facts) {
   FederatedOptions options = read_options(update, facts);
   read_averaging(update, options);
@@ -370,5 +366,25 @@ std::unique_ptr<UpdatePolicy> read_fedadam(const ConfigTable& update, const RunF
   if (!(options.server.tau > 0)) update.fail("tau", "updates are divided by it where they are 0", "choose a small number above 0");
   return federated(options);
 }
+
+}  // namespace
+
+constinit const PolicyKind kFedavg = {
+    .name = "fedavg",
+    .description = "rounds of clients with samples of their own (McMahan et al., 2017)",
+    .read = read_fedavg,
+};
+
+constinit const PolicyKind kFedprox = {
+    .name = "fedprox",
+    .description = "fedavg, clients held near the round's weights (Li et al., 2020)",
+    .read = read_fedprox,
+};
+
+constinit const PolicyKind kFedadam = {
+    .name = "fedadam",
+    .description = "fedavg with Adam, Adagrad or Yogi on the server (Reddi et al., 2021)",
+    .read = read_fedadam,
+};
 
 }  // namespace trireme

@@ -13,12 +13,10 @@
 #include <memory>
 #include <vector>
 
-#include "base/config.h"
 #include "base/units.h"
 #include "update/federated_rounds.h"
 #include "update/local_sgd.h"
 #include "update/policy.h"
-#include "update/run_facts.h"
 #include "update/server_optimizer.h"
 
 namespace trireme {
@@ -47,8 +45,5 @@ class FederatedPolicy : public UpdatePolicy {
 };
 
 std::unique_ptr<FederatedPolicy> federated(const FederatedOptions& options);
-std::unique_ptr<UpdatePolicy> read_fedavg(const ConfigTable& update, const RunFacts& facts);
-std::unique_ptr<UpdatePolicy> read_fedprox(const ConfigTable& update, const RunFacts& facts);
-std::unique_ptr<UpdatePolicy> read_fedadam(const ConfigTable& update, const RunFacts& facts);
 
 }  // namespace trireme

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "update/registry.h"
 #include "update/statistics.h"
 
 namespace trireme {
@@ -251,11 +252,21 @@ template class LockFree<double>;
 
 std::unique_ptr<UpdatePolicy> hogwild() { return std::make_unique<Hogwild>(); }
 
+namespace {
+
 std::unique_ptr<UpdatePolicy> read_hogwild(const ConfigTable& update, const RunFacts& facts) {
   if (!facts.plain_sgd)
     update.fail("policy", "hogwild adds what the steps of plain SGD change: another local optimizer carries over what others cannot see",
                 "write [optimizer] kind = \"sgd\", momentum = 0, or take async-average");
   return hogwild();
 }
+
+}  // namespace
+
+constinit const PolicyKind kHogwild = {
+    .name = "hogwild",
+    .description = "replicas write to one copy of the weights without locks (Niu et al., 2011)",
+    .read = read_hogwild,
+};
 
 }  // namespace trireme

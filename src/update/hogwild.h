@@ -13,9 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/config.h"
 #include "update/policy.h"
-#include "update/run_facts.h"
 
 namespace trireme {
 
@@ -43,6 +41,5 @@ class LockFree {
 
 std::unique_ptr<UpdatePolicy> hogwild();
 /// Errors (user): a local optimizer that carries something over from step to step.
-std::unique_ptr<UpdatePolicy> read_hogwild(const ConfigTable& update, const RunFacts& facts);
 
 }  // namespace trireme

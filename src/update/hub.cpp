@@ -1,19 +1,15 @@
 #include "update/hub.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <exception>
 #include <limits>
-#include <mutex>
 #include <numeric>
-#include <system_error>
-#include <thread>
 
 #include "base/error.h"
+#include "base/threads.h"
 
 namespace trireme {
 
@@ -72,35 +68,13 @@ void Hub::count_staleness(int64_t updates) {
 }
 
 void run_replicas(HubWorld& world, const std::function<void(Hub&)>& body) {
-  std::mutex mutex;
-  std::exception_ptr first;
   const auto work = [&](int replica) {
-    at::get_num_threads();  // else a thread's first parallel operator takes the number that any thread has set last
-    at::set_num_threads(1);
     Hub& hub = world.hub(replica);
-    try {
-      hub.enter();
-      body(hub);
-      hub.leave();
-    } catch (const std::exception& error) {
-      {
-        std::lock_guard lock(mutex);
-        if (!first) first = std::current_exception();
-      }
-      world.abort(fmt::format("replica {} failed: {}", replica, first_line(error)));
-    }
+    hub.enter();
+    body(hub);
+    hub.leave();
   };
-  std::vector<std::thread> threads;
-  try {
-    for (int replica = 0; replica < world.replicas(); ++replica) threads.emplace_back(work, replica);
-  } catch (const std::system_error& error) {  // those that run would wait for the rest for ever
-    world.abort("not all replicas' threads could be started");
-    for (std::thread& thread : threads) thread.join();
-    fail_run({fmt::format("{} replicas", world.replicas()), fmt::format("only {} threads could be started", threads.size()),
-              first_line(error), "use fewer replicas or raise the system's limits"});
-  }
-  for (std::thread& thread : threads) thread.join();
-  if (first) std::rethrow_exception(first);
+  run_threads(world.replicas(), "replica", work, [&](const std::string& reason) { world.abort(reason); });
 }
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "update/cadence.h"
+#include "update/registry.h"
 #include "update/statistics.h"
 
 namespace trireme {
@@ -138,6 +139,8 @@ Moments read_moments(const ConfigTable& update, Moments fallback, bool may_avera
 
 std::unique_ptr<UpdatePolicy> local_sgd(const LocalSgdOptions& options) { return std::make_unique<LocalSgd>(options); }
 
+namespace {
+
 std::unique_ptr<UpdatePolicy> read_local_sgd(const ConfigTable& update, const RunFacts&) {
   LocalSgdOptions options;
   options.every = read_whole_length(update, "every", options.every, 1);
@@ -154,5 +157,13 @@ std::unique_ptr<UpdatePolicy> read_local_sgd(const ConfigTable& update, const Ru
                 "leave out weights, moments and post_local_after");
   return local_sgd(options);
 }
+
+}  // namespace
+
+constinit const PolicyKind kLocalSgd = {
+    .name = "local-sgd",
+    .description = "replicas average their weights every few steps or epochs (Stich, 2019)",
+    .read = read_local_sgd,
+};
 
 }  // namespace trireme

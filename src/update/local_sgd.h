@@ -12,7 +12,6 @@
 #include "base/config.h"
 #include "base/units.h"
 #include "update/policy.h"
-#include "update/run_facts.h"
 
 namespace trireme {
 
@@ -30,7 +29,6 @@ struct LocalSgdOptions {
 };
 
 std::unique_ptr<UpdatePolicy> local_sgd(const LocalSgdOptions& options);
-std::unique_ptr<UpdatePolicy> read_local_sgd(const ConfigTable& update, const RunFacts& facts);
 
 /// Reads `key` as "kept", "averaged" or "reset".
 Moments read_moments(const ConfigTable& update, Moments fallback, bool may_average);

@@ -8,6 +8,7 @@
 
 #include "update/cadence.h"
 #include "update/central_server.h"
+#include "update/registry.h"
 #include "update/statistics.h"
 
 namespace trireme {
@@ -94,11 +95,9 @@ class RoundServer final : public CentralServer {
   std::vector<RunningStatistics> statistics_;
 };
 
-class PartialReplica final : public ReplicaPolicy {
+class PartialReplica final : public CentralReplica {
  public:
-  PartialReplica(const PartialOptions& options, Hub& hub) : ReplicaPolicy(hub), client_(hub, 1), cadence_(options.every) {}
-
-  void begin(ReplicaState& state) override { client_.begin(state, resumes()); }
+  PartialReplica(const PartialOptions& options, Hub& hub) : CentralReplica(hub, 1), cadence_(options.every) {}
 
   Before before_step(const StepFacts&, ReplicaState& state) override {
     if (std::exchange(has_left_, false)) client_.exchange({.operation = RoundServer::kReturn}, {}, {});  // the run has become longer
@@ -128,8 +127,6 @@ class PartialReplica final : public ReplicaPolicy {
     average_statistics(state.statistics, std::nullopt, {}, hub_);
   }
 
-  ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
-
   void leave(ReplicaState&) override {
     Hub::Unmetered gone(hub_);
     client_.exchange({.operation = RoundServer::kLeave}, {}, {});
@@ -153,7 +150,6 @@ class PartialReplica final : public ReplicaPolicy {
     return true;
   }
 
-  CentralClient client_;
   Cadence cadence_;
   int64_t waits_for_ = -1;  ///< a round; -1: none
   bool has_left_ = false;
@@ -167,6 +163,8 @@ std::unique_ptr<UpdatePolicy> partial_average(const PartialOptions& options, int
   return std::make_unique<CentralPolicy<RoundServer, PartialReplica, PartialOptions>>(options, replicas);
 }
 
+namespace {
+
 std::unique_ptr<UpdatePolicy> read_partial(const ConfigTable& update, const RunFacts& facts) {
   PartialOptions options;
   options.every = read_whole_length(update, "every", options.every, 1);
@@ -175,5 +173,13 @@ std::unique_ptr<UpdatePolicy> read_partial(const ConfigTable& update, const RunF
     update.fail("quorum", fmt::format("there are {} replicas", facts.replicas), "choose at most as many; 0 means all");
   return partial_average(options, facts.replicas);
 }
+
+}  // namespace
+
+constinit const PolicyKind kPartialAverage = {
+    .name = "partial",
+    .description = "weights are added up as replicas come, until enough have (dislib, 2025)",
+    .read = read_partial,
+};
 
 }  // namespace trireme

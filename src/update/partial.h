@@ -9,10 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "base/config.h"
 #include "base/units.h"
 #include "update/policy.h"
-#include "update/run_facts.h"
 
 namespace trireme {
 
@@ -25,6 +23,5 @@ struct PartialOptions {
 
 /// `replicas`: of the run.
 std::unique_ptr<UpdatePolicy> partial_average(const PartialOptions& options, int replicas);
-std::unique_ptr<UpdatePolicy> read_partial(const ConfigTable& update, const RunFacts& facts);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Update policies by name.
+// The registry of update policies. A file with a descriptor, and a line in registry.cpp, add one.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,15 @@
 
 namespace trireme {
 
-/// All that make_update_policy knows, in the order of docs/updates.md.
+struct PolicyKind {
+  const char* name;
+  const char* description;  ///< one line
+  /// The policy with the options that `update`, an [update] table, gives. Marks the keys that it takes as read.
+  std::unique_ptr<UpdatePolicy> (*read)(const ConfigTable& update, const RunFacts& facts);
+};
+
+/// In the order of docs/updates.md.
+const std::vector<const PolicyKind*>& update_policies();
 std::vector<std::string> update_policy_names();
 
 /// Of a server of clients that names none: the first of the federated ones.
@@ -21,5 +29,9 @@ std::string usual_federated_policy();
 /// (docs/updates.md). Marks the keys that the policy takes as read. Errors (user): unknown names, bad values, a local optimizer that the
 /// policy cannot do with.
 std::unique_ptr<UpdatePolicy> make_update_policy(const ConfigTable& update, const RunFacts& facts);
+
+// One file each, or one with its variants.
+extern const PolicyKind kSynchronous, kLocalSgd, kAsyncAverage, kPartialAverage, kEasgd, kEamsgd, kHogwild, kDownpour, kShat, kDiloco,
+    kStreamingDiloco, kFedavg, kFedprox, kFedadam;
 
 }  // namespace trireme

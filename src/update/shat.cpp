@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "update/central_server.h"
+#include "update/registry.h"
 #include "update/statistics.h"
 
 namespace trireme {
@@ -42,11 +43,9 @@ class ScaledElasticServer final : public CentralServer {
   const int replicas_;
 };
 
-class ShatReplica final : public ReplicaPolicy {
+class ShatReplica final : public CentralReplica {
  public:
-  ShatReplica(const ShatOptions& options, Hub& hub) : ReplicaPolicy(hub), options_(options), client_(hub, options.shards) {}
-
-  void begin(ReplicaState& state) override { client_.begin(state, resumes()); }
+  ShatReplica(const ShatOptions& options, Hub& hub) : CentralReplica(hub, options.shards), options_(options) {}
 
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
     if (facts.step % options_.period != 0) return {};
@@ -59,13 +58,7 @@ class ShatReplica final : public ReplicaPolicy {
 
   bool after_step(const StepFacts&, ReplicaState&) override { return false; }
 
-  void finish(ReplicaState& state) override {
-    hub_.barrier();
-    client_.fetch(state.weights);
-    write_values(client_.read(state), state);
-  }
-
-  ModelValues values_for_evaluation(ReplicaState& state) override { return client_.read(state); }
+  void finish(ReplicaState& state) override { take_result(state); }
 
  protected:
   void fields(StateFields& fields, const ReplicaState&) override {
@@ -75,7 +68,6 @@ class ShatReplica final : public ReplicaPolicy {
 
  private:
   const ShatOptions options_;
-  CentralClient client_;
   bool is_first_ = true;
 };
 
@@ -90,6 +82,8 @@ std::unique_ptr<UpdatePolicy> shat(const ShatOptions& options, int replicas) {
   return std::make_unique<CentralPolicy<ScaledElasticServer, ShatReplica, ShatOptions>>(options, replicas);
 }
 
+namespace {
+
 std::unique_ptr<UpdatePolicy> read_shat(const ConfigTable& update, const RunFacts& facts) {
   ShatOptions options;
   options.period = update.get_int("period", options.period, 1);
@@ -102,5 +96,13 @@ std::unique_ptr<UpdatePolicy> read_shat(const ConfigTable& update, const RunFact
       update.fail(key, "replicas and centre overshoot above 1", "choose 0 to 1");
   return shat(options, facts.replicas);
 }
+
+}  // namespace
+
+constinit const PolicyKind kShat = {
+    .name = "shat",
+    .description = "easgd whose pulls follow the number and speeds of replicas (Ko and Kim, 2022)",
+    .read = read_shat,
+};
 
 }  // namespace trireme

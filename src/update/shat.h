@@ -14,9 +14,7 @@
 #include <memory>
 #include <string>
 
-#include "base/config.h"
 #include "update/policy.h"
-#include "update/run_facts.h"
 
 namespace trireme {
 
@@ -32,6 +30,5 @@ struct ShatOptions {
 
 /// `replicas`: of the run.
 std::unique_ptr<UpdatePolicy> shat(const ShatOptions& options, int replicas);
-std::unique_ptr<UpdatePolicy> read_shat(const ConfigTable& update, const RunFacts& facts);
 
 }  // namespace trireme

@@ -1,5 +1,7 @@
 #include "update/synchronous.h"
 
+#include "update/registry.h"
+
 namespace trireme {
 namespace {
 
@@ -16,12 +18,22 @@ class OneCopy final : public ReplicaPolicy {
 
 std::unique_ptr<ReplicaPolicy> SynchronousPolicy::for_replica(Hub& hub) { return std::make_unique<OneCopy>(hub); }
 
-bool is_synchronous(std::string_view policy) { return policy.substr(0, policy.find(',')) == kSynchronous; }
+bool is_synchronous(std::string_view policy) { return policy.substr(0, policy.find(',')) == kSynchronous.name; }
+
+namespace {
 
 std::unique_ptr<UpdatePolicy> read_synchronous(const ConfigTable& update, const RunFacts&) {
   SynchronousOptions options;
   options.shares_by_speed = update.get_choice("shares", "equal", {"equal", "speed"}) == "speed";
   return std::make_unique<SynchronousPolicy>(options);
 }
+
+}  // namespace
+
+constinit const PolicyKind kSynchronous = {
+    .name = "synchronous",
+    .description = "a gradient of all workers in every step",
+    .read = read_synchronous,
+};
 
 }  // namespace trireme

@@ -9,14 +9,9 @@
 #include <memory>
 #include <string_view>
 
-#include "base/config.h"
 #include "update/policy.h"
-#include "update/run_facts.h"
 
 namespace trireme {
-
-/// Its name in the registry.
-inline constexpr const char* kSynchronous = "synchronous";
 
 struct SynchronousOptions {
   bool shares_by_speed = false;  ///< a worker's share of every batch is in proportion to its speed; else all have equal ones
@@ -36,7 +31,5 @@ class SynchronousPolicy final : public UpdatePolicy {
 
 /// Of the text of a policy.
 bool is_synchronous(std::string_view policy);
-
-std::unique_ptr<UpdatePolicy> read_synchronous(const ConfigTable& update, const RunFacts& facts);
 
 }  // namespace trireme

@@ -27,7 +27,8 @@ Model make_bag_of_words(const ModelSpec& spec, const ModelOptions& options) {
 
 /// The mean of the words' vectors, and a linear layer (Joulin et al., 2016).
 std::vector<NamedModel> bag_of_words_models() {
-  return {{"bag-of-words", make_bag_of_words, {{"width", 100}}, {{LearningTask::classification, LearningTask::regression}, /*tokens=*/true}}};
+  return {{"bag-of-words", "the mean of the words' vectors, and a linear layer (Joulin et al., 2016)",
+           make_bag_of_words, {{"width", 100}}, {{LearningTask::classification, LearningTask::regression}, /*tokens=*/true}}};
 }
 
 }  // namespace trireme

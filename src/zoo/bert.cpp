@@ -86,7 +86,7 @@ Model make_bert(const ModelSpec& spec, const ModelOptions& options) {
 /// Hugging Face's BertForSequenceClassification (Devlin et al., 2018).
 std::vector<NamedModel> bert_models() {
   using enum ModelOption::Kind;
-  return {{"bert", make_bert,
+  return {{"bert", "Hugging Face's BertForSequenceClassification (Devlin et al., 2018)", make_bert,
            {{"layers", 12, count}, {"width", 768}, {"heads", 12}, {"positions", 512}, {"probability", 0.1, share}},
            {{LearningTask::classification, LearningTask::regression}, /*tokens=*/true}}};
 }

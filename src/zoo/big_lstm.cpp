@@ -45,7 +45,7 @@ Model make_big_lstm(const ModelSpec& spec, const ModelOptions& options) {
 /// LSTMs with projections (Jozefowicz et al., 2016). samples: classes that a training step compares with; 0: all.
 std::vector<NamedModel> big_lstm_models() {
   using enum ModelOption::Kind;
-  return {{"big-lstm", make_big_lstm,
+  return {{"big-lstm", "language model of LSTMs with projections (Jozefowicz et al., 2016)", make_big_lstm,
            {{"layers", 2, count}, {"hidden", 8192}, {"projection", 1024}, {"samples", 8192, size_or_none},
             {"probability", 0.1, share}, {"stateful", 1, flag}},
            {{LearningTask::language}, /*tokens=*/true}}};

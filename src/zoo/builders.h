@@ -33,6 +33,7 @@ struct ModelUse {
 
 struct NamedModel {
   const char* name;
+  const char* description;  ///< one line
   /// `options` is complete: every option of the model has a value.
   Model (*make)(const ModelSpec& spec, const ModelOptions& options);
   std::vector<ModelOption> options = {};

@@ -49,7 +49,8 @@ Model make_densenet121(const ModelSpec& spec, const ModelOptions& options) {
 /// torchvision's (Huang et al., 2016).
 std::vector<NamedModel> densenet_models() {
   using enum ModelOption::Kind;
-  return {{"densenet121", make_densenet121, {{"growth", 32}, {"probability", 0, share}}}};
+  return {{"densenet121", "torchvision's DenseNet of 121 layers (Huang et al., 2016)", make_densenet121,
+           {{"growth", 32}, {"probability", 0, share}}}};
 }
 
 }  // namespace trireme

@@ -92,7 +92,8 @@ Model make_gnmt(const ModelSpec& spec, const ModelOptions& options) {
 /// Translation (Wu et al., 2016). layers: to encode, and as many to decode.
 std::vector<NamedModel> gnmt_models() {
   using enum ModelOption::Kind;
-  return {{"gnmt", make_gnmt, {{"layers", 8, count}, {"width", 1024}, {"probability", 0.2, share}},
+  return {{"gnmt", "translation by LSTMs with attention (Wu et al., 2016)", make_gnmt,
+           {{"layers", 8, count}, {"width", 1024}, {"probability", 0.2, share}},
            {{LearningTask::translation}, /*tokens=*/true}}};
 }
 

@@ -79,7 +79,7 @@ Model make_gpt2(const ModelSpec& spec, const ModelOptions& options) {
 /// Hugging Face's GPT2LMHeadModel (Radford et al., 2019).
 std::vector<NamedModel> gpt2_models() {
   using enum ModelOption::Kind;
-  return {{"gpt2", make_gpt2,
+  return {{"gpt2", "Hugging Face's GPT2LMHeadModel (Radford et al., 2019)", make_gpt2,
            {{"layers", 12, count}, {"width", 768}, {"heads", 12}, {"positions", 1024}, {"probability", 0.1, share}},
            {{LearningTask::language}, /*tokens=*/true}}};
 }

@@ -91,7 +91,8 @@ Model make_inception(const ModelSpec& spec, const ModelOptions& options) {
 
 /// A small GoogLeNet of two Inception blocks. width: a multiple of 4.
 std::vector<NamedModel> inception_models() {
-  return {{"inception", make_inception, {{"batch_norm", 1, ModelOption::Kind::flag}, {"width", 64}}}};
+  return {{"inception", "a small GoogLeNet of two Inception blocks", make_inception,
+           {{"batch_norm", 1, ModelOption::Kind::flag}, {"width", 64}}}};
 }
 
 }  // namespace trireme

@@ -1,6 +1,5 @@
 // Inception-V3 (Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", 2015), named as torchvision names it,
 // with its auxiliary head: a classifier after Mixed_6e whose loss counts 0.4 while training.
-#include <fmt/format.h>
 
 #include "model/layers/adaptive_avg_pool2d.h"
 #include "model/layers/avg_pool2d.h"
@@ -157,7 +156,8 @@ Model make_inception_v3(const ModelSpec& spec, const ModelOptions& options) {
 /// torchvision's (Szegedy et al., 2015) for images of about 299 pixels. auxiliary: the auxiliary head, whose loss counts 0.4 in training.
 std::vector<NamedModel> inception_v3_models() {
   using enum ModelOption::Kind;
-  return {{"inception-v3", make_inception_v3, {{"auxiliary", 1, flag}, {"probability", 0.5, share}}}};
+  return {{"inception-v3", "torchvision's Inception v3, for images of about 299 pixels (Szegedy et al., 2015)", make_inception_v3,
+           {{"auxiliary", 1, flag}, {"probability", 0.5, share}}}};
 }
 
 }  // namespace trireme

@@ -45,7 +45,8 @@ Model make_lstm_lm(const ModelSpec& spec, const ModelOptions& options) {
 /// A language model of LSTM layers over a stream of text. probability: of dropout; not stateful: every sample starts from zeros.
 std::vector<NamedModel> lstm_lm_models() {
   using enum ModelOption::Kind;
-  return {{"lstm-lm", make_lstm_lm, {{"layers", 2, count}, {"width", 200}, {"probability", 0, share}, {"stateful", 1, flag}},
+  return {{"lstm-lm", "language model of LSTM layers over a stream of text", make_lstm_lm,
+           {{"layers", 2, count}, {"width", 200}, {"probability", 0, share}, {"stateful", 1, flag}},
            {{LearningTask::language}, /*tokens=*/true}}};
 }
 

@@ -93,16 +93,16 @@ Model make_tied_mlp(const ModelSpec& spec, const ModelOptions& options) {
 /// Fully connected: depth hidden layers.
 std::vector<NamedModel> mlp_models() {
   using enum ModelOption::Kind;
-  return {{"mlp", make_mlp, {{"hidden", 256}, {"depth", 2, count}}}};
+  return {{"mlp", "fully connected layers", make_mlp, {{"hidden", 256}, {"depth", 2, count}}}};
 }
 
 /// Small models with one peculiarity each: a chain with a skip connection from its start to its end; dropout; two layers that share
 /// one weight.
 std::vector<NamedModel> odd_mlp_models() {
   using enum ModelOption::Kind;
-  return {{"skip", make_skip, {{"hidden", 32}}},
-          {"dropout-mlp", make_dropout_mlp, {{"hidden", 64}, {"probability", 0.5, share}}},
-          {"tied-mlp", make_tied_mlp, {{"hidden", 32}}}};
+  return {{"skip", "a chain with a skip connection from its start to its end", make_skip, {{"hidden", 32}}},
+          {"dropout-mlp", "fully connected layers with dropout", make_dropout_mlp, {{"hidden", 64}, {"probability", 0.5, share}}},
+          {"tied-mlp", "fully connected layers of which two share one weight", make_tied_mlp, {{"hidden", 32}}}};
 }
 
 }  // namespace trireme

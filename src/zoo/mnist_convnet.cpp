@@ -32,7 +32,7 @@ Model make_mnist_convnet(const ModelSpec& spec, const ModelOptions&) {
 
 /// Two 5x5 convolutions, two fully connected layers.
 std::vector<NamedModel> mnist_convnet_models() {
-  return {{"mnist-convnet", make_mnist_convnet}};
+  return {{"mnist-convnet", "two 5x5 convolutions, two fully connected layers", make_mnist_convnet}};
 }
 
 }  // namespace trireme

@@ -124,15 +124,16 @@ Model make_resnet_of(const ModelSpec& spec, const ModelOptions& options) {
 /// et al., 2017). Options: the channels of the first blocks; without batch norm convolutions, additions and ReLUs alone.
 std::vector<NamedModel> resnet_models() {
   const std::vector<ModelOption> options{{"batch_norm", 1, ModelOption::Kind::flag}, {"width", 64}};
-  return {{"cifar-resnet18", make_resnet_of<18, true>, options},
-          {"cifar-resnet34", make_resnet_of<34, true>, options},
-          {"cifar-resnet50", make_resnet_of<50, true>, options},
-          {"cifar-resnet101", make_resnet_of<101, true>, options},
-          {"resnet18", make_resnet_of<18>, options},
-          {"resnet34", make_resnet_of<34>, options},
-          {"resnet50", make_resnet_of<50>, options},
-          {"resnet101", make_resnet_of<101>, options},
-          {"resnext50", make_resnet_of<50, false, 32, 4>, options}};
+  const char *usual = "torchvision's ResNet (He et al., 2015)", *small = "ResNet with a 3x3 stem and no max pool, for small images";
+  return {{"cifar-resnet18", small, make_resnet_of<18, true>, options},
+          {"cifar-resnet34", small, make_resnet_of<34, true>, options},
+          {"cifar-resnet50", small, make_resnet_of<50, true>, options},
+          {"cifar-resnet101", small, make_resnet_of<101, true>, options},
+          {"resnet18", usual, make_resnet_of<18>, options},
+          {"resnet34", usual, make_resnet_of<34>, options},
+          {"resnet50", usual, make_resnet_of<50>, options},
+          {"resnet101", usual, make_resnet_of<101>, options},
+          {"resnext50", "torchvision's ResNeXt-50 32x4d (Xie et al., 2017)", make_resnet_of<50, false, 32, 4>, options}};
 }
 
 }  // namespace trireme

@@ -96,8 +96,10 @@ Model make_segnet(const ModelSpec& spec, const ModelOptions& options) {
 /// unet's depth: how often images are halved; an odd height or width grows back as with output_size in PyTorch's ConvTranspose2d.
 std::vector<NamedModel> segmentation_models() {
   const ModelUse use{{LearningTask::segmentation}};
-  return {{"unet", make_unet, {{"width", 64}, {"depth", 4, ModelOption::Kind::count}}, use},
-          {"segnet", make_segnet, {{"width", 64}}, use}};
+  return {{"unet", "an encoder and a decoder with connections across (Ronneberger et al., 2015)", make_unet,
+           {{"width", 64}, {"depth", 4, ModelOption::Kind::count}}, use},
+          {"segnet", "a decoder that unpools where the encoder pooled (Badrinarayanan et al., 2015)", make_segnet,
+           {{"width", 64}}, use}};
 }
 
 }  // namespace trireme

@@ -140,7 +140,7 @@ Model make_transformer_classifier(const ModelSpec& spec, const ModelOptions& opt
 /// A language model in the manner of GPT-2, as long as the samples. tied: the head's weight is the embedding's.
 std::vector<NamedModel> transformer_lm_models() {
   using enum ModelOption::Kind;
-  return {{"transformer-lm", make_transformer_lm,
+  return {{"transformer-lm", "a language model in the manner of GPT-2, as long as the samples", make_transformer_lm,
            {{"layers", 4, count}, {"width", 128}, {"heads", 4}, {"probability", 0, share}, {"tied", 1, flag}},
            {{LearningTask::language}, /*tokens=*/true}}};
 }
@@ -148,7 +148,7 @@ std::vector<NamedModel> transformer_lm_models() {
 /// An encoder over an image's patches (or a sequence of vectors) and the mean of its positions. patch: pixels of its side.
 std::vector<NamedModel> transformer_classifier_models() {
   using enum ModelOption::Kind;
-  return {{"transformer-classifier", make_transformer_classifier,
+  return {{"transformer-classifier", "an encoder over an image's patches and the mean of its positions", make_transformer_classifier,
            {{"layers", 4, count}, {"width", 64}, {"heads", 4}, {"patch", 4}, {"probability", 0, share}}}};
 }
 

@@ -69,10 +69,11 @@ Model make_vgg_of(const ModelSpec& spec, const ModelOptions& options) {
 /// torchvision's (Simonyan and Zisserman, 2014).
 std::vector<NamedModel> vgg_models() {
   const std::vector<ModelOption> options{{"width", 64}, {"hidden", 4096}, {"probability", 0.5, ModelOption::Kind::share}};
-  return {{"vgg11", make_vgg_of<11>, options},          {"vgg13", make_vgg_of<13>, options},
-          {"vgg16", make_vgg_of<16>, options},          {"vgg19", make_vgg_of<19>, options},
-          {"vgg11-bn", make_vgg_of<11, true>, options}, {"vgg13-bn", make_vgg_of<13, true>, options},
-          {"vgg16-bn", make_vgg_of<16, true>, options}, {"vgg19-bn", make_vgg_of<19, true>, options}};
+  const char *usual = "torchvision's VGG (Simonyan and Zisserman, 2014)", *normed = "torchvision's VGG with batch norm";
+  return {{"vgg11", usual, make_vgg_of<11>, options},           {"vgg13", usual, make_vgg_of<13>, options},
+          {"vgg16", usual, make_vgg_of<16>, options},           {"vgg19", usual, make_vgg_of<19>, options},
+          {"vgg11-bn", normed, make_vgg_of<11, true>, options}, {"vgg13-bn", normed, make_vgg_of<13, true>, options},
+          {"vgg16-bn", normed, make_vgg_of<16, true>, options}, {"vgg19-bn", normed, make_vgg_of<19, true>, options}};
 }
 
 }  // namespace trireme

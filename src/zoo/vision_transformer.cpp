@@ -105,9 +105,9 @@ Model make_vision_transformer(const ModelSpec& spec, const ModelOptions& options
 /// torchvision's VisionTransformer (Dosovitskiy et al., 2020), vit-tiny with width 192 and 3 heads. patch: pixels of its side.
 std::vector<NamedModel> vision_transformer_models() {
   using enum ModelOption::Kind;
-  return {{"vit-b16", make_vision_transformer,
+  return {{"vit-b16", "torchvision's VisionTransformer (Dosovitskiy et al., 2020)", make_vision_transformer,
            {{"layers", 12, count}, {"width", 768}, {"heads", 12}, {"hidden", 3072}, {"patch", 16}, {"probability", 0, share}}},
-          {"vit-tiny", make_vision_transformer,
+          {"vit-tiny", "the same, of width 192 with 3 heads", make_vision_transformer,
            {{"layers", 12, count}, {"width", 192}, {"heads", 3}, {"hidden", 768}, {"patch", 16}, {"probability", 0, share}}}};
 }
 

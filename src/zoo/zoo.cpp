@@ -65,6 +65,8 @@ std::map<std::string, double> model_options(const std::string& name) {
   return options;
 }
 
+std::string model_description(const std::string& name) { return find_model(name).description; }
+
 bool reads_tokens(const std::string& name) { return find_model(name).use.tokens; }
 
 bool does(const std::string& name, LearningTask task, bool tokens) {

@@ -14,6 +14,8 @@ namespace trireme {
 Model make_model(const ModelSpec& spec);
 
 std::vector<std::string> model_names();
+/// What it is, in one line.
+std::string model_description(const std::string& name);
 /// Whether the model's "data" is token ids.
 bool reads_tokens(const std::string& name);
 /// Whether the model is for the task, on data of token ids or of numbers.

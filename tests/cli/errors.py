@@ -60,6 +60,9 @@ class Flags(CliTest):
         out, _ = self.trireme("compare", "--help", data=False)
         for flag in ("--strategies", "--devices", "--steps", "--set", "--data-dir", "--out", "--json", "--seed"):
             self.assertIn(flag, out)
+        for help_of in (out, self.trireme("train", "--help", data=False)[0]):
+            for line in (r"  resnet18 +torchvision's", r"  adamw +Adam", r"  1f1b +one forward", r"  fedavg +rounds of clients"):
+                self.assertRegex(help_of, f"\n{line}")
 
 
 class ExperimentFile(CliTest):

@@ -77,7 +77,7 @@ class MeetingFile {
 /// communicator. No body begins before all ranks are connected: who leaves at once would end the connecting of others.
 template <class Body>
 void run_gloo_ranks(int n, Body body, double timeout_seconds = 30,
-                    std::unique_ptr<Communicator> (*connect)(const GlooOptions&) = &gloo_communicator) {
+                    std::unique_ptr<Communicator> (*connect)(const WorldOptions&) = &gloo_communicator) {
   const MeetingFile meeting;
   std::mutex mutex;
   std::exception_ptr first;
@@ -106,7 +106,7 @@ void run_gloo_ranks(int n, Body body, double timeout_seconds = 30,
 }
 
 /// Rank r on GPU r.
-inline std::unique_ptr<Communicator> connect_over_nccl(const GlooOptions& options) {
+inline std::unique_ptr<Communicator> connect_over_nccl(const WorldOptions& options) {
   return std::make_unique<ThroughGpu>(nccl_communicator({.control = options, .gpu = options.rank}), options.rank);
 }
 

@@ -17,6 +17,7 @@
 #include "comm/single.h"
 #include "comm/virtual/virtual_time.h"
 #include "comm/backends.h"
+#include "support/start_all_reduce.h"
 
 namespace trireme {
 namespace {
@@ -24,6 +25,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::Backend;
 using testing::run_ranks;
+using testing::start_all_reduce;
 
 /// Small integers, different on every rank: any order of adding gives the same bits, also in bfloat16 up to 256.
 at::Tensor values(int rank, at::IntArrayRef shape, at::ScalarType dtype) {
@@ -371,7 +373,7 @@ TEST_P(Collectives, StartedCollectivesGoOnBesideOthers) {
     std::vector<std::future<OperationDone>> handles;
     for (const int64_t length : kLengths) {
       tensors.push_back(values(c.rank(), {length}, at::kFloat));
-      handles.push_back(queue.start_all_reduce(tensors.back()));
+      handles.push_back(start_all_reduce(queue, tensors.back()));
     }
     handles.push_back(queue.start([](Communicator& group) { group.barrier(); }));
     at::Tensor beside = values(c.rank(), {1001}, at::kLong);
@@ -392,13 +394,13 @@ TEST_P(Contract, AStartedCollectiveDoesNotHoldItsCaller) {
     std::future<OperationDone> handle;
     const double started = c.now();
     if (c.rank() == 0) {
-      handle = queue.start_all_reduce(tensor);
+      handle = start_all_reduce(queue, tensor);
       if (VirtualTime* const time = c.virtual_time()) time->advance_to(started + 0.05);
       else EXPECT_EQ(handle.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout) << "rank 1 has not begun";
       c.send(at::ones({1}), 1, 0);
     } else {
       c.receive(0, 0);
-      handle = queue.start_all_reduce(tensor);
+      handle = start_all_reduce(queue, tensor);
     }
     const OperationDone done = handle.get();
     EXPECT_GE(done.begin, started);
@@ -449,7 +451,7 @@ TEST_P(Contract, AnAbortReachesWhatWasStarted) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       return c.abort("the disk is full");
     }
-    std::future<OperationDone> handle = queue.start_all_reduce(tensor), never = queue.start_all_reduce(next);
+    std::future<OperationDone> handle = start_all_reduce(queue, tensor), never = start_all_reduce(queue, next);
     EXPECT_THAT(error_of([&] { handle.get(); }), HasSubstr("the disk is full"));
     EXPECT_THAT(error_of([&] { never.get(); }), HasSubstr("the disk is full"));
   });
@@ -462,11 +464,11 @@ TEST_P(Contract, AStartedCollectiveThatFailsEndsWhatComesAfterIt) {
     if (c.rank() == 0) c.receive(1, 0);  // else it might abort before rank 1 has its queue
     if (c.rank() == 1) {
       c.send(at::ones({1}), 0, 0);
-      EXPECT_THAT(error_of([&] { queue.start_all_reduce(tensor).get(); }), HasSubstr("the memory is full"));
+      EXPECT_THAT(error_of([&] { start_all_reduce(queue, tensor).get(); }), HasSubstr("the memory is full"));
       return;
     }
     std::future<OperationDone> failing = queue.start([](Communicator&) { fail_run({"rank 0", "the memory is full", "", ""}); });
-    std::future<OperationDone> after = queue.start_all_reduce(next);
+    std::future<OperationDone> after = start_all_reduce(queue, next);
     EXPECT_THAT(error_of([&] { failing.get(); }), HasSubstr("the memory is full"));
     EXPECT_THAT(error_of([&] { after.get(); }), HasSubstr("the memory is full"));
     EXPECT_NE(queue.failure(), nullptr);

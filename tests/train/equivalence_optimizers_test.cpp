@@ -10,6 +10,7 @@
 #include "program/compile.h"
 #include "runtime/crew.h"
 #include "runtime/worker.h"
+#include "../support/set_parameter.h"
 
 namespace trireme::testing {
 namespace {
@@ -217,7 +218,7 @@ TEST(AveragedWeights, AsWeightsOfTheirOwn) {
   double loss = 0;
   run_crew(world, [&](int rank) {
     Worker worker(rank, model, nullptr, &program, store, world, {});
-    for (int p = 0; rank == 0 && p < int(program.parameters.size()); ++p) store.set_parameter(p, trained.averages[size_t(p)]);
+    for (int p = 0; rank == 0 && p < int(program.parameters.size()); ++p) set_parameter(store, program, p, trained.averages[size_t(p)]);
     worker.barrier();
     const double part = worker.evaluate({.batch = batch, .starts_stream = true}).loss_sum;
     std::lock_guard lock(mutex);

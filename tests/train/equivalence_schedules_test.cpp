@@ -6,6 +6,7 @@
 #include "runtime/crew.h"
 #include "runtime/worker.h"
 #include "schedule/schedule.h"
+#include "../support/set_parameter.h"
 
 namespace trireme::testing {
 namespace {
@@ -109,7 +110,7 @@ class SerialGradient {
     ParameterStore store(program_, Precision::fp64);
     run_crew(world, [&](int rank) {
       Worker worker(rank, model_, &program_, nullptr, store, world, {.seed = 3});
-      for (int p = 0; p < int(weights.size()); ++p) store.set_parameter(p, weights[size_t(p)]);
+      for (int p = 0; p < int(weights.size()); ++p) set_parameter(store, program_, p, weights[size_t(p)]);
       const Batch batch = batches_(step);
       result.loss = worker.train({.step = step, .batch = batch, .learning_rate = 0}).loss_sum / double(batch.samples);
       for (int p = 0; p < int(weights.size()); ++p) result.gradients.push_back(store.full_gradient(p).clone());

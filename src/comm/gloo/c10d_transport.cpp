@@ -27,11 +27,11 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLookInterval{20};
 constexpr milliseconds kKeyInterval{5};
 
-milliseconds meeting_time(const GlooOptions& options) {
+milliseconds meeting_time(const WorldOptions& options) {
   return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(options.meeting_seconds * 1000)));
 }
 
-std::string place_of(const GlooOptions& options) {
+std::string place_of(const WorldOptions& options) {
   return options.store_file.empty() ? fmt::format("{}:{}", options.address, options.port) : options.store_file;
 }
 
@@ -94,7 +94,7 @@ class C10dKeys final : public KeyStore {
 /// Behind the token; on rank 0 also who keeps the keys.
 class TokenStore final : public c10d::Store {
  public:
-  TokenStore(const GlooOptions& options, milliseconds timeout) : Store(timeout) {
+  TokenStore(const WorldOptions& options, milliseconds timeout) : Store(timeout) {
     const std::string at = endpoint_of(options.address, options.port);
     check_endpoint(at, /*listens=*/false, !options.token.empty());
     const CurveKeys keys = make_curve_keys(options.token);
@@ -127,7 +127,7 @@ class TokenStore final : public c10d::Store {
   std::unique_ptr<KeyClient> client_;
 };
 
-c10::intrusive_ptr<c10d::Store> open_store(const GlooOptions& options) {
+c10::intrusive_ptr<c10d::Store> open_store(const WorldOptions& options) {
   if (!options.store_file.empty()) {
     auto store = c10::make_intrusive<c10d::FileStore>(options.store_file, options.size);
     store->setTimeout(meeting_time(options));
@@ -147,7 +147,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const GlooOptions& options) {
 std::string arrival_key(int rank) { return fmt::format("trireme/here/{}", rank); }
 
 /// c10d's own wait would only say that it took too long.
-void wait_for_all(c10d::Store& store, const GlooOptions& options) {
+void wait_for_all(c10d::Store& store, const WorldOptions& options) {
   const std::string where = fmt::format("rank {} of {}, meeting at {}", options.rank, options.size, place_of(options));
   if (store.add(arrival_key(options.rank) + "/times", 1) > 1)
     fail_run({.where = where, .what = "there is another process of this rank", .why = "", .next = "give each process a rank of its own"});
@@ -182,7 +182,7 @@ void wait_for_all(c10d::Store& store, const GlooOptions& options) {
   }
 }
 
-std::shared_ptr<::gloo::transport::Device> open_device(const GlooOptions& options) {
+std::shared_ptr<::gloo::transport::Device> open_device(const WorldOptions& options) {
   if (options.interface.empty()) return c10d::ProcessGroupGloo::createDefaultDevice();
   return c10d::ProcessGroupGloo::createDeviceForInterface(options.interface);
 }
@@ -197,7 +197,7 @@ void ignore_broken_pipes() {
 
 bool gloo_available() { return true; }
 
-Connections connect_ranks(const GlooOptions& options) {
+Connections connect_ranks(const WorldOptions& options) {
   ignore_broken_pipes();
   const char* step = "meeting the other ranks";
   try {

@@ -1,5 +1,6 @@
 #include "comm/backend_kind.h"
-#include "comm/gloo/gloo.h"
+#include "comm/gloo/gloo_transport.h"
+#include "comm/process/process_communicator.h"
 
 namespace trireme {
 namespace {
@@ -19,6 +20,11 @@ std::unique_ptr<Communicator> join(const JoinOptions& options) {
 }
 
 }  // namespace
+
+std::unique_ptr<Communicator> gloo_communicator(const WorldOptions& options) {
+  check_rank(options, kGlooBackend.name);
+  return communicator_of(std::make_shared<ProcessWorld>(options, connect_ranks(options)));
+}
 
 constinit const BackendKind kGlooBackend = {
     .name = "gloo",

@@ -7,6 +7,6 @@
 namespace trireme {
 
 /// Meets the other ranks. Run errors as gloo_communicator.
-Connections connect_ranks(const GlooOptions& options);
+Connections connect_ranks(const WorldOptions& options);
 
 }  // namespace trireme

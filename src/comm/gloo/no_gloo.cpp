@@ -6,7 +6,7 @@ namespace trireme {
 
 bool gloo_available() { return false; }
 
-Connections connect_ranks(const GlooOptions&) {
+Connections connect_ranks(const WorldOptions&) {
   fail_run({.where = "backend gloo",
             .what = "this build of trireme has no gloo",
             .why = "libtorch's ProcessGroupGloo or gloo's headers were not found when it was configured",

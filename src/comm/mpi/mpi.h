@@ -4,30 +4,10 @@
 
 #include <memory>
 
-#include "base/memory.h"
 #include "comm/communicator.h"
+#include "comm/process/world_options.h"
 
 namespace trireme {
-
-class FlightRecorder;
-
-struct MpiOptions {
-  /// As the launcher says; MPI must say the same.
-  int rank = 0;
-  int size = 1;
-
-  /// How long a rank waits for all others to come once MPI runs. (MPI's own start waits for all of them, as long as its launcher does.)
-  double meeting_seconds = 300;
-
-  /// As GlooOptions'.
-  double timeout_seconds = 300;
-
-  /// The device whose memory messages that have arrived and were not asked for yet count as (base/memory.h).
-  int device = kNoDevice;
-
-  /// As GlooOptions'.
-  std::shared_ptr<FlightRecorder> recorder = {};
-};
 
 /// Whether this build has the backend.
 bool mpi_available();
@@ -43,6 +23,6 @@ bool mpi_available();
 /// then of two ranks that abort at once each may keep its own reason.
 ///
 /// Destruction as of gloo_communicator.
-std::unique_ptr<Communicator> mpi_communicator(const MpiOptions& options);
+std::unique_ptr<Communicator> mpi_communicator(const WorldOptions& options);
 
 }  // namespace trireme

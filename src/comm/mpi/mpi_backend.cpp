@@ -1,5 +1,6 @@
 #include "comm/backend_kind.h"
-#include "comm/mpi/mpi.h"
+#include "comm/mpi/mpi_transport.h"
+#include "comm/process/process_communicator.h"
 
 namespace trireme {
 namespace {
@@ -10,6 +11,14 @@ std::unique_ptr<Communicator> join(const JoinOptions& options) {
 }
 
 }  // namespace
+
+std::unique_ptr<Communicator> mpi_communicator(const WorldOptions& options) {
+  check_rank(options, kMpiBackend.name);
+  return communicator_of(std::shared_ptr<ProcessWorld>(new ProcessWorld(options, connect_over_mpi(options)), [](ProcessWorld* ended) {
+    if (!ended->abort_reason().empty()) expect_no_end_of_mpi();
+    delete ended;
+  }));
+}
 
 constinit const BackendKind kMpiBackend = {
     .name = "mpi",

@@ -77,7 +77,7 @@ void keep_off_the_network() {
 }
 
 /// All ranks' next world.
-Connections meet(const MpiOptions& options) {
+Connections meet(const WorldOptions& options) {
   const milliseconds patience(std::max<int64_t>(1, int64_t(options.meeting_seconds * 1000)));
   auto meeting = std::make_shared<MpiOperation>();
   meeting->kind = MpiOperation::Kind::meet;
@@ -101,7 +101,7 @@ bool mpi_available() { return true; }
 
 void expect_no_end_of_mpi() { MpiEngine::instance().expect_no_end(); }
 
-Connections connect_over_mpi(const MpiOptions& options) {
+Connections connect_over_mpi(const WorldOptions& options) {
   check_launcher();
   keep_off_the_network();
   const MpiEngine& engine = MpiEngine::instance();

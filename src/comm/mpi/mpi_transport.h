@@ -7,7 +7,7 @@
 namespace trireme {
 
 /// As mpi_communicator.
-Connections connect_over_mpi(const MpiOptions& options);
+Connections connect_over_mpi(const WorldOptions& options);
 
 /// After a failure: the end of this process waits some seconds at most for the other ranks.
 void expect_no_end_of_mpi();

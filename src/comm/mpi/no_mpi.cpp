@@ -6,7 +6,7 @@ namespace trireme {
 
 bool mpi_available() { return false; }
 
-Connections connect_over_mpi(const MpiOptions&) {
+Connections connect_over_mpi(const WorldOptions&) {
   fail_run({.where = "backend mpi",
             .what = "this build of trireme has no MPI",
             .why = "none was found when it was configured",

@@ -11,7 +11,7 @@ namespace trireme {
 struct NcclOptions {
   /// Where the ranks meet and what they say to each other beside tensors: over gloo. NCCL's own meeting place is that address at the next
   /// port, or that file with ".nccl" behind its name.
-  GlooOptions control;
+  WorldOptions control;
   /// The GPU, among those that libtorch sees.
   int gpu = 0;
 };

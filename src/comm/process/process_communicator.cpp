@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -319,6 +320,21 @@ std::unique_ptr<Communicator> ProcessCommunicator::group(std::span<const int> ra
   world_->register_group(id, members);
   return std::make_unique<ProcessCommunicator>(world_, std::move(world_ranks), mine, id,
                                             tally());
+}
+
+void check_rank(const WorldOptions& options, const char* backend) {
+  if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
+    fail_user({.where = fmt::format("backend {}", backend),
+               .what = fmt::format("rank {} of {}", options.rank, options.size),
+               .why = "ranks count from 0 to size - 1",
+               .next = "check the launcher's rank and world size"});
+}
+
+std::unique_ptr<Communicator> communicator_of(std::shared_ptr<ProcessWorld> world) {
+  std::vector<int> everyone(size_t(world->size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  const int rank = world->rank();
+  return std::make_unique<ProcessCommunicator>(std::move(world), std::move(everyone), rank, 0, nullptr);
 }
 
 }  // namespace trireme

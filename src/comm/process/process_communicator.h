@@ -77,4 +77,10 @@ class ProcessCommunicator final : public GroupMember {
   int64_t calls_ = 0;  // collectives begun
 };
 
+/// Errors (user): the rank is none of the world's. `backend`: for the message.
+void check_rank(const WorldOptions& options, const char* backend);
+
+/// Of all ranks of a world.
+std::unique_ptr<Communicator> communicator_of(std::shared_ptr<ProcessWorld> world);
+
 }  // namespace trireme

@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <chrono>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 
 #include "base/error.h"
@@ -52,7 +51,7 @@ std::vector<NetworkInterface> network_interfaces() {
   for (const int family : {AF_INET, AF_INET6})
     for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
       if (!entry->ifa_addr || entry->ifa_addr->sa_family != family || !(entry->ifa_flags & IFF_UP)) continue;
-      interfaces.push_back({entry->ifa_name, text_of(entry->ifa_addr), (entry->ifa_flags & IFF_LOOPBACK) != 0});
+      interfaces.push_back({entry->ifa_name, text_of(entry->ifa_addr)});
     }
   return interfaces;
 }

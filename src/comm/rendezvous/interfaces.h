@@ -7,9 +7,8 @@
 namespace trireme {
 
 struct NetworkInterface {
-  std::string name;       ///< "eth0"
-  std::string address;    ///< IPv4 or IPv6, as text
-  bool loopback = false;
+  std::string name;     ///< "eth0"
+  std::string address;  ///< IPv4 or IPv6, as text
 };
 
 /// Those that are up and have an address; one entry per address, IPv4 first.

@@ -5,9 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cstring>
-#include <limits>
 #include <map>
 #include <thread>
 #include <utility>

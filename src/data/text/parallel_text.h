@@ -44,7 +44,6 @@ class TranslationSet final : public PaddedSet {
 
   int64_t source_length() const { return length_; }  ///< S: data[:, :S] is the source
   int64_t target_length() const { return length_; }  ///< T: data[:, S:] is what the decoder is given
-  const Tokenizer& source_tokenizer() const { return *source_; }
 
   /// Sentences as they stand in the files, for BLEU.
   const std::string& source_text(int64_t i) const { return text_.source.at(static_cast<size_t>(i)); }

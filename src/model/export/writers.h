@@ -62,7 +62,6 @@ class ScriptWriter {
   explicit ScriptWriter(const Vertex& vertex) : vertex_(vertex) {}
 
   std::string in(size_t i = 0) const { return variable(vertex_.inputs().at(i)); }
-  std::string last_input() const { return variable(vertex_.inputs().back()); }
   std::vector<std::string> inputs() const;
   std::string out() const { return variable(vertex_.id()); }
   std::string parameter(size_t i) const;  ///< "None" where there are not so many

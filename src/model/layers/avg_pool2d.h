@@ -4,9 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/layer.h"
-#include "model/layers/halo.h"
-#include "model/layers/size2d.h"
+#include "model/layers/pool2d.h"
 
 namespace trireme {
 
@@ -20,30 +18,21 @@ struct AvgPool2dOptions {
 
 /// [n, c, h, w]; sharded by channels, or by rows with a halo where windows overlap (halo.h) and all means have the kernel's area as
 /// divisor (not where ceil_mode, or padding that does not count, changes it at the edges).
-class AvgPool2d : public Layer {
+class AvgPool2d : public Pool2d {
  public:
   explicit AvgPool2d(std::string name, AvgPool2dOptions options = {});
 
   std::string_view kind() const override { return "avg_pool2d"; }
   Attributes attributes() const override;
-  Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
-  bool ends_block() const override { return true; }
-  double forward_flops(std::span<const Shape> inputs) const override;
   LayerMemory memory(const CallShapes& call) const override;
-  LayerExchanges exchanges(const CallShapes& call) const override;
   std::string to_onnx(OnnxWriter& writer) const override;
   void to_script(ScriptWriter& writer) const override;
   at::Tensor forward(LayerCall& call, std::span<const at::Tensor> inputs) const override;
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
 
  private:
-  Window rows() const;     ///< along an image's height
-  Window columns() const;  ///< along its width
-  Halo halo(const LayerCall& call) const { return is_split_by_height(call) ? halo_of(rows()) : Halo{}; }
-  Size2d padding(const LayerCall& call) const;  ///< that the halo does not bring
-
-  AvgPool2dOptions options_;
+  const bool count_include_pad_;
 };
 
 }  // namespace trireme

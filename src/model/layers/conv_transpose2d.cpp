@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <tuple>
 
 #include "model/export/writers.h"
 #include "model/layers/call_facts.h"

@@ -1,7 +1,6 @@
 // PixelCrossEntropy: the loss of semantic segmentation, one value per image.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "model/layer.h"

@@ -1,8 +1,5 @@
 #include "planner/exact/model_facts.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <set>
 #include <tuple>
 

@@ -1,7 +1,6 @@
 #include "planner/exact/moves.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 namespace trireme {

@@ -17,7 +17,7 @@ void decay_rate(const OptimizerConfig& config, int64_t step, kernels::StepRates&
 
 constinit const OptimizerKind kAdagrad = {
     .name = "adagrad",
-    .summary = "steps divided by the root of the summed squares (Duchi et al., 2011), as torch.optim.Adagrad",
+    .description = "steps divided by the root of the summed squares (Duchi et al., 2011), as torch.optim.Adagrad",
     .keys = {"rate_decay", "initial_accumulator", "epsilon"},
     .epsilon = 1e-10,
     .state_tensors = [](const OptimizerConfig&) { return 1; },

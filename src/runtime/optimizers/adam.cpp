@@ -1,25 +1,36 @@
-// Adam, as torch.optim.Adam.
+// Adam, as torch.optim.Adam, and AdamW, whose decay is taken from the weights, as torch.optim.AdamW.
 #include "runtime/optimizers/moments.h"
 
 namespace trireme {
 namespace {
 
-template <class T>
+template <class T, bool decoupled>
 void step(const OptimizerConfig& /*any*/, const kernels::Block<T>& block, const kernels::StepRates& rates) {
-  kernels::step_adam(block, rates, /*decoupled=*/false);
+  kernels::step_adam(block, rates, decoupled);
 }
 
 }  // namespace
 
 constinit const OptimizerKind kAdam = {
     .name = "adam",
-    .summary = "moments of the gradient (Kingma and Ba, 2014), as torch.optim.Adam",
+    .description = "moments of the gradient (Kingma and Ba, 2014), as torch.optim.Adam",
     .keys = {"beta1", "beta2", "epsilon"},
     .learning_rate = 1e-3,
     .state_tensors = two_moments,
     .set_rates = correct_moments,
-    .float_loops = {step<float>},
-    .double_loops = {step<double>},
+    .float_loops = {step<float, false>},
+    .double_loops = {step<double, false>},
+};
+
+constinit const OptimizerKind kAdamW = {
+    .name = "adamw",
+    .description = "Adam with weight decay of its own (Loshchilov and Hutter, 2017), as torch.optim.AdamW",
+    .keys = {"beta1", "beta2", "epsilon"},
+    .learning_rate = 1e-3,
+    .state_tensors = two_moments,
+    .set_rates = correct_moments,
+    .float_loops = {step<float, true>},
+    .double_loops = {step<double, true>},
 };
 
 }  // namespace trireme

@@ -28,7 +28,7 @@ struct OptimizerLoops {
 
 struct OptimizerKind {
   const char* name;
-  const char* summary;                           ///< one line
+  const char* description;                       ///< one line
   std::array<const char*, 5> keys = {};          ///< of its own in an experiment's [optimizer] table, then null
   double learning_rate = 0.01;                   ///< where the experiment says none, as the next two
   double momentum = 0, epsilon = 1e-8;

@@ -15,7 +15,7 @@ int state_tensors(const OptimizerConfig& config) { return 1 + (config.centered ?
 
 constinit const OptimizerKind kRmsprop = {
     .name = "rmsprop",
-    .summary = "steps divided by the root of the average square (Hinton, 2012), as torch.optim.RMSprop",
+    .description = "steps divided by the root of the average square (Hinton, 2012), as torch.optim.RMSprop",
     .keys = {"momentum", "alpha", "centered", "epsilon"},
     .state_tensors = state_tensors,
     .float_loops = {step<float>},

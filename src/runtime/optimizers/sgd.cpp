@@ -13,7 +13,7 @@ void step(const OptimizerConfig& config, const kernels::Block<T>& block, const k
 
 constinit const OptimizerKind kSgd = {
     .name = "sgd",
-    .summary = "stochastic gradient descent, with momentum or Nesterov's",
+    .description = "stochastic gradient descent, with momentum or Nesterov's",
     .keys = {"momentum", "nesterov"},
     .learning_rate = 0.05,
     .momentum = 0.9,

@@ -101,19 +101,4 @@ at::Tensor ParameterStore::full_gradient(int parameter) const { return assemble(
 
 at::Tensor ParameterStore::full_average(int parameter) const { return assemble(parameter, &ReplicaPiece::average); }
 
-void ParameterStore::set_parameter(int parameter, const at::Tensor& full) {
-  for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b)
-    for (const ParameterShard& shard : program_.buckets[size_t(b)].shards) {
-      if (shard.parameter != parameter) continue;
-      at::Tensor flat = whole_bucket(b, [](const ReplicaPiece& piece) { return piece.master; }).clone();
-      view_of_shard(flat, shard).copy_(part_of(full, shard.box));
-      for (int holder : program_.buckets[size_t(b)].holders)
-        for (ReplicaPiece& piece : replicas_[size_t(holder)]->pieces(b)) {
-          at::Tensor part = flat.narrow(0, piece.range.begin, piece.range.size());
-          if (piece.master.defined()) piece.master.copy_(part);
-          if (!piece.compute.is_same(piece.master)) piece.compute.copy_(part);
-        }
-    }
-}
-
 }  // namespace trireme

@@ -60,8 +60,6 @@ class ParameterStore {
   at::Tensor full_gradient(int parameter) const;
   /// Averaged weights (OptimizerConfig::ema); undefined where none are kept, before the first update, and of frozen parameters.
   at::Tensor full_average(int parameter) const;
-  /// Sets a parameter everywhere from a full tensor; only while no step is running.
-  void set_parameter(int parameter, const at::Tensor& full);
 
  private:
   at::Tensor assemble(int parameter, const at::Tensor ReplicaPiece::*flat) const;
