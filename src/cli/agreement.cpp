@@ -21,8 +21,8 @@ constexpr const char* kOwnData = "--own-data";
 constexpr const char* kData = "data";
 
 // what a machine may have otherwise, and what only the server reads; a table's name stands for all its keys
-constexpr std::array<std::string_view, 18> kOwn = {
-    "name",   "seed",    "devices",       "strategies",   "time_limit", "device_memory",  "threads", "device_threads", "device_speeds",
+constexpr std::array<std::string_view, 19> kOwn = {
+    "checkpoint", "name",   "seed",    "devices",       "strategies",   "time_limit", "device_memory",  "threads", "device_threads", "device_speeds",
     "cluster", "price",  "target",        "evaluate_every", "save_weights", "adapt",      "translation", "data.workers", "data.path"};
 
 constexpr std::array<std::string_view, 2> kOfMachine = {"data.workers", "data.path"};

@@ -74,7 +74,8 @@ std::string closing_lines(const TrainOptions& options, const RunResult& row, con
     const double seconds = row.curve.empty() ? 0 : row.curve.back().seconds;
     text = fmt::format("checkpoints: {} written, {} each, the newest after step {}; training stood still for {} each", report.written,
                        format_bytes(report.bytes), report.newest_step, format_seconds(report.stall_seconds / double(report.written + report.failed)));
-    if (seconds > 0 && row.backend != kVirtualBackend.name) text += fmt::format(", {:.2g} % of its time", 100 * report.stall_seconds / seconds);
+    const bool is_real = row.backend != kVirtualBackend.name && !(row.replicas && row.replicas->clock == "modelled");
+    if (is_real && report.stall_seconds < seconds) text += fmt::format(", {:.2g} % of its time", 100 * report.stall_seconds / seconds);
     text += "\n";
   }
   const bool whole = row.status == RunStatus::ok;

@@ -53,8 +53,9 @@ bool Checkpointing::knows_all(const GatheredState& gathered) const {
 
 CheckpointIndex Checkpointing::index_of(const GatheredState& gathered) const {
   const Facts& facts = facts_.at(gathered.step);
-  CheckpointIndex index{.step = gathered.step, .samples = facts.point.samples,
-                        .epoch = double(facts.point.samples) / double(run_.sampler().samples_per_epoch()), .seconds = facts.point.seconds,
+  const int64_t samples = gathered.samples > 0 ? gathered.samples : facts.point.samples;
+  CheckpointIndex index{.step = gathered.step, .samples = samples,
+                        .epoch = double(samples) / double(run_.sampler().samples_per_epoch()), .seconds = facts.point.seconds,
                         .loss = facts.point.loss, .seed = run_.experiment.seed, .experiment = run_.experiment.name, .plan = gathered.plan,
                         .best = run_.experiment.checkpoint.best, .settings = settings_};
   if (facts.evaluation) {

@@ -94,7 +94,11 @@ Run::Run(const RunSpec& e, const Model& m, const TaskData& d, const Plan& plan, 
                                                 options.writes_checkpoints, beginning);
     steps = agreement_->steps_of_run();
     if (options.writes_checkpoints) checkpoint_every = steps_of(experiment.checkpoint.every, agreement_->batches().steps_per_epoch(0));
-    agreement_->on_server_state = [this](TrainingState state, bool is_last) { return hand_over_server(std::move(state), is_last); };
+    agreement_->takes_server_state = [this](bool is_last) { return takes_server_state(is_last); };
+    agreement_->on_server_state = [this](TrainingState state) {
+      handed_over_ = agreement_->steps_so_far();
+      handover.put({handed_over_, std::move(state), phase_->plan.in_short(model), 0, agreement_->samples()});
+    };
     if (state_) agreement_->resume(std::move(*state_), phase->groups);
     state_.reset();
   }

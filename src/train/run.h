@@ -142,8 +142,9 @@ class Run {
   StepInput replica_input(const Phase& phase, ReplicaGroup& group, int rank, int64_t step) const;
   double load_seconds(ReplicaGroup& group, int rank) const;
   void train_replica(Phase& phase, Hub& hub);
-  bool hand_over_server(TrainingState state, bool is_last);
+  bool takes_server_state(bool is_last);
   bool stop_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store, int64_t step, bool held);
+  bool hands_over_end(ReplicaGroup& group, int rank, Worker& worker);
   bool meet_replicas(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store);
   void hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store, int64_t step);
   void work_as_replica(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store);

@@ -75,6 +75,18 @@ bool Run::stop_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& work
   return group.comes && meet_replicas(phase, group, rank, worker, store);
 }
 
+/// Whether the end of replicas that are all through is still to be written down; as the first one says.
+bool Run::hands_over_end(ReplicaGroup& group, int rank, Worker& worker) {
+  if (!agreement_->stops().writes()) return false;
+  if (rank == 0) {
+    const bool is_new = group.number == 0 && agreement_->steps_so_far() != handed_over_;
+    Hub::Unmetered quiet(group.agreement->hub());
+    group.comes = group.agreement->hub().total(is_new ? 1 : 0) > 0;
+  }
+  worker.barrier();
+  return group.comes;
+}
+
 /// Wherever the replicas are: all come, also those that make no more steps. Whether the run ends here.
 bool Run::meet_replicas(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store) {
   ReplicaStops& stops = agreement_->stops();
@@ -83,7 +95,10 @@ bool Run::meet_replicas(Phase& phase, ReplicaGroup& group, int rank, Worker& wor
     group.run_ends = stops.come(group.agreement->hub(), group.agreement->policy(), group.is_done);
   }
   worker.barrier();
-  if (group.run_ends) return true;
+  if (group.run_ends) {
+    if (hands_over_end(group, rank, worker)) hand_over_replica(phase, group, rank, worker, store, agreement_->steps_so_far());
+    return true;
+  }
   if (stops.writes()) hand_over_replica(phase, group, rank, worker, store, agreement_->steps_so_far());
   else worker.barrier();  // all have read it
   if (rank == 0) group.run_ends = stops.part(group.agreement->hub());
@@ -107,24 +122,26 @@ void Run::hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker&
   group.gatherer.gather(rank, worker, store);
   if (leads) agreement_->keep(group, group.gatherer.take());
   if (leads) agreement_->wait_for_all(group);
-  if (is_first) handover.put({step, agreement_->take_kept(), phase.plan.in_short(model), steady_seconds() - began});
+  if (is_first) {
+    handover.put({step, agreement_->take_kept(), phase.plan.in_short(model), steady_seconds() - began, agreement_->samples()});
+    handed_over_ = step;
+  }
   worker.barrier();
 }
 
 /// Of the server of replicas in other processes, which waits for the writer only when nothing else is to come.
-bool Run::hand_over_server(TrainingState state, bool is_last) {
+bool Run::takes_server_state(bool is_last) {
   const double began = steady_seconds();
   if (is_last) handover.wait_for_turn([&] { return steady_seconds() - began > kSecondsForWriter; });
-  const int64_t step = agreement_->steps_so_far();
-  if (!handover.is_free() || step == handed_over_) return false;
-  handed_over_ = step;
-  handover.put({step, std::move(state), phase_->plan.in_short(model), steady_seconds() - began});
-  return true;
+  return handover.is_free() && agreement_->steps_so_far() != handed_over_;
 }
 
 /// On the replica's own thread.
 void Run::train_replica(Phase& phase, Hub& hub) {
   ReplicaGroup& group = *phase.groups[size_t(hub.replica())];
+  if (!agreement_->are_all_here())  // what others go on from is theirs
+    for (const auto& other : phase.groups)
+      if (other.get() != &group) other->resumed.reset();
   begin_loading(phase, group, agreement_->begun_at(group.number) + hub.first_step());
   ParameterStore store(phase.training, experiment.precision, group.first_rank);
   const std::unique_ptr<ReplicaAgreement> agreement = agreement_->make_part(hub, group);

@@ -16,6 +16,7 @@ struct GatheredState {
   TrainingState state;
   std::string plan;          ///< that it was gathered under, in short
   double stall_seconds = 0;  ///< that the first worker spent on it
+  int64_t samples = 0;       ///< that replicas that agree had seen, which may be more than at the step; 0: as the step says
   bool awaits_evaluation = false;  ///< the one that belongs to the step did not come to its end
 };
 

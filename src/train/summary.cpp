@@ -37,7 +37,8 @@ Summary::Summary(const Experiment& experiment, const Goal& goal, int devices, in
     : experiment_(experiment), goal_(goal), devices_(devices), train_samples_(train_samples), test_samples_(test_samples),
       total_steps_(total_steps), compute_(size_t(devices)), load_(size_t(devices)), exposed_(size_t(devices)), hidden_(size_t(devices)), replicas_{.last_end = std::vector<double>(size_t(replicas))} {}
 
-void Summary::go_on_from(int64_t samples, double seconds, int64_t step) {
+void Summary::go_on_from(int64_t samples, double seconds, int64_t step, int64_t open_steps) {
+  replicas_.open = int(open_steps);
   std::fill(replicas_.last_end.begin(), replicas_.last_end.end(), seconds);
   replicas_.steps_before = step;
   replicas_.seconds_before = seconds;

@@ -27,7 +27,7 @@ class Summary {
           int replicas = 0);
 
   /// The run goes on from one that had seen so many samples in so many seconds and steps of training. Before the first step.
-  void go_on_from(int64_t samples, double seconds, int64_t step);
+  void go_on_from(int64_t samples, double seconds, int64_t step, int64_t open_steps = 0);
   /// The curve point of a training step of `samples`. What happens between two steps, a change of plan for one, belongs to the later one.
   /// Of replicas as many steps as there are replicas make one, in the order in which they ended; nullopt: the entry did not end one.
   std::optional<CurvePoint> add_step(const LedgerEntry& entry, int64_t samples);

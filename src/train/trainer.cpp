@@ -128,10 +128,11 @@ class Adaptation {
 /// Reads the ledger until the workers are through, telling the observer, and ends them when time is up, the loss is no number any
 /// more, or the user asks.
 void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation& adaptation, Checkpointing& checkpoints,
-                const CurvePoint& begun_at, const std::atomic<bool>& interrupted, Ending& ending) {
+                const CurvePoint& begun_at, bool waits_for_clients, const std::atomic<bool>& interrupted, Ending& ending) {
   const double started = steady_seconds(), clean_seconds = checkpoints.writes() ? kCleanSecondsToResume : kCleanSeconds;
   RunAgreement* const agreement = run.agreement();
   double interrupted_at = 0, timed_out_at = 0;
+  double limited_from = waits_for_clients ? 0 : started;  // 0: from the first step on
   bool aborted = false;
   while (true) {
     bool timed_out_waiting = false;
@@ -179,7 +180,8 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
       ending.abandoned = true;
       return;
     }
-    if (!ending.timed_out && run.experiment.time_limit > 0 && steady_seconds() - started > run.experiment.time_limit) {
+    if (entry && limited_from == 0) limited_from = steady_seconds();
+    if (!ending.timed_out && run.experiment.time_limit > 0 && limited_from > 0 && steady_seconds() - limited_from > run.experiment.time_limit) {
       ending.timed_out = true;
       timed_out_at = steady_seconds();
       run.stop(kOutOfTime);
@@ -445,14 +447,14 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   const bool agrees = run->agreement() != nullptr;
   Summary summary(run->experiment, {data.train->task(), data.train->classes()}, plan.devices,
                   agrees ? data.train->size() : run->sampler().samples_per_epoch(), run->batches.test_samples(), run->steps, agrees ? plan.replicas : 0);
-  summary.go_on_from(begun_at.samples, begun_at.seconds, begun_at.step);
+  summary.go_on_from(begun_at.samples, begun_at.seconds, begun_at.step, agrees ? run->agreement()->begun_rest() : 0);
   Ending ending;
   Adaptation adaptation(*run, adapter);
   Checkpointing written(*run, checkpoints, observer);
   const double started = steady_seconds();
   std::thread crew([run] { run->work_all(); });
   try {
-    coordinate(*run, summary, observer, adaptation, written, begun_at, interrupted, ending);
+    coordinate(*run, summary, observer, adaptation, written, begun_at, make_world.places == ReplicaPlaces::clients, interrupted, ending);
   } catch (...) {  // an observer that cannot go on (disk full) ends the run
     run->abort("the run's observer failed");
     crew.join();

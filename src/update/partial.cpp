@@ -31,7 +31,8 @@ class RoundServer final : public CentralServer {
   std::optional<Reply> apply(CentralShard& shard, int, int replica, CentralRequest& request, double) override {
     if (is_complete()) close(shard);  // somebody has been lost
     if (request.operation == kWait) {
-      if (round_ <= request.whole_number(0)) return holds() ? std::optional(Reply{.numbers = {0}}) : std::nullopt;
+      if (holds()) return Reply{.numbers = {0}};
+      if (round_ <= request.whole_number(0)) return std::nullopt;
       Reply reply{.tensors = copies_of_weights(shard), .numbers = {1}};
       for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply.tensors.push_back(std::move(tensor));
       return reply;

@@ -130,10 +130,25 @@ class Checkpoints(CliTest):
     def test_replicas_that_wait_for_nobody_go_on(self):
         for k, policy in enumerate(("async-average", "easgd,period=2", "eamsgd,period=2", "hogwild", "downpour,shards=2", "shat,period=2")):
             train = ["train", "e.toml", "--plan", policy, "--set", "optimizer.momentum=0"]
-            self.trireme(*train, *EVERY_2, "--out", f"w{k}")
-            self.trireme(*train, "--resume", os.path.join(f"w{k}", "checkpoints", "step-00000004"), "--out", f"r{k}")
+            self.trireme(*train, *EVERY_2, "--set", "checkpoint.keep=0", "--out", f"w{k}")
+            written = sorted(int(name[5:]) for name in os.listdir(self.path(f"w{k}", "checkpoints")))
+            self.assertGreaterEqual(len(written), 2, policy)
+            self.assertEqual(written[-1], 6, "the end too")
+            self.trireme(*train, "--resume", os.path.join(f"w{k}", "checkpoints", f"step-{written[0]:08}"), "--out", f"r{k}")
             row = self.json(f"r{k}", "run.json")["rows"][0]
-            self.assertEqual((row["status"], [point["step"] for point in row["curve"]]), ("ok", [5, 6]), policy)
+            self.assertEqual((row["status"], [point["step"] for point in row["curve"]]), ("ok", list(range(written[0] + 1, 7))), policy)
+
+    def test_checkpoints_hold_nobody_back(self):
+        """A slow replica's fast neighbour makes as many steps with checkpoints as without."""
+        clock = ["--set", "update.virtual.step_seconds=10 ms", "--set", "device_speeds=[1,0.1]", "--set", "optimizer.momentum=0", "--steps", "30",
+                 "--set", "optimizer.schedule=constant"]
+        for k, policy in enumerate(("easgd,period=2", "async-average")):
+            self.trireme("train", "e.toml", "--plan", policy, *clock, "--out", f"u{k}")
+            self.trireme("train", "e.toml", "--plan", policy, *clock, "--set", "checkpoint.every=3 steps", "--out", f"w{k}")
+            without, with_them = (self.json(f"{kind}{k}", "run.json")["rows"][0] for kind in "uw")
+            self.assertEqual(without["replicas"]["staleness"], with_them["replicas"]["staleness"], policy)
+            self.assertEqual(without["replicas"]["idle_share"], with_them["replicas"]["idle_share"], policy)
+            self.assertEqual(self.weights(f"u{k}"), self.weights(f"w{k}"), policy)
 
     def test_replicas_that_wait_for_rounds_go_on(self):
         """They are stopped wherever they are, and come to the same end, bit for bit where a round has all of them."""

@@ -12,7 +12,9 @@
 #include "../base/expect_error.h"
 #include "base/error.h"
 #include "toy.h"
+#include "base/config.h"
 #include "update/hub/thread_world.h"
+#include "update/registry.h"
 #include "update/hub/virtual_world.h"
 #include "worlds.h"
 
@@ -281,8 +283,8 @@ TEST(Hogwild, RunningStatisticsAreAMixture) {
 
 TEST(Hogwild, RefusesWhatCarriesSomethingOver) {
   const ConfigTable table = ConfigTable::from_string("policy = \"hogwild\"\n", "x.toml");
-  expect_error(Blame::user, {"hogwild", "momentum = 0"}, [&] { read_hogwild(table, {.replicas = 2, .seed = 0, .plain_sgd = false}); });
-  EXPECT_NE(read_hogwild(table, {.replicas = 2, .seed = 0, .plain_sgd = true}), nullptr);
+  expect_error(Blame::user, {"hogwild", "momentum = 0"}, [&] { kHogwild.read(table, {.replicas = 2, .seed = 0, .plain_sgd = false}); });
+  EXPECT_NE(kHogwild.read(table, {.replicas = 2, .seed = 0, .plain_sgd = true}), nullptr);
 }
 
 }  // namespace

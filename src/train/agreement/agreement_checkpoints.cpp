@@ -49,8 +49,11 @@ int64_t samples_of(const Length& length, const ReplicaBatches& batches, int64_t 
   return length.unit == Length::Unit::epochs ? int64_t(length.count * double(batches.samples_per_epoch())) : int64_t(length.count) * batch;
 }
 
-ReplicaStopOptions stops_of(const RunSpec& experiment, const UpdatePolicy& update, const ReplicaBatches& batches, int replicas, bool writes, ReplicaPlaces places) {
+ReplicaStopOptions stops_of(const RunSpec& experiment, const UpdatePolicy& update, const ReplicaBatches& batches,
+                            const std::vector<ReplicaProgress>& begun, bool writes, ReplicaPlaces places) {
+  const int replicas = int(begun.size());
   ReplicaStopOptions options{.replicas = replicas, .equal_steps = equal_steps(batches, replicas), .all_here = places == ReplicaPlaces::threads};
+  for (const ReplicaProgress& one : begun) options.begun.push_back(one.steps);
   const bool may_fail = experiment.replicas.clock && !experiment.replicas.clock->failures.empty();
   options.can_end = options.all_here ? !may_fail : places == ReplicaPlaces::processes && update.stops() != UpdatePolicy::Stops::anywhere;
   if (!writes) return options;

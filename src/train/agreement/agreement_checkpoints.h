@@ -33,8 +33,9 @@ int64_t samples_of(const Length& length, const ReplicaBatches& batches, int64_t 
 
 enum class ReplicaPlaces { threads, processes, clients };
 
-/// Where `replicas` replicas stop.
-ReplicaStopOptions stops_of(const RunSpec& experiment, const UpdatePolicy& update, const ReplicaBatches& batches, int replicas, bool writes, ReplicaPlaces places);
+/// Where replicas stop that have made so many steps. `writes`: checkpoints.
+ReplicaStopOptions stops_of(const RunSpec& experiment, const UpdatePolicy& update, const ReplicaBatches& batches,
+                            const std::vector<ReplicaProgress>& begun, bool writes, ReplicaPlaces places);
 
 /// Errors (user): checkpoints that a run of this plan cannot write or go on from. `resumes`: it goes on from one. `serves`: its replicas are in
 /// other processes, and a server writes what it has itself.

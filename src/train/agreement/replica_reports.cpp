@@ -55,6 +55,8 @@ Request report_of(int device, const MemoryUse& use) {
   return request;
 }
 
+Request report_of_end() { return {.operation = int(ReplicaReportKind::end), .numbers = {1}}; }
+
 Request report_of(const TrainingState& part) {
   nlohmann::json described{{"texts", part.agreement_texts}, {"names", nlohmann::json::array()}};
   Request request{.operation = int(ReplicaReportKind::state), .tensors = {at::Tensor()}};
@@ -69,7 +71,7 @@ Request report_of(const TrainingState& part) {
 }
 
 ReplicaReportKind kind_of(const Request& request) {
-  if (request.operation < 0 || request.operation > int(ReplicaReportKind::state)) refuse(fmt::format("kind {}", request.operation));
+  if (request.operation < 0 || request.operation > int(ReplicaReportKind::end)) refuse(fmt::format("kind {}", request.operation));
   return ReplicaReportKind(request.operation);
 }
 

@@ -12,12 +12,14 @@
 
 namespace trireme {
 
-enum class ReplicaReportKind { began, steps, snapshot, memory, state };
+enum class ReplicaReportKind { began, steps, snapshot, memory, state, end };
 
 Request report_of_beginning(double seconds);
 Request report_of(const TrainedStep& step);
 Request report_of(const ReplicaSnapshot& snapshot);
 Request report_of(int device, const MemoryUse& use);
+/// The run is to end: the replica's process was asked to.
+Request report_of_end();
 /// A replica's part of a checkpoint, not the first one's: TrainingState::agreement and its texts.
 Request report_of(const TrainingState& part);
 

@@ -8,10 +8,14 @@ namespace {
 // A worker may be one step ahead of what its leader has noted, and asks after the step whether it was the last.
 constexpr int64_t kStepsAhead = 2;
 
+bool is_by_samples(const UpdatePolicy& update, const ReplicaStopOptions& options) {
+  return update.stops() == UpdatePolicy::Stops::held || !options.equal_steps || (update.stops() == UpdatePolicy::Stops::anywhere && options.all_here);
+}
+
 }  // namespace
 
 ReplicaStops::ReplicaStops(UpdatePolicy& update, const ReplicaStopOptions& options, int64_t samples)
-    : update_(update), options_(options), by_samples_(update.stops() == UpdatePolicy::Stops::held || !options.equal_steps) {
+    : update_(update), options_(options), by_samples_(is_by_samples(update, options)), steps_(options.begun) {
   steps_.resize(size_t(options.replicas));
   next_samples_ = next_after(samples);
 }
@@ -43,7 +47,11 @@ void ReplicaStops::note(int replica, int64_t steps, int64_t samples) {
 }
 
 bool ReplicaStops::end(bool decides) {
-  if (!options_.can_end || (by_samples_ && !decides)) return false;
+  if (!options_.can_end) return false;
+  if (by_samples_ && !decides) {
+    is_refused_ = true;
+    return false;
+  }
   std::lock_guard lock(mutex_);
   if (ends_at_exchanges()) {
     ends_ = true;
@@ -68,7 +76,12 @@ bool ReplicaStops::agrees_to_end(Hub& hub) {
 bool ReplicaStops::come(Hub& hub, ReplicaPolicy& policy, bool is_done) {
   const Hub::Unmetered quiet(hub);
   if (!is_done) policy.release_waiting();
-  return int(hub.total(is_done ? 1 : 0)) == options_.replicas;
+  const bool all_done = int(hub.total(is_done ? 1 : 0)) == options_.replicas;
+  if (hub.replica() == 0) {  // what is wished for from here on is for the next time
+    std::lock_guard lock(mutex_);
+    is_wanted_ = wishes_ = false;
+  }
+  return all_done;
 }
 
 bool ReplicaStops::part(Hub& hub) {
@@ -77,9 +90,7 @@ bool ReplicaStops::part(Hub& hub) {
   if (hub.replica() == 0) {
     std::lock_guard lock(mutex_);
     ends = ends_;
-    if (!ends) update_.go_on();
-    is_wanted_ = ends;
-    wishes_ = false;
+    if (!ends && !is_wanted_) update_.go_on();
   }
   has_ended_ = hub.total(ends ? 1 : 0) > 0;
   return has_ended_;

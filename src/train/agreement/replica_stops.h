@@ -2,8 +2,9 @@
 //
 // By steps: replicas that can be stopped after equally many steps are. The step of a checkpoint follows from the experiment. The step of an end is
 // chosen ahead of what any replica has reached; replicas that are processes agree on it when they have exchanged.
-// By samples: replicas that make different numbers of steps, or wait for rounds of others (UpdatePolicy::Stops::held), are stopped wherever they are
-// once all together have seen enough samples. Those that have made their last step stand by.
+// By samples: replicas that wait for rounds of others (UpdatePolicy::Stops::held), make different numbers of steps, or wait for nobody and are threads
+// of this process, are stopped wherever they are once all together have seen enough samples: none runs behind the others for it. Those that have
+// made their last step stand by.
 #pragma once
 
 #include <atomic>
@@ -24,6 +25,7 @@ struct ReplicaStopOptions {
   bool can_end = false;          ///< an end may be asked for
   int64_t checkpoint_steps = 0;  ///< between two checkpoints, by steps; 0: there are none
   int64_t checkpoint_samples = 0;  ///< likewise, by samples of all replicas
+  std::vector<int64_t> begun = {};  ///< by replica: steps of an earlier run
 };
 
 /// Thread-safe. "Leader": called by the first worker of a replica.
@@ -45,6 +47,8 @@ class ReplicaStops {
   /// The run is to end at the next common place. `decides`: the first replica is here. False: there is no such place, or it is not for this process to
   /// say.
   bool end(bool decides);
+  /// end() was refused, as another process decides; true once.
+  bool takes_refused_end() { return is_refused_.exchange(false); }
   /// Whether the replicas have ended at such a place.
   bool has_ended() const { return has_ended_; }
 
@@ -73,9 +77,9 @@ class ReplicaStops {
   const ReplicaStopOptions options_;
   const bool by_samples_;
   std::atomic<int64_t> last_step_{std::numeric_limits<int64_t>::max()};
-  std::atomic<bool> is_wanted_{false}, ends_{false}, has_ended_{false};
+  std::atomic<bool> is_wanted_{false}, ends_{false}, has_ended_{false}, is_refused_{false};
   std::mutex mutex_;
-  std::vector<int64_t> steps_;  // by replica; guarded by mutex_, as all that follows
+  std::vector<int64_t> steps_;  // by replica, with those of an earlier run; guarded by mutex_, as all that follows
   bool wishes_ = false;       // to stop the replicas, by samples, as soon as they can be
   int64_t next_samples_ = 0;  // of the next checkpoint, by samples
 };

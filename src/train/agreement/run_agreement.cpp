@@ -65,7 +65,7 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
       synchronous_(dynamic_cast<const SynchronousPolicy*>(update_.get())),
       batches_(experiment, data, synchronous_ ? plan.devices : plan.replicas, update_->evaluates_together()),
       begun_step_(beginning.step), begun_(progress_of(beginning, batches_, plan.replicas)),
-      stops_(*update_, stops_of(experiment, *update_, batches_, plan.replicas, writes, make_world.places), trireme::samples_of(begun_)), begun_seconds_(beginning.seconds),
+      stops_(*update_, stops_of(experiment, *update_, batches_, begun_, writes, make_world.places), trireme::samples_of(begun_)), begun_seconds_(beginning.seconds), all_here_(!make_world.make),
       evaluator_({experiment, model, data, plan, training, evaluation, batches_.whole()}, ledger) {
   check_emulation(experiment, plan.workers());
   if (update_->shares_memory()) check_memory_is_shared(experiment, plan.name);
@@ -173,7 +173,13 @@ void RunAgreement::note(int replica, const TrainedStep& step, bool decides) {
 
 int64_t RunAgreement::steps_so_far() const {
   std::lock_guard lock(mutex_);
-  return begun_step_ + steps_ / plan_.replicas;
+  return begun_step_ + (begun_rest() + steps_) / plan_.replicas;
+}
+
+int64_t RunAgreement::begun_rest() const {
+  int64_t steps = 0;
+  for (const ReplicaProgress& one : begun_) steps += one.steps;
+  return std::max<int64_t>(0, steps - begun_step_ * plan_.replicas);
 }
 
 int64_t RunAgreement::next_step(int replica) const {
@@ -184,6 +190,7 @@ int64_t RunAgreement::next_step(int replica) const {
 std::unique_ptr<ReplicaAgreement> RunAgreement::make_part(Hub& hub, ReplicaGroup& group) {
   auto part = std::make_unique<ReplicaAgreement>(training_, model_, *update_, hub);
   if (!resumed_.empty()) part->resumed = std::move(resumed_[size_t(group.number)]);
+  if (!all_here_) resumed_.clear();
   part->on_begin = [this, &hub, &group] {
     group.began = hub.now() - begun_seconds_;
     if (group.number == 0) began_ = group.began;
@@ -194,6 +201,7 @@ std::unique_ptr<ReplicaAgreement> RunAgreement::make_part(Hub& hub, ReplicaGroup
     step.end -= group.began;
     note(group.number, step, /*decides=*/!hub.reports());
     if (hub.reports()) hub.report(report_of(step));
+    if (stops_.takes_refused_end()) hub.report(report_of_end());
     group.samples += step.facts.samples;
   };
   return part;
@@ -286,6 +294,9 @@ void RunAgreement::take_report(int replica, Request report) {
       for (const DeviceMemory& memory : memory_from(report, int(memory_.size()))) memory_[size_t(memory.device)] = memory.use;
       return;
     case ReplicaReportKind::state: return add_part(state_from(std::move(report)));
+    case ReplicaReportKind::end:
+      if (!world_->serves()) stop(kInterrupted);
+      return;
   }
 }
 
@@ -299,12 +310,13 @@ void RunAgreement::keep_central_if_due(double seconds) {
 
 /// While nobody visits. `is_last`: due or not.
 void RunAgreement::write_server_state(bool is_last) {
-  if (!on_server_state || !stops_.writes()) return;
+  if (!stops_.writes()) return;
   {
     std::lock_guard lock(mutex_);
     if (!is_last && samples_ < next_state_) return;
     if (steps_ < plan_.replicas) return;  // the run has no step yet
   }
+  if (!takes_server_state(is_last)) return;
   const DeviceScope nobodys(kNoDevice);
   const std::optional<ModelValues> values = update_->server()->values();
   if (!values) return;
@@ -316,7 +328,8 @@ void RunAgreement::write_server_state(bool is_last) {
     samples = samples_;
     for (size_t r = 0; r < next_step_.size(); ++r) add_progress(int(r), {next_step_[r], samples_of_replica_[r]}, state);
   }
-  if (on_server_state(std::move(state), is_last)) next_state_ = stops_.next_after(samples);
+  next_state_ = stops_.next_after(samples);
+  on_server_state(std::move(state));
 }
 
 /// What a run that is ended before its time has come to, where a server knows it.
@@ -453,7 +466,7 @@ void RunAgreement::abort(const std::string& reason) {
 bool RunAgreement::stop(const std::string& reason) {
   {
     std::lock_guard lock(mutex_);
-    if (!stop_reason_.empty()) return true;
+    if (stop_reason_ == reason) return true;
     if (!stops_.end(world_->decides())) return false;
     stop_reason_ = reason;
   }

@@ -66,6 +66,8 @@ class RunAgreement {
   const Model& model() const { return model_; }
   const TaskData& data() const { return data_; }
   int replicas() const { return plan_.replicas; }
+  /// Replicas are threads of this process.
+  bool are_all_here() const { return all_here_; }
   bool is_modelled() const { return experiment_.replicas.clock.has_value(); }
 
   // -- samples and lengths
@@ -103,11 +105,16 @@ class RunAgreement {
   TrainingState take_kept();
   /// Steps of the run so far: those of all replicas, divided by their number.
   int64_t steps_so_far() const;
+  /// Likewise, of all replicas.
+  int64_t samples() const;
+  /// Steps of an earlier run that are left over when those of all replicas are divided by their number.
+  int64_t begun_rest() const;
 
   // -- by the server of replicas in other processes
 
-  /// Told of the server's state where a checkpoint is due, and when replicas train no more. Set before work. False: it cannot be taken now.
-  std::function<bool(TrainingState state, bool is_last)> on_server_state;
+  /// Where a checkpoint of the server's state is due, and when replicas train no more (`is_last`): whether it can be taken, and it. Set before work.
+  std::function<bool(bool is_last)> takes_server_state;
+  std::function<void(TrainingState state)> on_server_state;
   /// From a replica (train/agreement/replica_reports.h). Errors (run): it cannot be one.
   void take_report(int replica, Request report);
   /// That the replica has not made yet.
@@ -146,7 +153,6 @@ class RunAgreement {
   void lift_memory_limits();
   SnapshotShape snapshot_shape() const;
   int64_t samples_of(const Length& length) const;  ///< of all replicas
-  int64_t samples() const;                         ///< so far
 
   const RunSpec& experiment_;
   const Model& model_;
@@ -164,6 +170,7 @@ class RunAgreement {
   std::unique_ptr<HubWorld> world_;
   bool policy_decides_length_ = false;
   const double begun_seconds_;  ///< of an earlier run
+  const bool all_here_;
   bool has_ranks_ = false;      ///< a replica trains here, others in other processes
   int64_t evaluate_every_ = 0;  ///< samples of all replicas
   std::atomic<double> began_{0};  ///< replica 0's first step, on its hub's clock

@@ -90,6 +90,13 @@ std::vector<int> all_of(const Communicator& communicator) {
   return ranks;
 }
 
+/// A group at whose end on rank 0 a thread beside the rank's own serves: that one rank waits there for the other while the other waits for it in a
+/// collective is no mistake of theirs.
+std::unique_ptr<Communicator> beside(std::unique_ptr<Communicator> group) {
+  if (auto* const member = dynamic_cast<GroupMember*>(group.get())) member->work_beside();
+  return group;
+}
+
 /// Where threads beside this rank wait, in its time.
 LocalWorld waiting_room(VirtualTime* time) {
   return time ? LocalWorld(1, std::shared_ptr<VirtualTime>(std::shared_ptr<void>(), time)) : LocalWorld(1);  // it outlives all of them
@@ -149,7 +156,7 @@ RankWorld::RankWorld(Communicator& leaders, ShardServer* server, OnReport on_rep
   const bool has_messages = server || on_report_;
   if (has_messages && leaders.rank() > 0) {
     const int pair[] = {0, leaders.rank()};
-    auto visits = std::make_unique<VisitsByMessage>(leaders.rank(), leaders.group(pair));
+    auto visits = std::make_unique<VisitsByMessage>(leaders.rank(), beside(leaders.group(pair)));
     messages = visits.get();
     ends.visits = std::move(visits);
   } else if (has_messages) {
@@ -159,9 +166,7 @@ RankWorld::RankWorld(Communicator& leaders, ShardServer* server, OnReport on_rep
     }
     for (int replica = 1; replica < leaders.size(); ++replica) {
       const int pair[] = {0, replica};
-      pairs_.push_back(leaders.group(pair));
-      // this rank may come to what the other one waits for while the thread beside it waits for the other one
-      if (auto* const member = dynamic_cast<GroupMember*>(pairs_.back().get())) member->work_beside();
+      pairs_.push_back(beside(leaders.group(pair)));
     }
   }
   hub_ = std::make_unique<RankHub>(*this, std::move(ends), messages);
