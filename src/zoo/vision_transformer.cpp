@@ -107,7 +107,7 @@ std::vector<NamedModel> vision_transformer_models() {
   using enum ModelOption::Kind;
   return {{"vit-b16", "torchvision's VisionTransformer (Dosovitskiy et al., 2020)", make_vision_transformer,
            {{"layers", 12, count}, {"width", 768}, {"heads", 12}, {"hidden", 3072}, {"patch", 16}, {"probability", 0, share}}},
-          {"vit-tiny", "the same, of width 192 with 3 heads", make_vision_transformer,
+          {"vit-tiny", "vit-b16 with width 192 and 3 heads", make_vision_transformer,
            {{"layers", 12, count}, {"width", 192}, {"heads", 3}, {"hidden", 768}, {"patch", 16}, {"probability", 0, share}}}};
 }
 

@@ -1,6 +1,7 @@
 // ASA (a reconstruction) and the best uniform plan: what must hold of them whatever layers cost.
 #include "planner/asa.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
