@@ -1,9 +1,9 @@
 // ASA (a reconstruction) and the best uniform plan: what must hold of them whatever layers cost.
 #include "planner/asa.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "exact/fake_costs.h"
@@ -29,10 +29,12 @@ struct Case {
   PlanRequest request;
 };
 
-/// All layers with these degrees.
+/// All layers with these degrees, whether they split any.
 RatedPlan uniform_plan(const PlanRequest& request, int data, int tensor) {
-  RatedPlan rated{named_plan(fmt::format("data={},tensor={}", data, tensor), request.model, request.cluster, request.batch, {}), {}, 0};
+  RatedPlan rated{named_plan("data", request.model, request.cluster, request.batch, {}), {}, 0};
   const ModelFacts facts(request);
+  const std::vector<std::string> splits = choose_splits(request.model, tensor, std::max<int64_t>(1, request.batch / data));
+  for (NodeId node = facts.first_layer(); node < facts.end(); ++node) rated.plan.layers[size_t(node)] = {0, data, tensor, splits[size_t(node)]};
   rated.prediction = StepModel(facts).predict(rated.plan);
   return rated;
 }
