@@ -55,7 +55,23 @@ def violations(source):
     found += large_folders(source, files)
     found += [f"{circle[0]}: in a circle of includes: {', '.join(circle)}" for circle in circles(source, files)]
     found += kinds_by_name(source, files)
+    found += defined_twice(source, files)
     return found
+
+
+def defined_twice(source, files):
+    """Types of one name and namespace in two headers: the linker takes one's functions for the other's (the one definition rule)."""
+    places = collections.defaultdict(list)
+    for path in files:
+        if path.suffix != ".h":
+            continue
+        namespace = ""
+        for line in path.read_text().splitlines():
+            if opened := re.match(r"namespace (trireme[\w:]*) \{", line):
+                namespace = opened.group(1)
+            if defined := re.match(r"(?:struct|class) (?:alignas\(\d+\) )?(\w+)(?: final)?(?: : [^{;]*)? \{", line):
+                places[namespace, defined.group(1)].append(path.relative_to(source).as_posix())
+    return [f"{files[0]}: {name} is defined in {files[1]} too: rename one" for (_, name), files in sorted(places.items()) if len(set(files)) > 1]
 
 
 def kinds_of_layers(source):
@@ -223,6 +239,11 @@ class TheCheck(unittest.TestCase):
         self.assertEqual(violations(source), [])
         (source / "comm" / names[-1]).write_text("#pragma once\n")
         self.assertEqual([line.split(":")[0] for line in violations(source)], ["comm/"])
+
+    def test_finds_types_that_are_defined_twice(self):
+        one, other = "#pragma once\nnamespace trireme {\nstruct Part {\n", "#pragma once\nnamespace trireme {\nclass Part final : public Whole {\n"
+        source = self.house({"base/a.h": one, "base/b.h": other, "comm/c.h": one.replace("trireme", "trireme::torchscript")})
+        self.assertEqual(violations(source), ["base/a.h: Part is defined in base/b.h too: rename one"])
 
     def test_finds_circles(self):
         source = self.house({"base/a.h": "#pragma once\n", "base/a.cpp": '#include "base/a.h"\n#include "base/b.h"\n',

@@ -147,7 +147,7 @@ int64_t RankSizes::buffer_bytes(const Op& op) const {
   return elements * all_.master_bytes();
 }
 
-const Arrival& RankSizes::arrival(MoveId move, bool adjoint, int micro_batch) {
+const ArrivingValue& RankSizes::arrival(MoveId move, bool adjoint, int micro_batch) {
   const int64_t samples = all_.samples(micro_batch);
   const auto [it, fresh] = arrivals_.try_emplace({move, adjoint, samples});
   if (fresh) it->second = find_arrival(move, adjoint, samples);
@@ -155,7 +155,7 @@ const Arrival& RankSizes::arrival(MoveId move, bool adjoint, int micro_batch) {
 }
 
 /// The cases of redistribute() in tensor/redistribute.h, on the `local` backend.
-Arrival RankSizes::find_arrival(MoveId id, bool adjoint, int64_t samples) const {
+ArrivingValue RankSizes::find_arrival(MoveId id, bool adjoint, int64_t samples) const {
   const Program& program = all_.program();
   const Move& move = program.moves[size_t(id)];
   const MoveEnds ends = ends_of(move, program, adjoint);
@@ -163,11 +163,11 @@ Arrival RankSizes::find_arrival(MoveId id, bool adjoint, int64_t samples) const 
   const Shape shape = all_.global_shape(node, samples);
   const bool held = holds(ends.from);
   if (!holds(ends.to)) return {};
-  if (ends.from == ends.to) return {.kind = held ? Arrival::Kind::same : Arrival::Kind::nothing};
+  if (ends.from == ends.to) return {.kind = held ? ArrivingValue::Kind::same : ArrivingValue::Kind::nothing};
   const Box box = ends.to.box_of(rank_, shape);
   const int64_t bytes = elements_of(box) * all_.element_bytes(node);
   if (!all_reduce_group(ends.from, ends.to, rank_).empty())
-    return {.kind = Arrival::Kind::made, .bytes = bytes, .exchanges = true, .reduces = true};
+    return {.kind = ArrivingValue::Kind::made, .bytes = bytes, .exchanges = true, .reduces = true};
 
   const Box local = held ? ends.from.box_of(rank_, shape) : Box{};
   const auto transfers = transfers_to(rank_, ends.from, ends.to, shape);
@@ -175,10 +175,10 @@ Arrival RankSizes::find_arrival(MoveId id, bool adjoint, int64_t samples) const 
   const bool has_values = any([](const TensorTransfer& t) { return !is_empty(t.box); });
   const bool from_itself = !any([&](const TensorTransfer& t) { return t.source != rank_; });
   const bool keeps_all = held && local == box && from_itself && transfers.size() <= 1;
-  Arrival arrival{.kind = Arrival::Kind::made, .bytes = bytes, .exchanges = !from_itself};
+  ArrivingValue arrival{.kind = ArrivingValue::Kind::made, .bytes = bytes, .exchanges = !from_itself};
   const bool is_part = has_values && transfers.size() == 1 && transfers[0].box == box;
   if ((keeps_all && (has_values || is_empty(box))) || (is_part && from_itself && is_one_stretch(box, local)))
-    arrival.kind = Arrival::Kind::same;
+    arrival.kind = ArrivingValue::Kind::same;
   const bool adds = any([](const TensorTransfer& t) { return t.add; });
   if (adds && all_.element_bytes(node) == kNarrowBytes) arrival.adding = bytes / kNarrowBytes * int64_t(sizeof(float));
   return arrival;

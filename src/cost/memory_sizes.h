@@ -60,7 +60,7 @@ class ProgramSizes {
 };
 
 /// What a redistribution leaves a rank with.
-struct Arrival {
+struct ArrivingValue {
   enum class Kind {
     nothing,  ///< it is no receiver
     same,     ///< its own tensor, or a view of it
@@ -90,17 +90,17 @@ class RankSizes {
   /// What a layer carries from step to step.
   int64_t state_bytes(OpId op, int micro_batch) const;
   int64_t buffer_bytes(const Op& op) const;
-  const Arrival& arrival(MoveId move, bool adjoint, int micro_batch);
+  const ArrivingValue& arrival(MoveId move, bool adjoint, int micro_batch);
 
  private:
   int64_t share(OpId op, int micro_batch);
-  Arrival find_arrival(MoveId move, bool adjoint, int64_t samples) const;
+  ArrivingValue find_arrival(MoveId move, bool adjoint, int64_t samples) const;
 
   ProgramSizes& all_;
   const int rank_;
   std::map<std::pair<OpId, int64_t>, int64_t> shares_;           // by op and samples of the micro-batch
   std::map<std::pair<ValueId, int64_t>, int64_t> gradients_;     // likewise by value
-  std::map<std::tuple<MoveId, bool, int64_t>, Arrival> arrivals_;
+  std::map<std::tuple<MoveId, bool, int64_t>, ArrivingValue> arrivals_;
 };
 
 }  // namespace trireme

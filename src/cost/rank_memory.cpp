@@ -258,10 +258,10 @@ void RankMemory::move(const Instruction& i, MicroBatch& batch) {
     if (i.adjoint) source.reset();
     if (!local) local = activations(sizes_.bytes(ends.from, program_.values[size_t(move.from)].node, batch.index));
   }
-  const Arrival& arrival = sizes_.arrival(i.index, i.adjoint, batch.index);
+  const ArrivingValue& arrival = sizes_.arrival(i.index, i.adjoint, batch.index);
   Held result;
-  if (arrival.kind == Arrival::Kind::same) result = local;
-  if (arrival.kind == Arrival::Kind::made) {
+  if (arrival.kind == ArrivingValue::Kind::same) result = local;
+  if (arrival.kind == ArrivingValue::Kind::made) {
     const Held sum = arrival.adding > 0 ? activations(arrival.adding) : nullptr;
     result = activations(arrival.bytes);
   }

@@ -67,7 +67,7 @@ struct Worker::State {
   LayerBuffers buffers;
   Averages averages;
   BatchesInFlight batches;
-  Moves moves;
+  MoveExecution moves;
   GradientPieces pieces;
   KeptSteps kept_steps;
   Agree agreement;

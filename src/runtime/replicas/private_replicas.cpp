@@ -146,7 +146,7 @@ class PrivateReplicas final : public Replicas {
   std::vector<ReplicaPiece> pieces(BucketId bucket) override {
     return replicas_[size_t(bucket)] ? replicas_[size_t(bucket)]->pieces() : std::vector<ReplicaPiece>{};
   }
-  std::vector<Transfer> take_transfers() override;
+  std::vector<GradientTransfer> take_transfers() override;
 
  private:
   BucketReplica& replica(BucketId bucket) {
@@ -192,12 +192,12 @@ std::exception_ptr PrivateReplicas::failure() const {
   return nullptr;
 }
 
-std::vector<Transfer> PrivateReplicas::take_transfers() {
-  std::vector<Transfer> all;
+std::vector<GradientTransfer> PrivateReplicas::take_transfers() {
+  std::vector<GradientTransfer> all;
   if (queues_.empty()) return all;
   for (const auto& replica : replicas_)
     if (replica)
-      for (const Transfer& transfer : replica->take_transfers()) all.push_back(transfer);
+      for (const GradientTransfer& transfer : replica->take_transfers()) all.push_back(transfer);
   return all;
 }
 

@@ -64,7 +64,7 @@ class BucketReplica {
   virtual std::vector<ReplicaPiece> pieces() = 0;
 
   /// What went on beside computing and is done with since it was asked last.
-  std::vector<Transfer> take_transfers() { return std::exchange(transfers_, {}); }
+  std::vector<GradientTransfer> take_transfers() { return std::exchange(transfers_, {}); }
 
  protected:
   void allocate_state(int64_t elements);
@@ -84,7 +84,7 @@ class BucketReplica {
   const ReplicaSetting setting_;
   std::vector<at::Tensor> state_;
   int64_t updates_ = 0;
-  std::vector<Transfer> transfers_;
+  std::vector<GradientTransfer> transfers_;
 };
 
 /// Whole weights of a bucket in its last versions: a ring, in which version v lies at v modulo its length. In one dtype

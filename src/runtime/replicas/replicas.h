@@ -38,7 +38,7 @@ struct ReplicaCounts {
 };
 
 /// The sum of a bucket's gradients while the worker computed: seconds of the steady clock, by the worker's own steps and bytes.
-struct Transfer {
+struct GradientTransfer {
   BucketId bucket = -1;
   double begin = 0, end = 0;
   int64_t bytes = 0;
@@ -114,7 +114,7 @@ class Replicas {
 
   const ReplicaCounts& counts() const { return counts_; }
   /// What the updates and norms since the last call have waited for.
-  virtual std::vector<Transfer> take_transfers() { return {}; }
+  virtual std::vector<GradientTransfer> take_transfers() { return {}; }
 
  protected:
   explicit Replicas(const Program& program);

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-void Moves::run(const Program& program, const Instruction& instruction, const BatchInFlight& batch, MicroBatch& part) {
+void MoveExecution::run(const Program& program, const Instruction& instruction, const BatchInFlight& batch, MicroBatch& part) {
   const Move& move = program.moves[size_t(instruction.index)];
   const MoveEnds ends = ends_of(move, program, instruction.adjoint);
   const Shape shape = batch.global_shape(program.values[size_t(move.from)].node, part);

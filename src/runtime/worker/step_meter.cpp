@@ -56,7 +56,7 @@ void StepMeter::end() {
 /// What went on beside the instructions that are through; returns its bytes.
 int64_t StepMeter::record_transfers() {
   int64_t bytes = 0;
-  for (const Transfer& t : context_.replicas.take_transfers()) {
+  for (const GradientTransfer& t : context_.replicas.take_transfers()) {
     bytes += t.bytes;
     if (!trace_) continue;
     const std::string name = program_->describe({OpCode::reduce_gradients, t.bucket}, context_.model);

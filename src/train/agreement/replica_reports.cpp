@@ -123,11 +123,11 @@ ReplicaSnapshot snapshot_from(Request request, const SnapshotShape& shape) {
   return snapshot;
 }
 
-std::vector<DeviceMemory> memory_from(const Request& request, int devices) {
+std::vector<ReportedMemory> memory_from(const Request& request, int devices) {
   check_numbers(request, kMemoryNumbers);
-  std::vector<DeviceMemory> all;
+  std::vector<ReportedMemory> all;
   for (auto n = request.numbers.begin(); n != request.numbers.end(); n += kMemoryNumbers) {
-    DeviceMemory& one = all.emplace_back(DeviceMemory{.device = int(std::min(count_of(n[0]), int64_t(devices))), .use = {}});
+    ReportedMemory& one = all.emplace_back(ReportedMemory{.device = int(std::min(count_of(n[0]), int64_t(devices))), .use = {}});
     if (one.device >= devices) refuse(fmt::format("device {:.0f}", n[0]));
     one.use.peak = count_of(n[1]);
     for (size_t c = 0; c < kMemoryCategories; ++c) one.use.at_peak[c] = count_of(n[2 + std::ptrdiff_t(c)]);

@@ -35,10 +35,10 @@ double beginning_from(const Request& request);
 std::vector<TrainedStep> steps_from(const Request& request);
 TrainingState state_from(Request request);
 ReplicaSnapshot snapshot_from(Request request, const SnapshotShape& shape);
-struct DeviceMemory {
+struct ReportedMemory {
   int device = 0;
   MemoryUse use;
 };
-std::vector<DeviceMemory> memory_from(const Request& request, int devices);
+std::vector<ReportedMemory> memory_from(const Request& request, int devices);
 
 }  // namespace trireme

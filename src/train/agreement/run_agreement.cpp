@@ -291,7 +291,7 @@ void RunAgreement::take_report(int replica, Request report) {
       return;
     case ReplicaReportKind::snapshot: return evaluator_.add(snapshot_from(std::move(report), snapshot_shape()));
     case ReplicaReportKind::memory:
-      for (const DeviceMemory& memory : memory_from(report, int(memory_.size()))) memory_[size_t(memory.device)] = memory.use;
+      for (const ReportedMemory& memory : memory_from(report, int(memory_.size()))) memory_[size_t(memory.device)] = memory.use;
       return;
     case ReplicaReportKind::state: return add_part(state_from(std::move(report)));
     case ReplicaReportKind::end:
