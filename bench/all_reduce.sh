@@ -9,10 +9,10 @@ build=${1:-}
 rounds=${2:-3}
 if [ -z "$build" ]; then
   for folder in "$here/../build/release" "$here/../build"; do
-    [ -x "$folder/bench_all_reduce" ] && build=$folder && break
+    [ -x "$folder/bench/bench_all_reduce" ] && build=$folder && break
   done
 fi
-if [ ! -x "${build:-.}/bench_all_reduce" ]; then
+if [ ! -x "${build:-.}/bench/bench_all_reduce" ]; then
   echo "bench_all_reduce was not found in '${build:-build}': build it with cmake --build BUILD_FOLDER --target bench_all_reduce" >&2
   exit 2
 fi
@@ -32,7 +32,7 @@ fi
 round=0
 while [ "$round" -lt "$rounds" ]; do
   round=$((round + 1))
-  "$build/bench_all_reduce" 3 >>"$work/lines"
+  "$build/bench/bench_all_reduce" 3 >>"$work/lines"
   $have_gloo && /usr/bin/python3 "$here/peers/gloo_all_reduce.py" 2>>"$work/log" >>"$work/lines"
   $have_mpi && mpirun --allow-run-as-root --bind-to none --oversubscribe -n 2 "$work/mpi_all_reduce" 2>>"$work/log" >>"$work/lines"
 done

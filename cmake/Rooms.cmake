@@ -5,6 +5,9 @@ add_library(trireme_options INTERFACE)
 target_compile_features(trireme_options INTERFACE cxx_std_20)
 target_compile_options(trireme_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
 target_include_directories(trireme_options INTERFACE "${PROJECT_SOURCE_DIR}/src")
+if(TRIREME_UNITY)  # a class whose members are of types local to its file: right, as the class is local to that file too
+  target_compile_options(trireme_options INTERFACE -Wno-subobject-linkage)
+endif()
 if(TRIREME_SANITIZE)
   target_compile_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE} -fno-omit-frame-pointer -g)
   target_link_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE})
@@ -12,24 +15,37 @@ endif()
 
 include(Precompiled)
 
-# trireme_room(name [DEPENDS room...] [LIBRARIES target...]): sources are all .cpp files below src/<name>.
+# trireme_room(name [DEPENDS room...] [LIBRARIES target...] [BATCH n]): sources are all .cpp files below src/<name>, compiled n at a time (1: each by
+# itself, for a room whose files use the same names for the same things).
 function(trireme_room name)
-  cmake_parse_arguments(ROOM "" "" "DEPENDS;LIBRARIES;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(ROOM "" "BATCH" "DEPENDS;LIBRARIES;EXCLUDE" ${ARGN})
+  if(NOT ROOM_BATCH)
+    set(ROOM_BATCH 10)
+  endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*.cpp")
   list(REMOVE_ITEM sources ${ROOM_EXCLUDE})
-  add_library(trireme_${name} STATIC ${sources})
+  add_library(trireme_${name} STATIC)
   target_link_libraries(trireme_${name} PUBLIC trireme_options trireme_torch fmt::fmt nlohmann_json::nlohmann_json
                         ${ROOM_LIBRARIES})
   foreach(room ${ROOM_DEPENDS})
     target_link_libraries(trireme_${name} PUBLIC trireme_${room})
   endforeach()
-  trireme_precompiled(trireme_${name} pch)
+  trireme_compiled(trireme_${name} pch BATCH ${ROOM_BATCH} SOURCES ${sources})
+endfunction()
+
+# trireme_tool(name FOLDER folder SOURCES file... LIBRARIES target...): a program beside `trireme`, in <build>/<folder>.
+function(trireme_tool name)
+  cmake_parse_arguments(T "" "FOLDER" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name})
+  target_link_libraries(${name} PRIVATE ${T_LIBRARIES})
+  trireme_compiled(${name} pch BATCH 1 SOURCES ${T_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/${T_FOLDER}")
 endfunction()
 
 # trireme_program(name SOURCES file... ROOMS room... [LIBRARIES target...]): one GoogleTest executable; it may bring its own main.
 function(trireme_program name)
   cmake_parse_arguments(T "" "" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
-  add_executable(${name} ${T_SOURCES})
+  add_executable(${name})
   # a test's own code runs for milliseconds; at -O3 compiling it took a third more of CI's time
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_link_libraries(${name} PRIVATE trireme_options GTest::gtest_main GTest::gmock ${T_LIBRARIES})
@@ -37,7 +53,7 @@ function(trireme_program name)
     target_link_libraries(${name} PRIVATE trireme_${room})
   endforeach()
   target_link_libraries(${name} PRIVATE trireme_torch fmt::fmt nlohmann_json::nlohmann_json)
-  trireme_precompiled(${name} test_pch)
+  trireme_compiled(${name} test_pch BATCH 1 SOURCES ${T_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 endfunction()
 

@@ -19,15 +19,8 @@
 namespace trireme {
 namespace {
 
-constexpr int kPollMilliseconds = 50;
-constexpr double kSecondsToEnd = 3;  // after Ctrl-C, before the child is killed
-
-std::array<int, 2> make_pipe() {
-  std::array<int, 2> ends;
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    fail_run({"compare", "cannot make a pipe", std::strerror(errno), "close other programs and try again"});
-  return ends;
-}
+constexpr int kChildPollMilliseconds = 50;
+constexpr double kSecondsForChild = 3;  // after Ctrl-C, before the child is killed
 
 pid_t start(const std::vector<std::string>& arguments, int out, int err) {
   std::vector<char*> argv;
@@ -52,7 +45,7 @@ pid_t start(const std::vector<std::string>& arguments, int out, int err) {
 
 ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit, const std::atomic<bool>& interrupted,
                    const std::function<void(const nlohmann::json&)>& on_message) {
-  auto out = make_pipe(), err = make_pipe();
+  auto out = make_pipe("compare"), err = make_pipe("compare");
   const pid_t pid = start(arguments, out[1], err[1]);
   ::close(out[1]);
   ::close(err[1]);
@@ -63,7 +56,7 @@ ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit,
   bool output_open = true, errors_open = true, killed = false;
   while (output_open || errors_open) {
     std::array<pollfd, 2> fds{{{output_open ? output.fd() : -1, POLLIN, 0}, {errors_open ? errors.fd() : -1, POLLIN, 0}}};
-    ::poll(fds.data(), fds.size(), kPollMilliseconds);
+    ::poll(fds.data(), fds.size(), kChildPollMilliseconds);
     if (fds[0].revents)
       output_open = output.read([&](const std::string& line) {
         auto message = nlohmann::json::parse(line, nullptr, false);
@@ -75,7 +68,7 @@ ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit,
       ::kill(pid, SIGINT);
     }
     end.killed_for_time = end.killed_for_time || (hard_limit > 0 && steady_seconds() - started > hard_limit);
-    const bool late = interrupted_at > 0 && steady_seconds() - interrupted_at > kSecondsToEnd;
+    const bool late = interrupted_at > 0 && steady_seconds() - interrupted_at > kSecondsForChild;
     if (!killed && (late || end.killed_for_time)) {
       killed = true;
       ::kill(pid, SIGKILL);

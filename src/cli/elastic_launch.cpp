@@ -7,14 +7,13 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/exit_codes.h"
 #include "experiment/make_plan.h"
 #include "plan/fewer_devices.h"
 #include "train/trainer.h"
 
 namespace trireme {
 namespace {
-
-constexpr int kUserError = 2;
 
 std::string processes_text(int count) { return fmt::format("{} {}", count, count == 1 ? "process" : "processes"); }
 

@@ -20,6 +20,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/elastic_launch.h"
+#include "cli/exit_codes.h"
 #include "cli/experiment_header.h"
 #include "cli/launch_hosts.h"
 #include "cli/launch_script.h"
@@ -41,19 +42,18 @@ constexpr const char* kTokenFromInput = "--token-from-input";
 constexpr size_t kLongestToken = 1024;
 constexpr const char* kValueFlags[] = {"-n",           "--hosts",    "--interface",     "--port",      "--ssh",
                                        "--print",      "--restarts", "--restart-after", "--generation", "--token-file"};
-constexpr int kRunFailed = 1;
 constexpr int64_t kMostRestarts = 1'000'000;
 constexpr int kFirstPort = 20000, kLastPort = 31999;  // below those that the system lends to clients
 
-std::atomic<bool> interrupted{false};
+std::atomic<bool> launch_interrupted{false};
 
 /// True once somebody has pressed Ctrl-C or sent SIGTERM. Processes that are asked to end do so within seconds (interrupted_by_user);
 /// this one stays until they have.
 const std::atomic<bool>& interrupted_launch() {
   struct sigaction action {};
-  action.sa_handler = [](int) { interrupted = true; };
+  action.sa_handler = [](int) { launch_interrupted = true; };
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
-  return interrupted;
+  return launch_interrupted;
 }
 
 /// Binds this port, or with 0 any, for a moment. The port; 0: it cannot be had.

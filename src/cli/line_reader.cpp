@@ -1,11 +1,21 @@
 #include "cli/line_reader.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
 
 namespace trireme {
+
+std::array<int, 2> make_pipe(const char* verb) {
+  std::array<int, 2> ends;
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    fail_run({verb, "cannot make a pipe", std::strerror(errno), "close other programs and try again"});
+  return ends;
+}
 
 LineReader::~LineReader() { ::close(fd_); }
 

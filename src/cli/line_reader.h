@@ -1,12 +1,16 @@
-// The reading end of a pipe, cut into lines.
+// Pipes to child processes: made, and read line by line.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <string>
 
 namespace trireme {
 
-/// Owns the descriptor. Not thread-safe.
+/// Reading end, writing end; a child that executes a program does not inherit them. `verb`: names the command in an error.
+std::array<int, 2> make_pipe(const char* verb);
+
+/// The reading end of a pipe, cut into lines. Owns the descriptor. Not thread-safe.
 class LineReader {
  public:
   explicit LineReader(int fd) : fd_(fd) {}

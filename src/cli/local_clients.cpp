@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kSecondsToEnd = 5;  // after the server is through, before clients are interrupted
+constexpr double kSecondsForClients = 5;  // after the server is through, before clients are interrupted
 constexpr auto kPoll = std::chrono::milliseconds(20);
 
 void wait_for_client(int number, const std::vector<std::string>& arguments, const std::atomic<bool>& ending) {
@@ -41,7 +41,7 @@ void LocalClients::start(int clients, const std::vector<std::string>& arguments)
 }
 
 LocalClients::~LocalClients() {
-  for (const double began = steady_seconds(); running_ > 0 && steady_seconds() - began < kSecondsToEnd && !interrupted_by_user();)
+  for (const double began = steady_seconds(); running_ > 0 && steady_seconds() - began < kSecondsForClients && !interrupted_by_user();)
     std::this_thread::sleep_for(kPoll);
   ending_ = true;
   for (std::thread& thread : threads_) thread.join();

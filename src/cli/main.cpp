@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/data_command.h"
 #include "cli/doctor.h"
+#include "cli/exit_codes.h"
 #include "cli/known_names.h"
 #include "cli/launch_command.h"
 #include "cli/plan_command.h"
@@ -22,7 +23,8 @@
 
 namespace {
 
-constexpr int kRunFailed = 1, kUserError = 2;
+using trireme::kRunFailed;
+using trireme::kUserError;
 
 std::string plan_help() { return "a plan file, or " + trireme::strategy_syntax(); }
 

@@ -24,7 +24,7 @@
 namespace trireme {
 namespace {
 
-constexpr int kPollMilliseconds = 50;
+constexpr int kMemberPollMilliseconds = 50;
 constexpr double kSecondsToNotice = 5;   // after one failed, for the others to notice and to say what they know
 constexpr double kSecondsToEnd = 3;      // after SIGTERM
 constexpr double kSuspiciousSeconds = 2;  // without a heartbeat, of a member whom others may have missed before this process
@@ -35,13 +35,6 @@ constexpr int kNotStarted = 127;         // as shells say it
 constexpr const char* kLives = "\x06trireme: lives";
 constexpr const char* kTrains = "\x06trireme: trains";
 constexpr char kMakeRoom = 'r';          // before its standard input ends
-
-std::array<int, 2> make_pipe() {
-  std::array<int, 2> ends;
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    fail_run({"launch", "cannot make a pipe", std::strerror(errno), "close other programs and try again"});
-  return ends;
-}
 
 std::vector<char*> pointers_to(std::vector<std::string>& words) {
   std::vector<char*> pointers;
@@ -87,9 +80,9 @@ RankGroup::~RankGroup() {
 void RankGroup::start(const MemberStart& start) {
   auto member = std::make_unique<Member>();
   member->start = start;
-  const auto output = make_pipe();
+  const auto output = make_pipe("launch");
   std::array<int, 2> input{-1, -1};
-  if (start.until_input_ends) input = make_pipe();
+  if (start.until_input_ends) input = make_pipe("launch");
   if (start.recorded) {
     member->recorder = std::make_unique<FlightRecorder>();
     member->start.variables.emplace_back(kRecorderVariable, std::to_string(member->recorder->file()));
@@ -134,7 +127,7 @@ bool RankGroup::read_lines() {
     }
   const bool any = !fds.empty();
   if (is_agent_ && !input_ended_) fds.push_back({STDIN_FILENO, POLLIN, 0});
-  ::poll(fds.data(), fds.size(), kPollMilliseconds);
+  ::poll(fds.data(), fds.size(), kMemberPollMilliseconds);
   for (size_t i = 0; i < readers.size(); ++i) {
     if (!fds[i].revents) continue;
     Member& member = *readers[i];

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/agreement.h"
+#include "cli/exit_codes.h"
 #include "cli/left_behind.h"
 #include "cli/plan_choice.h"
 #include "cli/rank_group.h"
@@ -39,7 +40,6 @@
 namespace trireme {
 namespace {
 
-constexpr int kRunFailed = 1, kUserError = 2;
 /// In reasons for which a run ends, of a rank 0 that is dead, frozen or cut off.
 constexpr const char* kRank0Lost[] = {"rank 0 is gone", "rank 0 has shown no sign of life", "which rank 0 keeps, is gone"};
 

@@ -16,8 +16,8 @@ class FlightRecorder;
 /// What a process that a launcher started gives to join the others.
 struct JoinOptions {
   const ProcessPlace& place;
-  std::string interface;  ///< network interface; empty where the backend finds_ranks
-  std::string token;      ///< as WorldOptions'
+  std::string interface = {};  ///< network interface; empty where the backend finds_ranks
+  std::string token = {};      ///< as WorldOptions'
   std::shared_ptr<FlightRecorder> recorder;
 };
 

@@ -31,6 +31,9 @@ struct CommunicationCount {
   double wait_seconds = 0;  ///< blocked until another rank was ready
 };
 
+/// True of a tensor that carries nothing to a rank: undefined, or without elements.
+inline bool is_empty(const at::Tensor& tensor) { return !tensor.defined() || tensor.numel() == 0; }
+
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kIndexBytes = 8;
+constexpr double kSparseIndexBytes = 8;
 
 /// Samples that this rank's data shard has of `samples`.
 int64_t share_of_rank(const Layout& layout, int rank, int64_t samples) {
@@ -208,7 +208,7 @@ Shape InstructionCosts::global_shape(NodeId node, int64_t samples) const {
 double InstructionCosts::element_size(NodeId node, bool gradient) const {
   const Node& n = model_.node(node);
   if (node == model_.loss()) return double(c10::elementSize(master_type(options_.precision)));
-  if (!gradient && n.layer && !n.layer->passes_gradients()) return kIndexBytes;
+  if (!gradient && n.layer && !n.layer->passes_gradients()) return kSparseIndexBytes;
   return double(c10::elementSize(compute_type(options_.precision)));
 }
 
@@ -245,7 +245,7 @@ InstructionCost InstructionCosts::move_cost(int rank, const Instruction& i, int6
 InstructionCost InstructionCosts::norm_cost() const {
   std::vector<int> all(program_.list_of_rank.size());
   for (size_t r = 0; r < all.size(); ++r) all[r] = int(r);
-  return {seen_by_representatives(links_.collective(RedistributionKind::all_reduce, kIndexBytes, all)), kIndexBytes};
+  return {seen_by_representatives(links_.collective(RedistributionKind::all_reduce, kSparseIndexBytes, all)), kSparseIndexBytes};
 }
 
 InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {

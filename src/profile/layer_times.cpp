@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-constexpr int kRuns = 4;  // the first warms up
+constexpr int kLayerRuns = 4;  // the first warms up
 
 Batch random_batch(const Model& model, int64_t samples, bool tokens) {
   const auto& readers = model.consumers(0);
@@ -45,7 +45,7 @@ std::vector<double> profile_layers(const Model& model, Precision precision, int6
   ParameterStore store(program, precision);
   run_crew(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, {.seed = seed});
-    for (int run = 0; run < kRuns; ++run) {
+    for (int run = 0; run < kLayerRuns; ++run) {
       StepOutcome outcome = worker.train({.step = run, .batch = random_batch(model, samples, tokens), .trace = true});
       std::vector<double> seconds(model.nodes().size(), 0.0);
       std::erase_if(outcome.events, [](const Event& event) { return event.kind == EventKind::wait; });

@@ -26,7 +26,7 @@ constexpr int64_t kSizes[] = {1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 
 constexpr int64_t kBytesPerRun = 1 << 22;                               // so small ones are repeated, at most kMostCalls times
 constexpr int64_t kColdBytes = 1 << 26;                                 // in turn, so that caches do not hold what comes next
 constexpr int kMostSets = 64;
-constexpr int kMostCalls = 20, kRuns = 7, kHandOvers = 200, kWakeUps = 15;
+constexpr int kMostCalls = 20, kLinkRuns = 7, kHandOvers = 200, kWakeUps = 15;
 constexpr double kSleepSeconds = 2e-3;  // longer than a waiting worker spins
 constexpr double kTogetherSeconds = 0.02;
 
@@ -76,7 +76,7 @@ double time_calls(Communicator& group, int calls, bool own_cores, const std::fun
   std::vector<double> seconds;
   size_t number = 0;
   call(number++);
-  for (int run = 0; run < kRuns; ++run) {
+  for (int run = 0; run < kLinkRuns; ++run) {
     group.barrier();
     const double begin = steady_seconds();
     for (int c = 0; c < calls; ++c) call(number++);
@@ -214,7 +214,7 @@ std::vector<double> rates_of(const std::vector<std::function<void()>>& bodies) {
     bodies[size_t(rank)]();
     group->barrier();
     std::vector<double> seconds;  // of a call
-    for (int stretch = 0; stretch < kRuns; ++stretch) {
+    for (int stretch = 0; stretch < kLinkRuns; ++stretch) {
       const double begin = steady_seconds();
       int calls = 0;
       do {

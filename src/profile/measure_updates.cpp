@@ -14,7 +14,7 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kSmall = 1 << 12, kLarge = 1 << 22;  // elements; large: found in no cache, as after a backward
-constexpr int kRuns = 7;
+constexpr int kUpdateRuns = 7;
 
 /// A worker's slice and what it reads.
 class UpdatePass {
@@ -66,7 +66,7 @@ double seconds_of(const OptimizerConfig& optimizer, Precision precision, int con
     UpdatePass pass(optimizer, precision, contributors, elements);
     const auto communicator = world.communicator(rank);
     pass.run();
-    for (int r = 0; r < kRuns; ++r) {
+    for (int r = 0; r < kUpdateRuns; ++r) {
       communicator->barrier();
       seconds[size_t(rank)].push_back(pass.run());
     }
@@ -114,7 +114,7 @@ DeviceMeasurement measure_device(int threads) {
     at::Tensor filters = at::empty({kChannels, kChannels, kFilter, kFilter}, at::kFloat, at::MemoryFormat::ChannelsLast);
     fill_with_noise(images);
     fill_with_noise(filters, 0.1);
-    for (int r = 0; r <= kRuns; ++r) {
+    for (int r = 0; r <= kUpdateRuns; ++r) {
       const double begin = steady_seconds();
       at::conv2d(images, filters, {}, 1, 1);
       if (r > 0) seconds.push_back(steady_seconds() - begin);

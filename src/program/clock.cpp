@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kSame = 1e-6;  // units; sums of shares differ by roundings only
+constexpr double kSameTime = 1e-6;  // units; sums of shares differ by roundings only
 
 class UnitClock : public EngineCosts {
  public:
@@ -50,7 +50,7 @@ class UnitClock : public EngineCosts {
 
   static bool goes_on(const Stretch& a, const Stretch& b) {
     return a.code == b.code && a.stage == b.stage && a.micro_batch == b.micro_batch && a.batch == b.batch &&
-           b.begin - a.end < kSame;
+           b.begin - a.end < kSameTime;
   }
 
   /// Units of a forward of each segment.

@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kSame = 1e-6;  // units
+constexpr double kSameColumn = 1e-6;  // units
 
 /// Workers that do the same at the same time.
 struct Row {
@@ -28,7 +28,7 @@ struct Row {
 bool same_work(const std::vector<Stretch>& a, const std::vector<Stretch>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Stretch& x, const Stretch& y) {
     return x.code == y.code && x.stage == y.stage && x.micro_batch == y.micro_batch && x.batch == y.batch &&
-           std::abs(x.begin - y.begin) < kSame && std::abs(x.end - y.end) < kSame;
+           std::abs(x.begin - y.begin) < kSameColumn && std::abs(x.end - y.end) < kSameColumn;
   });
 }
 
@@ -114,7 +114,7 @@ class Picture {
       for (const Stretch& s : *row.stretches) longest[s.code] = std::max(longest[s.code], s.end - s.begin);
     for (const Row& row : rows_)
       for (const Stretch& s : *row.stretches)
-        cell_ = std::max(cell_, int(std::ceil(double(label(row, s).size() + 1) / longest[s.code] - kSame)));
+        cell_ = std::max(cell_, int(std::ceil(double(label(row, s).size() + 1) / longest[s.code] - kSameColumn)));
   }
 
   std::string ruler() const {

@@ -6,13 +6,13 @@
 namespace trireme {
 namespace {
 
-constexpr auto kPoll = std::chrono::milliseconds(10);
+constexpr auto kHandoverPoll = std::chrono::milliseconds(10);
 
 }  // namespace
 
 TrainingState StateHandover::wait_for_turn(const std::function<bool()>& gives_up) {
   std::unique_lock lock(mutex_);
-  while (under_way_ && !gives_up()) changed_.wait_for(lock, kPoll);
+  while (under_way_ && !gives_up()) changed_.wait_for(lock, kHandoverPoll);
   return std::exchange(used_, {});
 }
 

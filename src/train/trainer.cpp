@@ -37,10 +37,10 @@
 namespace trireme {
 namespace {
 
-constexpr double kPollSeconds = 0.05;
+constexpr double kReaderPollSeconds = 0.05;
 constexpr double kCleanSeconds = 0.5;    // after an interrupt, for workers to finish their step and hand out the weights
 constexpr double kCleanSecondsToResume = 10;  // the same where a checkpoint is to be written of what has been trained
-constexpr double kPatienceSeconds = 1;   // after that, for workers to finish the layer they are in
+constexpr double kWorkerPatienceSeconds = 1;   // after that, for workers to finish the layer they are in
 constexpr double kFinalSeconds = 10;     // for final metrics beyond the time limit: a comparison waits little longer
 
 /// Why a run ended before its length.
@@ -136,7 +136,7 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
   bool aborted = false;
   while (true) {
     bool timed_out_waiting = false;
-    auto entry = run.ledger.next(kPollSeconds, timed_out_waiting);
+    auto entry = run.ledger.next(kReaderPollSeconds, timed_out_waiting);
     if (entry && entry->evaluation) {
       ending.diverged_test = std::isfinite(entry->loss_sum()) || agreement ? 0 : entry->step;
       const EvaluationPoint point = summary.add_evaluation(*entry);
@@ -176,7 +176,7 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
       run.abort(kInterrupted);
     }
     if (agreement && ending.interrupted) continue;  // what is left is short
-    if (ending.interrupted && steady_seconds() - interrupted_at > clean_seconds + kPatienceSeconds) {
+    if (ending.interrupted && steady_seconds() - interrupted_at > clean_seconds + kWorkerPatienceSeconds) {
       ending.abandoned = true;
       return;
     }

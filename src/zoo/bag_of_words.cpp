@@ -11,14 +11,14 @@
 namespace trireme {
 namespace {
 
-constexpr double kDeviation = 0.1;  // of the words' initial vectors
+constexpr double kBagOfWordsDeviation = 0.1;  // of the words' initial vectors
 
 Model make_bag_of_words(const ModelSpec& spec, const ModelOptions& options) {
   require_tokens(spec);
   const auto width = int64_t(options.at("width"));
   ModelBuilder b(spec.name);
   const NodeId tokens = b.input("data", spec.sample_shape), target = b.input("target", spec.target_shape);
-  const NodeId words = b.layer<Embedding>({tokens}, "embedding", vocabulary_of(spec), width, EmbeddingOptions{kDeviation, kPadding});
+  const NodeId words = b.layer<Embedding>({tokens}, "embedding", vocabulary_of(spec), width, EmbeddingOptions{kBagOfWordsDeviation, kPadding});
   const NodeId mean = b.layer<MaskedMeanSequence>({words, tokens}, "mean");
   return finish_with_loss(b, b.layer<Linear>({mean}, "fc", width, spec.classes), target, spec);
 }

@@ -18,8 +18,8 @@
 namespace trireme {
 namespace {
 
-constexpr double kDeviation = 0.02, kEpsilon = 1e-12;
-constexpr int64_t kTokenTypes = 2, kHiddenPerWidth = 4;
+constexpr double kBertDeviation = 0.02, kBertEpsilon = 1e-12;
+constexpr int64_t kTokenTypes = 2;
 
 class Bert {
  public:
@@ -28,9 +28,9 @@ class Bert {
 
   NodeId embed(int64_t vocabulary, int64_t positions) {
     const std::string name = "bert.embeddings";
-    NodeId x = b_.layer<Embedding>({tokens_}, name + ".word_embeddings", vocabulary, width_, EmbeddingOptions{kDeviation});
-    x = b_.layer<PositionEmbedding>({x}, name + ".position_embeddings", positions, width_, kDeviation);
-    x = b_.layer<FirstRow>({x}, name + ".token_type_embeddings", kTokenTypes, width_, kDeviation);
+    NodeId x = b_.layer<Embedding>({tokens_}, name + ".word_embeddings", vocabulary, width_, EmbeddingOptions{kBertDeviation});
+    x = b_.layer<PositionEmbedding>({x}, name + ".position_embeddings", positions, width_, kBertDeviation);
+    x = b_.layer<FirstRow>({x}, name + ".token_type_embeddings", kTokenTypes, width_, kBertDeviation);
     return drop(norm(x, name + ".LayerNorm"), name + ".dropout");
   }
 
@@ -52,7 +52,7 @@ class Bert {
   }
 
   NodeId linear(NodeId x, const std::string& name, int64_t out, bool idle_bias = false) {
-    return b_.layer<Linear>({x}, name, b_.shape(x).back(), out, LinearOptions{.deviation = kDeviation, .idle_bias = idle_bias});
+    return b_.layer<Linear>({x}, name, b_.shape(x).back(), out, LinearOptions{.deviation = kBertDeviation, .idle_bias = idle_bias});
   }
 
  private:
@@ -61,7 +61,7 @@ class Bert {
     branch = drop(linear(branch, name + ".dense", width_), name + ".dropout");
     return norm(b_.layer<Add>({x, branch}, name + ".add"), name + ".LayerNorm");
   }
-  NodeId norm(NodeId x, const std::string& name) { return b_.layer<LayerNorm>({x}, name, width_, LayerNormOptions{kEpsilon}); }
+  NodeId norm(NodeId x, const std::string& name) { return b_.layer<LayerNorm>({x}, name, width_, LayerNormOptions{kBertEpsilon}); }
   NodeId drop(NodeId x, const std::string& name) { return dropout_after(b_, x, name, dropout_); }
 
   ModelBuilder& b_;

@@ -11,6 +11,9 @@ namespace trireme {
 
 using ModelOptions = std::map<std::string, double>;
 
+/// Hidden units of a transformer's feed-forward layer, per unit of its width.
+inline constexpr int64_t kHiddenPerWidth = 4;
+
 /// A model's own knob.
 struct ModelOption {
   enum class Kind {

@@ -21,14 +21,14 @@ namespace {
 
 constexpr int kFeatures = 2;         // the dim of features of [samples, positions, features]
 constexpr int kFirstResidual = 2;    // layer from which on residuals are added
-constexpr double kDeviation = 0.1;   // of the embeddings
+constexpr double kGnmtDeviation = 0.1;   // of the embeddings
 
 class Gnmt {
  public:
   Gnmt(ModelBuilder& b, int64_t width, int layers, double dropout) : b_(b), width_(width), layers_(layers), dropout_(dropout) {}
 
   NodeId embed(NodeId tokens, const std::string& side, int64_t vocabulary) {
-    return b_.layer<Embedding>({tokens}, side + ".embedder", vocabulary, width_, EmbeddingOptions{kDeviation});
+    return b_.layer<Embedding>({tokens}, side + ".embedder", vocabulary, width_, EmbeddingOptions{kGnmtDeviation});
   }
 
   NodeId encode(NodeId x, NodeId source) {

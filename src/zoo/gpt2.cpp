@@ -19,8 +19,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kDeviation = 0.02;
-constexpr int64_t kHiddenPerWidth = 4;
+constexpr double kGpt2Deviation = 0.02;
 
 class Gpt2 {
  public:
@@ -36,12 +35,12 @@ class Gpt2 {
 
  private:
   NodeId attention(NodeId x, const std::string& name) {
-    x = projection(x, name + ".c_attn", width_, kDeviation, 3);
+    x = projection(x, name + ".c_attn", width_, kGpt2Deviation, 3);
     x = b_.layer<Attention>({x}, name + ".heads", AttentionOptions{.heads = heads_, .causal = true, .dropout = dropout_, .fused = true});
     return drop(projection(x, name + ".c_proj", width_, residual_deviation()), name + ".resid_dropout");
   }
   NodeId perceptron(NodeId x, const std::string& name) {
-    x = projection(x, name + ".c_fc", kHiddenPerWidth * width_, kDeviation);
+    x = projection(x, name + ".c_fc", kHiddenPerWidth * width_, kGpt2Deviation);
     x = b_.layer<Activation>({x}, name + ".act", Function::gelu_tanh);
     return drop(projection(x, name + ".c_proj", width_, residual_deviation()), name + ".dropout");
   }
@@ -50,7 +49,7 @@ class Gpt2 {
     return b_.layer<Linear>({x}, name, b_.shape(x).back(), out,
                             LinearOptions{.deviation = deviation, .parts = parts, .transposed = true});
   }
-  double residual_deviation() const { return kDeviation / std::sqrt(2.0 * double(layers_)); }
+  double residual_deviation() const { return kGpt2Deviation / std::sqrt(2.0 * double(layers_)); }
 
   ModelBuilder& b_;
   int64_t width_, heads_, layers_;
@@ -65,12 +64,12 @@ Model make_gpt2(const ModelSpec& spec, const ModelOptions& options) {
   Gpt2 net(b, width, size("heads"), size("layers"), options.at("probability"));
   NodeId x = b.input("data", spec.sample_shape);
   const NodeId target = b.input("target", spec.target_shape);
-  x = b.layer<Embedding>({x}, "transformer.wte", vocabulary, width, EmbeddingOptions{kDeviation});
-  x = net.drop(b.layer<PositionEmbedding>({x}, "transformer.wpe", size("positions"), width, kDeviation), "transformer.drop");
+  x = b.layer<Embedding>({x}, "transformer.wte", vocabulary, width, EmbeddingOptions{kGpt2Deviation});
+  x = net.drop(b.layer<PositionEmbedding>({x}, "transformer.wpe", size("positions"), width, kGpt2Deviation), "transformer.drop");
   for (int64_t i = 0; i < size("layers"); ++i) x = net.block(x, fmt::format("transformer.h.{}", i));
   x = net.norm(x, "transformer.ln_f");
   const NodeId logits = b.layer<Linear>({x}, "lm_head", width, vocabulary,
-                                        LinearOptions{.bias = false, .weight_name = "transformer.wte.weight", .deviation = kDeviation});
+                                        LinearOptions{.bias = false, .weight_name = "transformer.wte.weight", .deviation = kGpt2Deviation});
   return finish_with_loss(b, logits, target, spec);
 }
 

@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kEpsilon = 1e-3;  // of torchvision's GoogLeNet
+constexpr double kInceptionEpsilon = 1e-3;  // of torchvision's GoogLeNet
 constexpr int64_t kWidthUnit = 4;  // the narrowest convolution has width / 4 channels
 
 /// Output channels of a block's convolutions, as the columns of the paper's table 1.
@@ -58,7 +58,7 @@ class InceptionBuilder {
     NodeId x = b_.layer<Conv2d>({input}, name + ".conv", Conv2dOptions{.in = channels(input), .out = out, .kernel = kernel,
                                                                        .padding = kernel / 2, .bias = !batch_norm_,
                                                                        .he_fan_out = true});
-    if (batch_norm_) return b_.layer<BatchNorm>({x}, name + ".bn", out, BatchNormOptions{.relu = true, .epsilon = kEpsilon});
+    if (batch_norm_) return b_.layer<BatchNorm>({x}, name + ".bn", out, BatchNormOptions{.relu = true, .epsilon = kInceptionEpsilon});
     return b_.layer<Relu>({x}, name + ".relu");
   }
 

@@ -14,8 +14,8 @@
 namespace trireme {
 namespace {
 
-constexpr double kEpsilon = 1e-3;           // of its norms
-constexpr double kDeviation = 0.1;          // of initial weights
+constexpr double kInceptionV3Epsilon = 1e-3;           // of its norms
+constexpr double kInceptionV3Deviation = 0.1;          // of initial weights
 constexpr double kAuxiliaryWeight = 0.4;
 
 class InceptionV3 {
@@ -95,7 +95,7 @@ class InceptionV3 {
   Model finish(double probability) {
     NodeId x = net_.builder().layer<GlobalAvgPool>({x_}, "avgpool");
     x = net_.dropout(x, "dropout", probability);
-    const NodeId logits = net_.linear(x, "fc", net_.spec().classes, {.weight_init = Init::normal(0, kDeviation)});
+    const NodeId logits = net_.linear(x, "fc", net_.spec().classes, {.weight_init = Init::normal(0, kInceptionV3Deviation)});
     if (auxiliary_ < 0) return net_.finish(logits);
     ModelBuilder& b = net_.builder();
     const double smoothing = net_.spec().label_smoothing;
@@ -111,8 +111,8 @@ class InceptionV3 {
   /// torchvision's BasicConv2d.
   NodeId conv(NodeId x, const std::string& name, Conv2dOptions options) {
     options.bias = false;
-    if (!options.weight_init) options.weight_init = Init::normal(0, kDeviation);
-    return net_.norm_relu(net_.conv(x, name + ".conv", options), name + ".bn", kEpsilon);
+    if (!options.weight_init) options.weight_init = Init::normal(0, kInceptionV3Deviation);
+    return net_.norm_relu(net_.conv(x, name + ".conv", options), name + ".bn", kInceptionV3Epsilon);
   }
   NodeId row(NodeId x, const std::string& name, int64_t out) {
     return conv(x, name, {.out = out, .kernel = {1, 7}, .padding = {0, 3}});

@@ -25,8 +25,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kDeviation = 0.02;  // of initial weights, GPT-2's
-constexpr int64_t kHiddenPerWidth = 4;
+constexpr double kTransformerDeviation = 0.02;  // of initial weights, GPT-2's
 
 struct BlockOptions {
   int64_t layers, width, heads;
@@ -61,7 +60,7 @@ class TransformerBuilder {
  private:
   NodeId attention(NodeId x, const std::string& name) {
     NodeId q = linear(x, name + ".q", o_.width), v = linear(x, name + ".v", o_.width);
-    NodeId k = b_.layer<Linear>({x}, name + ".k", o_.width, o_.width, LinearOptions{.bias = false, .deviation = kDeviation});
+    NodeId k = b_.layer<Linear>({x}, name + ".k", o_.width, o_.width, LinearOptions{.bias = false, .deviation = kTransformerDeviation});
     NodeId heads = b_.layer<Attention>({q, k, v}, name + ".heads",
                                        AttentionOptions{.heads = o_.heads, .causal = o_.causal, .dropout = o_.dropout});
     return dropout(residual(heads, name + ".c_proj"), name + ".drop");
@@ -73,12 +72,12 @@ class TransformerBuilder {
     return dropout(residual(hidden, name + ".c_proj"), name + ".drop");
   }
 
-  NodeId linear(NodeId x, const std::string& name, int64_t out, double deviation = kDeviation) {
+  NodeId linear(NodeId x, const std::string& name, int64_t out, double deviation = kTransformerDeviation) {
     return b_.layer<Linear>({x}, name, b_.shape(x).back(), out, LinearOptions{.deviation = deviation});
   }
   /// The projection back to the residual stream: smaller weights, the more of them there are to add up.
   NodeId residual(NodeId x, const std::string& name) {
-    return linear(x, name, o_.width, kDeviation / std::sqrt(2.0 * double(o_.layers)));
+    return linear(x, name, o_.width, kTransformerDeviation / std::sqrt(2.0 * double(o_.layers)));
   }
 
   ModelBuilder& b_;
@@ -113,11 +112,11 @@ Model make_transformer_lm(const ModelSpec& spec, const ModelOptions& options) {
   TransformerBuilder transformer(b, o);
   NodeId x = b.input("data", spec.sample_shape);
   const NodeId target = b.input("target", spec.sample_shape);
-  x = b.layer<Embedding>({x}, "wte", spec.classes, o.width, EmbeddingOptions{.deviation = kDeviation});
-  x = b.layer<PositionEmbedding>({x}, "wpe", spec.sample_shape[0], o.width, kDeviation);
+  x = b.layer<Embedding>({x}, "wte", spec.classes, o.width, EmbeddingOptions{.deviation = kTransformerDeviation});
+  x = b.layer<PositionEmbedding>({x}, "wpe", spec.sample_shape[0], o.width, kTransformerDeviation);
   x = transformer.blocks(transformer.dropout(x, "drop"), "ln_f");
   const NodeId logits = b.layer<Linear>({x}, "lm_head", o.width, spec.classes,
-                                        LinearOptions{.bias = false, .weight_name = tied ? "wte.weight" : "", .deviation = kDeviation});
+                                        LinearOptions{.bias = false, .weight_name = tied ? "wte.weight" : "", .deviation = kTransformerDeviation});
   return finish_with_loss(b, logits, target, spec);
 }
 
@@ -128,7 +127,7 @@ Model make_transformer_classifier(const ModelSpec& spec, const ModelOptions& opt
   NodeId x = b.input("data", spec.sample_shape);
   const NodeId target = b.input("target", spec.target_shape);
   x = embed(b, spec, x, o.width, int64_t(options.at("patch")));
-  x = b.layer<PositionEmbedding>({x}, "wpe", b.shape(x)[0], o.width, kDeviation);
+  x = b.layer<PositionEmbedding>({x}, "wpe", b.shape(x)[0], o.width, kTransformerDeviation);
   x = transformer.blocks(transformer.dropout(x, "drop"), "ln_f");
   x = b.layer<MeanSequence>({x}, "pool");
   const NodeId logits = b.layer<Linear>({x}, "head", o.width, spec.classes);

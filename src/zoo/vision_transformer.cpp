@@ -19,7 +19,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kEpsilon = 1e-6;  // of its norms
+constexpr double kVisionTransformerEpsilon = 1e-6;  // of its norms
 constexpr double kPositionDeviation = 0.02;
 constexpr double kBiasDeviation = 1e-6;  // of the perceptron's
 
@@ -68,7 +68,7 @@ class VisionTransformer {
   }
 
  private:
-  NodeId norm(NodeId x, const std::string& name) { return b_.layer<LayerNorm>({x}, name, o_.width, LayerNormOptions{kEpsilon}); }
+  NodeId norm(NodeId x, const std::string& name) { return b_.layer<LayerNorm>({x}, name, o_.width, LayerNormOptions{kVisionTransformerEpsilon}); }
 
   NodeId attention(NodeId x, const std::string& name) {
     x = net_.linear(x, name + ".in_proj", o_.width,

@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-std::unique_ptr<Communicator> join(const JoinOptions& options) {
+std::unique_ptr<Communicator> join_gloo(const JoinOptions& options) {
   const ProcessPlace& place = options.place;
   return gloo_communicator({.rank = place.rank,
                             .size = place.size,
@@ -33,7 +33,7 @@ constinit const BackendKind kGlooBackend = {
     .processes = true,
     .start = "trireme launch -n 4 train ..., or mpirun -n 4",
     .available = gloo_available,
-    .join = join,
+    .join = join_gloo,
 };
 
 }  // namespace trireme

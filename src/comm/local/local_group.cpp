@@ -30,8 +30,6 @@ const char* name_of(Collective collective) {
   return "";
 }
 
-bool says_nothing(const at::Tensor& tensor) { return !tensor.defined() || tensor.numel() == 0; }
-
 bool same_kind(const at::Tensor& a, const at::Tensor& b) {
   return a.defined() == b.defined() &&
          (!a.defined() || (a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes()));
@@ -153,7 +151,7 @@ void LocalGroup::check_calls() const {
       const bool is_scatter = first.collective == Collective::reduce_scatter;
       const at::Tensor& input = calls[from].inputs[is_gather ? 0 : to];
       const at::Tensor& output = calls[to].outputs[is_scatter ? 0 : from];
-      if (first.collective == Collective::all_to_all && says_nothing(input) && says_nothing(output)) continue;
+      if (first.collective == Collective::all_to_all && is_empty(input) && is_empty(output)) continue;
       if (same_kind(input, output)) continue;
       const std::string name = to_string(LocalCall{first.collective, first.op, first.root, {}, {}});
       fail_mismatch(from, fmt::format("{} with {} for rank {}", name, to_string(input), to), to,
@@ -184,12 +182,12 @@ void LocalGroup::work(int rank) {
     case Collective::reduce_scatter: {
       std::vector<const at::Tensor*> inputs;
       for (const LocalCall& call : calls) inputs.push_back(&call.inputs[rank]);
-      if (!says_nothing(mine.outputs[0])) reduce_tensors(mine.op, inputs, mine.outputs[0]);
+      if (!is_empty(mine.outputs[0])) reduce_tensors(mine.op, inputs, mine.outputs[0]);
       break;
     }
     case Collective::all_to_all:
       for (int r = 0; r < size(); ++r)
-        if (!says_nothing(calls[r].inputs[rank])) copy_values(calls[r].inputs[rank], mine.outputs[r]);
+        if (!is_empty(calls[r].inputs[rank])) copy_values(calls[r].inputs[rank], mine.outputs[r]);
       break;
     case Collective::broadcast: copy_values(calls[mine.root].inputs[0], mine.outputs[0]); break;
     case Collective::barrier: break;

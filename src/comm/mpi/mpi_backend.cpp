@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-std::unique_ptr<Communicator> join(const JoinOptions& options) {
+std::unique_ptr<Communicator> join_mpi(const JoinOptions& options) {
   const int rank = options.place.rank;
   return mpi_communicator({.rank = rank, .size = options.place.size, .device = rank, .recorder = options.recorder});
 }
@@ -30,7 +30,7 @@ constinit const BackendKind kMpiBackend = {
     .interface_why = "MPI chooses its networks itself",
     .interface_next = "with Open MPI: mpirun --mca btl_tcp_if_include ",
     .available = mpi_available,
-    .join = join,
+    .join = join_mpi,
 };
 
 }  // namespace trireme

@@ -14,8 +14,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLookInterval{100};
-constexpr milliseconds kPatience{500};  // with keys that do not answer
+constexpr milliseconds kAbortInterval{100};
+constexpr milliseconds kKeyPatience{500};  // with keys that do not answer
 
 const char* const kAbortKey = "trireme/abort";
 
@@ -66,7 +66,7 @@ void AbortKeeper::run(const std::shared_ptr<State>& state) {
     state->reason = reason;
     if (reason && state->on_abort) state->on_abort(*reason);
     state->changed.notify_all();
-    if (!reason) state->changed.wait_for(lock, kLookInterval, [&] { return state->stopped || state->proposal; });
+    if (!reason) state->changed.wait_for(lock, kAbortInterval, [&] { return state->stopped || state->proposal; });
   }
   state->keys.reset();
   state->ended = true;
@@ -77,7 +77,7 @@ std::string AbortKeeper::propose(const std::string& reason) {
   std::unique_lock lock(state_->mutex);
   if (!state_->proposal) state_->proposal = reason;
   state_->changed.notify_all();
-  state_->changed.wait_for(lock, kPatience, [&] { return state_->reason || state_->ended; });
+  state_->changed.wait_for(lock, kKeyPatience, [&] { return state_->reason || state_->ended; });
   return state_->reason.value_or(reason);
 }
 
@@ -91,7 +91,7 @@ void AbortKeeper::stop() {
   state_->stopped = true;
   state_->on_abort = nullptr;
   state_->changed.notify_all();
-  state_->changed.wait_for(lock, kPatience, [&] { return state_->ended; });
+  state_->changed.wait_for(lock, kKeyPatience, [&] { return state_->ended; });
 }
 
 }  // namespace trireme

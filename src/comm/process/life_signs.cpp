@@ -15,7 +15,7 @@ namespace trireme {
 namespace {
 
 constexpr double kExchangeSeconds = 0.25;
-constexpr std::chrono::milliseconds kPatience{700};  // of who asks: two exchanges
+constexpr std::chrono::milliseconds kAskerPatience{700};  // of who asks: two exchanges
 constexpr double kSecondsForFirstSign = 20;          // of a rank that may still connect to others
 constexpr const char* kLeft = "left";
 constexpr const char* kNotSaid = "-";
@@ -105,7 +105,7 @@ void LifeSigns::leave() {
   if (!watches_) return;
   std::unique_lock lock(mutex_);
   leaving_ = true;
-  heard_anew_.wait_for(lock, kPatience, [&] { return has_left_; });
+  heard_anew_.wait_for(lock, kAskerPatience, [&] { return has_left_; });
 }
 
 std::string LifeSigns::silence(uint64_t answers, const std::vector<bool>& gone) {
@@ -162,7 +162,7 @@ LifeSigns::Sign LifeSigns::ask(int rank) {
   std::unique_lock lock(mutex_);
   answered_.erase(rank);
   asked_.insert(rank);
-  heard_anew_.wait_for(lock, kPatience, [&] { return answered_.count(rank) > 0; });
+  heard_anew_.wait_for(lock, kAskerPatience, [&] { return answered_.count(rank) > 0; });
   return heard_[size_t(rank)];
 }
 

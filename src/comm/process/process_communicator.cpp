@@ -19,8 +19,6 @@ namespace {
 // Long enough to use a link well, short enough to fill a chain of ranks soon.
 constexpr int64_t kSegmentBytes = 1 << 20;
 
-bool says_nothing(const at::Tensor& tensor) { return !tensor.defined() || tensor.numel() == 0; }
-
 const char* name_of(ReduceOp op) { return op == ReduceOp::sum ? "sum" : "max"; }
 
 std::string in_words(const std::vector<int>& ranks) {
@@ -94,7 +92,7 @@ void ProcessCommunicator::want(Call& call, int from, const at::Tensor& target) {
   const int peer = world_ranks_[from];
   const Arrival arrival = world_->take(peer, FrameKind::collective, id_, call.number, call.whole, call.waited);
   check_call(call, from, arrival.header, target);
-  if (says_nothing(target)) return;
+  if (is_empty(target)) return;
   Call::Pending part{nullptr, peer, target, {}};
   if (!target.is_contiguous()) part.staging = at::empty(target.sizes(), target.options());
   part.transfer = world_->fetch(arrival, flat_view(part.staging.defined() ? part.staging : target), peer, call.whole);
@@ -194,7 +192,7 @@ void ProcessCommunicator::all_gather(const at::Tensor& input, std::span<at::Tens
     if (q != rank()) give(call, q, input);
   for (int q = 0; q < size(); ++q)
     if (q != rank()) want(call, q, outputs[q]);
-  if (!says_nothing(input) && !outputs[rank()].is_same(input)) outputs[rank()].copy_(input);
+  if (!is_empty(input) && !outputs[rank()].is_same(input)) outputs[rank()].copy_(input);
   receive_parts(call);
   end(call, all_gather_bytes(bytes_of_each(outputs), rank()), ring_steps(size()));
 }
@@ -226,7 +224,7 @@ void ProcessCommunicator::all_to_all(std::span<const at::Tensor> inputs, std::sp
     if (q != rank()) give(call, q, inputs[q]);
   for (int q = 0; q < size(); ++q)
     if (q != rank()) want(call, q, outputs[q]);
-  if (!says_nothing(inputs[rank()])) outputs[rank()].copy_(inputs[rank()]);
+  if (!is_empty(inputs[rank()])) outputs[rank()].copy_(inputs[rank()]);
   receive_parts(call);
   end(call, all_to_all_bytes(bytes_of_each(inputs), rank()), ring_steps(size()));
 }

@@ -50,7 +50,7 @@ std::optional<std::vector<std::string>> unpack(std::string_view bytes) {
 
 std::string text_of(int64_t number) { return fmt::format("{}", number); }
 
-std::optional<int64_t> number_of(const std::string& text) {
+std::optional<int64_t> parsed_number(const std::string& text) {
   char* end = nullptr;
   errno = 0;
   const long long number = std::strtoll(text.c_str(), &end, 10);
@@ -94,7 +94,7 @@ struct KeyServer::State {
     }
     if (!is("add", 2)) return std::nullopt;
     std::string& value = keys[question[1]];
-    const std::optional<int64_t> before = value.empty() ? 0 : number_of(value), by = number_of(question[2]);
+    const std::optional<int64_t> before = value.empty() ? 0 : parsed_number(value), by = parsed_number(question[2]);
     int64_t sum = 0;
     if (!before || !by || __builtin_add_overflow(*before, *by, &sum)) return std::nullopt;
     value = text_of(sum);
@@ -179,7 +179,7 @@ std::optional<std::string> KeyClient::get(const std::string& key) {
 
 int64_t KeyClient::add(const std::string& key, int64_t by) {
   const std::vector<std::string> answer = ask({"add", key, text_of(by)});
-  return answer.empty() ? 0 : number_of(answer.front()).value_or(0);
+  return answer.empty() ? 0 : parsed_number(answer.front()).value_or(0);
 }
 
 bool KeyClient::remove(const std::string& key) { return ask({"remove", key}) == std::vector{kYes}; }
@@ -192,7 +192,7 @@ bool KeyClient::has(const std::vector<std::string>& keys) {
 
 int64_t KeyClient::count() {
   const std::vector<std::string> answer = ask({"count"});
-  return answer.empty() ? 0 : number_of(answer.front()).value_or(0);
+  return answer.empty() ? 0 : parsed_number(answer.front()).value_or(0);
 }
 
 }  // namespace trireme

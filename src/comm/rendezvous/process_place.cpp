@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kLoopback = "127.0.0.1";
+constexpr const char* kLoopbackAddress = "127.0.0.1";
 constexpr int kGreatestPort = 65535;
 // for jobs whose launcher gives no port: below those that the system lends to clients (32768 on)
 constexpr int kFirstPort = 20000, kPorts = 12000;
@@ -62,7 +62,7 @@ std::string address_of(const Launcher& launcher, const Variables& variables, int
   const auto address = variables("MASTER_ADDR");
   const bool is_named = address && !address->empty();
   // torchrun's MASTER_ADDR is the machine's name, which strangers may reach: only a store that others keep is where it says
-  if (on_one_machine(launcher, variables, size) && !(store_is_kept && is_named)) return kLoopback;
+  if (on_one_machine(launcher, variables, size) && !(store_is_kept && is_named)) return kLoopbackAddress;
   if (is_named) return *address;
   if (is_slurm(launcher)) {
     for (const char* list : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"})

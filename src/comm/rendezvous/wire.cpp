@@ -28,13 +28,13 @@ constexpr const char* kZapEndpoint = "inproc://zeromq.zap.01";
 constexpr const char* kMonitorEndpoint = "inproc://monitor";
 constexpr std::string_view kDomain = "trireme";
 
-int milliseconds(double seconds) { return int(std::lround(std::max(0.0, seconds) * 1000)); }
+int milliseconds_of(double seconds) { return int(std::lround(std::max(0.0, seconds) * 1000)); }
 
 /// Waits for something to read on one of the two. A signal ends the wait.
 void wait_for_either(zmq::socket_t& a, zmq::socket_t& b, double seconds) {
   std::array<zmq::pollitem_t, 2> items{{{a.handle(), 0, ZMQ_POLLIN, 0}, {b.handle(), 0, ZMQ_POLLIN, 0}}};
   try {
-    zmq::poll(items.data(), items.size(), std::chrono::milliseconds(milliseconds(seconds)));
+    zmq::poll(items.data(), items.size(), std::chrono::milliseconds(milliseconds_of(seconds)));
   } catch (const zmq::error_t& error) {
     if (error.num() != EINTR) throw;
   }
@@ -103,8 +103,8 @@ void prepare(zmq::socket_t& socket, const WireHeartbeat& heartbeat) {
   socket.set(zmq::sockopt::linger, kLingerMilliseconds);
   socket.set(zmq::sockopt::sndhwm, 0);  // what waits to leave is one message per peer: its answer
   socket.set(zmq::sockopt::maxmsgsize, kPiece + kOverhead);
-  socket.set(zmq::sockopt::heartbeat_ivl, milliseconds(heartbeat.every));
-  socket.set(zmq::sockopt::heartbeat_timeout, milliseconds(heartbeat.lost_after));
+  socket.set(zmq::sockopt::heartbeat_ivl, milliseconds_of(heartbeat.every));
+  socket.set(zmq::sockopt::heartbeat_timeout, milliseconds_of(heartbeat.lost_after));
   socket.set(zmq::sockopt::handshake_ivl, kHandshakeSeconds * 1000);
 }
 

@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kReadBlock = size_t{1} << 18;
+constexpr size_t kArchiveReadBlock = size_t{1} << 18;
 
 using Reader = std::unique_ptr<archive, int (*)(archive*)>;
 
@@ -88,7 +88,7 @@ void unpack(const std::filesystem::path& file, const std::filesystem::path& fold
     const char* why = archive_error_string(reader.get());
     fail_archive(file, "cannot be unpacked", why ? why : "it is no archive");
   };
-  if (archive_read_open_filename(reader.get(), file.c_str(), kReadBlock) != ARCHIVE_OK) fail_reading();
+  if (archive_read_open_filename(reader.get(), file.c_str(), kArchiveReadBlock) != ARCHIVE_OK) fail_reading();
   try {
     for (;;) {
       archive_entry* entry = nullptr;

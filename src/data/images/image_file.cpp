@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array<uint8_t, 3> kJpegStart{0xff, 0xd8, 0xff};
 constexpr std::array<uint8_t, 8> kPngStart{0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-const char* const kNext = "replace the file, or leave broken files out with data.on_error = \"skip\"";
+const char* const kImageNext = "replace the file, or leave broken files out with data.on_error = \"skip\"";
 
 template <size_t N>
 bool starts_with(Bytes bytes, const std::array<uint8_t, N>& start) {
@@ -26,7 +26,7 @@ bool starts_with(Bytes bytes, const std::array<uint8_t, N>& start) {
   fail_user({.where = file.string(),
              .what = bytes.empty() ? "an empty file" : "neither JPEG nor PNG",
              .why = bytes.empty() ? "" : fmt::format("it starts with the byte 0x{:02x}", bytes[0]),
-             .next = kNext});
+             .next = kImageNext});
 }
 
 void check_mask_format(Bytes bytes, const std::filesystem::path& file) {
@@ -40,7 +40,7 @@ void check_mask_format(Bytes bytes, const std::filesystem::path& file) {
 
 void fail_image(const std::filesystem::path& file, const char* format, Bytes bytes, int64_t position, std::string why) {
   const std::string at = position < 0 ? "" : fmt::format(" at byte {} of {}", position, bytes.size());
-  fail_user({.where = file.string(), .what = fmt::format("damaged {}{}", format, at), .why = std::move(why), .next = kNext});
+  fail_user({.where = file.string(), .what = fmt::format("damaged {}{}", format, at), .why = std::move(why), .next = kImageNext});
 }
 
 void check_image_size(const std::filesystem::path& file, const char* format, Bytes bytes, ImageSize size) {

@@ -17,10 +17,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kAnnotations = "val_annotations.txt";
-const char* const kLayout = "a set has a folder per class with JPEG or PNG files in it: train/<class>/<image>, val/<class>/<image>";
+const char* const kClassLayout = "a set has a folder per class with JPEG or PNG files in it: train/<class>/<image>, val/<class>/<image>";
 
 [[noreturn]] void fail_folder(const fs::path& path, std::string what, std::string why = "") {
-  fail_user({.where = path.string(), .what = std::move(what), .why = std::move(why), .next = kLayout});
+  fail_user({.where = path.string(), .what = std::move(what), .why = std::move(why), .next = kClassLayout});
 }
 
 std::vector<std::string> folder_names(const fs::path& folder) {

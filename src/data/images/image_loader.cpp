@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kReducingGap = 2;  // a reduced JPEG keeps so many pixels per pixel of the sample, along each side
 constexpr int kMaxReduction = 8;
 constexpr size_t kUsualHeader = 16 << 10;  // bytes; a longer one, with a thumbnail, has the whole file read
-const char* const kMissing = "put the file back, or open the set again";
+const char* const kFileMissing = "put the file back, or open the set again";
 const char* const kPutBack = "put the file back, or leave broken samples out with data.on_error = \"skip\"";
 
 int reduction_for(const SampleView& view) {
@@ -61,7 +61,7 @@ std::string user_error_of(const std::function<void()>& act) {
 }  // namespace
 
 ViewedImage load_image(const std::filesystem::path& file, int64_t channels, const ViewOf& view_of, Image& buffer) {
-  const std::vector<uint8_t> bytes = read_file(file, kMissing);
+  const std::vector<uint8_t> bytes = read_file(file, kFileMissing);
   const ImageSize whole = image_size(bytes, file);
   SampleView view = view_of(whole);
   buffer = decode_image(bytes, file, channels, reduction_for(view));
@@ -119,7 +119,7 @@ ImageSize size_of_image(const std::filesystem::path& file) { return size_by_head
 ImageSize size_of_mask(const std::filesystem::path& file) { return size_by_header(file, mask_size); }
 
 ImageSize check_image(const std::filesystem::path& file) {
-  const std::vector<uint8_t> bytes = read_file(file, kMissing);
+  const std::vector<uint8_t> bytes = read_file(file, kFileMissing);
   const ImageSize size = image_size(bytes, file);
   decode_image(bytes, file, 3, kMaxReduction);
   return size;

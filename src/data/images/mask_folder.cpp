@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-const char* const kLayout = "a set has images in train/ and test/, and masks of the same names in trainannot/ and testannot/";
+const char* const kMaskLayout = "a set has images in train/ and test/, and masks of the same names in trainannot/ and testannot/";
 
 }  // namespace
 
@@ -19,13 +19,13 @@ MaskFolder::MaskFolder(const std::filesystem::path& folder, const std::string& s
   for (const auto& needed : {images_, masks_}) {
     std::error_code ignored;
     if (!std::filesystem::is_directory(needed, ignored))
-      fail_user({.where = needed.string(), .what = "no such folder", .why = "", .next = kLayout});
+      fail_user({.where = needed.string(), .what = "no such folder", .why = "", .next = kMaskLayout});
   }
   for (const auto& entry : std::filesystem::directory_iterator(images_))
     if (entry.is_regular_file() && is_image_name(entry.path()))
       pairs_.push_back({entry.path().filename().string(), entry.path().stem().string() + ".png"});
   std::sort(pairs_.begin(), pairs_.end(), [](const Pair& a, const Pair& b) { return a.image < b.image; });
-  if (pairs_.empty()) fail_user({.where = images_.string(), .what = "no images", .why = "", .next = kLayout});
+  if (pairs_.empty()) fail_user({.where = images_.string(), .what = "no images", .why = "", .next = kMaskLayout});
 }
 
 Image MaskFolder::mask(int64_t index) const {

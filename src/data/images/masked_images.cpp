@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-const char* const kNext = "repair the set, or leave broken samples out with data.on_error = \"skip\"";
+const char* const kSampleNext = "repair the set, or leave broken samples out with data.on_error = \"skip\"";
 
 /// "0 to 10, and 11 for pixels without a class"
 std::string meaning(const MaskClasses& classes) {
@@ -45,7 +45,7 @@ Image MaskedImages::checked_mask(int64_t index) const {
   fail_user({.where = mask_name(index),
              .what = fmt::format("number {} in row {}, column {}", *bad, at / image.size.width, at % image.size.width),
              .why = meaning(meanings),
-             .next = kNext});
+             .next = kSampleNext});
 }
 
 void MaskedImages::check_sizes(int64_t index, ImageSize image, ImageSize mask) const {
@@ -53,7 +53,7 @@ void MaskedImages::check_sizes(int64_t index, ImageSize image, ImageSize mask) c
   fail_user({.where = mask_name(index),
              .what = fmt::format("a mask of {}x{} pixels", mask.width, mask.height),
              .why = fmt::format("its image {} has {}x{}", image_file(index).string(), image.width, image.height),
-             .next = kNext});
+             .next = kSampleNext});
 }
 
 void MaskedImages::check(int64_t index) const {

@@ -7,7 +7,7 @@
 namespace trireme::sets {
 namespace {
 
-constexpr int64_t kClasses = 11, kUnlabelled = 11;
+constexpr int64_t kCamvidClasses = 11, kUnlabelled = 11;
 
 /// Of the first image, where the spec says so of the first that is not broken.
 ImageSize first_size(const DataSpec& spec, const MaskedImages& images) {
@@ -21,10 +21,10 @@ ImageSize first_size(const DataSpec& spec, const MaskedImages& images) {
 }
 
 TaskData open_camvid(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
-  const MaskClasses numbers = mask_classes(kClasses, {kUnlabelled});
+  const MaskClasses numbers = mask_classes(kCamvidClasses, {kUnlabelled});
   const MaskedSplits splits{std::make_shared<MaskFolder>(folder, "train", numbers), std::make_shared<MaskFolder>(folder, "test", numbers)};
   const ImageSize size = spec.image_size != ImageSize{} ? spec.image_size : first_size(spec, *splits.train);
-  return open_masks(spec, set.found_in(folder), folder, splits, kClasses, size);
+  return open_masks(spec, set.found_in(folder), folder, splits, kCamvidClasses, size);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr ImageSize kSize{256, 256};
+constexpr ImageSize kCocoSize{256, 256};
 
 struct CocoSplit {
   fs::path annotations;
@@ -62,7 +62,7 @@ TaskData open_coco(const DataSpec& spec, const KnownSet& set, const fs::path& fo
   std::string source = fmt::format("{}, {} categories and background", set.found_in(folder), classes - 1);
   const int64_t stray = train->instances().stray + test->instances().stray;
   if (stray > 0) source += fmt::format(", {} annotations of no image left out", stray);
-  return open_masks(spec, source, folder, {train, test}, classes, kSize);
+  return open_masks(spec, source, folder, {train, test}, classes, kCocoSize);
 }
 
 }  // namespace

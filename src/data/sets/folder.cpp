@@ -7,12 +7,12 @@
 namespace trireme::sets {
 namespace {
 
-constexpr ImageSize kSize{224, 224};
+constexpr ImageSize kFolderSize{224, 224};
 constexpr Augmentation kCropAndFlip{.flip = true, .resized_crop = RandomResizedCrop{}};
 
 /// train/<class>/ and val/<class>/ (or valid/, validation/, test/).
 TaskData open_folder(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
-  const SampleForm form = form_of(spec, kSize, kCropAndFlip);
+  const SampleForm form = form_of(spec, kFolderSize, kCropAndFlip);
   constexpr std::array kTestNames{"val", "valid", "validation", "test"};
   for (const char* name : kTestNames) {
     std::error_code ignored;

@@ -9,7 +9,7 @@
 namespace trireme::sets {
 namespace {
 
-constexpr int64_t kClasses = 10;
+constexpr int64_t kMnistClasses = 10;
 
 DownloadSource mnist_file(const std::string& name, int64_t size, const std::string& sha256) {
   return {name, sha256, size,
@@ -23,7 +23,7 @@ Images read_mnist_split(const KnownSet& set, const std::filesystem::path& folder
     const auto& part = set.parts[first_part + i];
     files[i] = find_part(folder, part).value_or(folder / part.names.front());  // the reader names a missing file
   }
-  return read_idx_images(files[0], files[1], kClasses, set.name);
+  return read_idx_images(files[0], files[1], kMnistClasses, set.name);
 }
 
 TaskData open_mnist(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
@@ -34,7 +34,7 @@ TaskData open_mnist(const DataSpec& spec, const KnownSet& set, const std::filesy
                .why = "both must have one size",
                .next = "delete the files and get the set again: trireme data get " + set.name});
   const int64_t whole_train = train.count(), whole_test = test.count();
-  return image_task(spec, {std::move(train), std::move(test), whole_train, whole_test}, kClasses, {{0.1307}, {0.3081}}, set.found_in(folder));
+  return image_task(spec, {std::move(train), std::move(test), whole_train, whole_test}, kMnistClasses, {{0.1307}, {0.3081}}, set.found_in(folder));
 }
 
 }  // namespace

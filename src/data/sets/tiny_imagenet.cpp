@@ -4,11 +4,11 @@
 namespace trireme::sets {
 namespace {
 
-constexpr ImageSize kSize{64, 64};
+constexpr ImageSize kTinyImagenetSize{64, 64};
 constexpr int64_t kPaddingShare = 8;  // of the side, as 4 pixels of CIFAR's 32
 
 TaskData open_tiny_imagenet(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
-  SampleForm form = form_of(spec, kSize, {});
+  SampleForm form = form_of(spec, kTinyImagenetSize, {});
   form.augmentation = augmentation_of(spec, {.padding = form.size.height / kPaddingShare, .flip = true}, form.size);
   return open_classes(spec, set.title, folder, folder / "val", form);
 }

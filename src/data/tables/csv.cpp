@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::array<std::string_view, 5> kMissing{"", "?", "NA", "NaN", "nan"};
+constexpr std::array<std::string_view, 5> kMissingWords{"", "?", "NA", "NaN", "nan"};
 const char* const kCorrectTheRow = "correct the row, or have such rows left out and counted: data.on_error = \"skip\"";
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
@@ -211,7 +211,7 @@ std::string_view CsvTable::field(int64_t row, int64_t column) const {
 
 bool CsvTable::is_missing(int64_t row, int64_t column) const {
   const std::string_view text = field(row, column);
-  return std::find(kMissing.begin(), kMissing.end(), text) != kMissing.end() ||
+  return std::find(kMissingWords.begin(), kMissingWords.end(), text) != kMissingWords.end() ||
          std::find(missing_.begin(), missing_.end(), text) != missing_.end();
 }
 

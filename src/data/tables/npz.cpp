@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kReadBlock = size_t{1} << 18;
+constexpr size_t kArrayReadBlock = size_t{1} << 18;
 constexpr size_t kMaxEntry = size_t{1} << 36;  // bytes; more is no array that fits in memory but an error or an attack
 constexpr std::string_view kExtension = ".npy";
 
@@ -29,8 +29,8 @@ std::vector<uint8_t> read_entry(archive* reader, const std::filesystem::path& fi
   std::vector<uint8_t> bytes;
   for (;;) {
     const size_t before = bytes.size();
-    bytes.resize(before + kReadBlock);
-    const la_ssize_t count = archive_read_data(reader, bytes.data() + before, kReadBlock);
+    bytes.resize(before + kArrayReadBlock);
+    const la_ssize_t count = archive_read_data(reader, bytes.data() + before, kArrayReadBlock);
     if (count < 0) fail_npz(file, fmt::format("damaged at \"{}\", byte {}", name, before), reason(reader));
     bytes.resize(before + static_cast<size_t>(count));
     if (count == 0) return bytes;
@@ -44,7 +44,7 @@ std::vector<std::pair<std::string, at::Tensor>> read_npz(const std::filesystem::
   Reader reader(archive_read_new(), archive_read_free);
   check_internal(reader != nullptr, "libarchive starts");
   archive_read_support_format_zip(reader.get());
-  if (archive_read_open_filename(reader.get(), file.c_str(), kReadBlock) != ARCHIVE_OK)
+  if (archive_read_open_filename(reader.get(), file.c_str(), kArrayReadBlock) != ARCHIVE_OK)
     fail_npz(file, "cannot be read", reason(reader.get()));
   std::vector<std::pair<std::string, at::Tensor>> arrays;
   for (;;) {

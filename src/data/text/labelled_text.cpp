@@ -15,11 +15,11 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kFrame = 2;  // <s> and </s>
-const char* const kCorrect = "correct the line, or leave such lines out: data.on_error = \"skip\"";
+const char* const kCorrectLine = "correct the line, or leave such lines out: data.on_error = \"skip\"";
 
 [[noreturn]] void fail_line(const std::filesystem::path& file, const TextLine& line, size_t column, std::string what) {
   fail_user({.where = fmt::format("{}:{}:{}", file.string(), line.number, column + 1), .what = std::move(what),
-             .why = "a line is a label, a tab and a sentence", .next = kCorrect});
+             .why = "a line is a label, a tab and a sentence", .next = kCorrectLine});
 }
 
 /// Without the blanks around it.
@@ -30,7 +30,7 @@ std::string trimmed(std::string_view label) {
 
 /// Where the tab of the line is. User errors: see read_labelled_text.
 size_t find_tab(const std::filesystem::path& file, const TextLine& line) {
-  check_utf8(line, file, kCorrect);
+  check_utf8(line, file, kCorrectLine);
   const std::string& text = line.text;
   const size_t tab = text.find('\t');
   if (tab == text.npos) fail_line(file, line, text.size(), "no tab");
@@ -75,7 +75,7 @@ SentenceSet::SentenceSet(const LabelledText& text, const std::vector<std::string
     }
     if (place == classes.end())
       fail_user({.where = fmt::format("{}:{}", name, text.lines[i]), .what = fmt::format("label \"{}\"", text.labels[i]),
-                 .why = fmt::format("the labels are {}", fmt::join(classes, ", ")), .next = kCorrect});
+                 .why = fmt::format("the labels are {}", fmt::join(classes, ", ")), .next = kCorrectLine});
     std::vector<int32_t> tokens = tokenizer_->encode(text.sentences[i]);
     if (static_cast<int64_t>(tokens.size()) > length - kFrame) {
       tokens.resize(static_cast<size_t>(length - kFrame));

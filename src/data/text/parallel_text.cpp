@@ -13,13 +13,13 @@
 namespace trireme {
 namespace {
 
-const char* const kCorrect = "correct the line, or leave such pairs out: data.on_error = \"skip\"";
+const char* const kCorrectPair = "correct the line, or leave such pairs out: data.on_error = \"skip\"";
 
 void check_line(const TextLine& line, const std::filesystem::path& file) {
-  check_utf8(line, file, kCorrect);
+  check_utf8(line, file, kCorrectPair);
   if (line.text.find_first_not_of(" \t") == line.text.npos)
     fail_user({.where = fmt::format("{}:{}", file.string(), line.number), .what = "an empty line",
-               .why = "each line is a sentence and has its translation", .next = kCorrect});
+               .why = "each line is a sentence and has its translation", .next = kCorrectPair});
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r\v\f";
+constexpr std::string_view kLineBlanks = " \t\r\v\f";
 
 /// Calls word(text, line number) for every word of every line, and once more for the end of every line that had any.
 template <class Word>
@@ -23,11 +23,11 @@ void for_each_word(const std::filesystem::path& file, const std::string& next, W
     const std::string_view line = text.substr(begin, end - begin);
     ++line_number;
     const int64_t before = words;
-    for (size_t at = line.find_first_not_of(kBlanks); at != line.npos;) {
-      const size_t stop = std::min(line.find_first_of(kBlanks, at), line.size());
+    for (size_t at = line.find_first_not_of(kLineBlanks); at != line.npos;) {
+      const size_t stop = std::min(line.find_first_of(kLineBlanks, at), line.size());
       word(line.substr(at, stop - at), line_number);
       ++words;
-      at = line.find_first_not_of(kBlanks, stop);
+      at = line.find_first_not_of(kLineBlanks, stop);
     }
     if (words > before) word(kEndOfSentence, line_number);
     begin = end + 1;

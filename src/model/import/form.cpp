@@ -12,7 +12,7 @@
 namespace trireme::torchscript {
 namespace {
 
-constexpr size_t kMostDims = 2;    // of a sample that is no image
+constexpr size_t kMostSampleDims = 2;    // of a sample that is no image
 constexpr size_t kImageDims = 4;   // with the batch
 
 /// The first extent that holds something, whose parts are those of the dim that all but the last are folded into.
@@ -23,7 +23,7 @@ int major_extent(const Shape& extents) {
 }
 
 Shape sample_of(const Shape& extents, bool is_image) {
-  if (is_image || extents.size() <= kMostDims) return extents;
+  if (is_image || extents.size() <= kMostSampleDims) return extents;
   int64_t rows = 1;
   for (size_t e = 0; e + 1 < extents.size(); ++e) rows *= extents[e];
   return {rows, extents.back()};

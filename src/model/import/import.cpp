@@ -14,15 +14,14 @@
 #include "model/import/draft.h"
 #include "model/import/merge.h"
 #include "model/import/script_file.h"
-#include "model/import/walk.h"
+#include "model/import/interpreter.h"
 
 namespace trireme {
+namespace torchscript {
 namespace {
 
-using namespace torchscript;
-
 constexpr uint64_t kProbeSeed = 4;
-constexpr size_t kNamesShown = 3;
+constexpr size_t kModuleNamesShown = 3;
 
 /// Samples to run the module with; the first ones are the same in any number.
 at::Tensor probe_data(const ImportOptions& options, at::ScalarType dtype) {
@@ -33,21 +32,21 @@ at::Tensor probe_data(const ImportOptions& options, at::ScalarType dtype) {
   return at::randn(sizes, generator, at::TensorOptions().dtype(dtype));
 }
 
-struct Walked {
+struct InterpretedModes {
   Graph graph;
   at::Tensor data, output;    ///< of kProbeBatch samples in evaluation
   std::string output_note;
   std::vector<std::string> switched_off, fixed_to_training;
 };
 
-Walked walk_modes(const ScriptFile& file, const ImportOptions& options) {
+InterpretedModes interpret_modes(const ScriptFile& file, const ImportOptions& options) {
   const at::Tensor data = probe_data(options, file.dtype);
   const auto samples = [&](int64_t count) { return data.narrow(0, 0, count).clone(); };
   Paths paths;
-  const Tape evaluation = walk(file, paths, false, samples(kProbeBatch));
-  const Graph in_evaluation = compare_batches(file, evaluation, walk(file, paths, false, samples(kOtherBatch)));
-  const Tape training = walk(file, paths, true, samples(kProbeBatch));
-  Graph in_training = compare_batches(file, training, walk(file, paths, true, samples(kOtherBatch)));
+  const Tape evaluation = interpret(file, paths, false, samples(kProbeBatch));
+  const Graph in_evaluation = compare_batches(file, evaluation, interpret(file, paths, false, samples(kOtherBatch)));
+  const Tape training = interpret(file, paths, true, samples(kProbeBatch));
+  Graph in_training = compare_batches(file, training, interpret(file, paths, true, samples(kOtherBatch)));
   return {without_idle_operators(unfold_inner_batches(file, merge_modes(file, std::move(in_training), in_evaluation))),
           samples(kProbeBatch),
           evaluation.output,
@@ -102,7 +101,7 @@ std::string names(std::vector<std::string> all) {
   std::set<std::string> seen;
   std::replace(all.begin(), all.end(), std::string(), std::string("forward"));
   std::erase_if(all, [&](const std::string& name) { return !seen.insert(name).second; });
-  return list_names(all, kNamesShown);
+  return list_names(all, kModuleNamesShown);
 }
 
 TensorMap values_for(const Model& model, const ScriptFile& file) {
@@ -114,10 +113,10 @@ TensorMap values_for(const Model& model, const ScriptFile& file) {
   return values;
 }
 
-std::vector<std::string> notes_of(const Draft& draft, const Walked& walked, const ImportedModel& imported) {
+std::vector<std::string> notes_of(const Draft& draft, const InterpretedModes& modes, const ImportedModel& imported) {
   std::vector<std::string> notes;
-  if (!walked.output_note.empty())
-    notes.push_back(fmt::format("forward returns several things: its output{} is trained, the rest plays no part", walked.output_note));
+  if (!modes.output_note.empty())
+    notes.push_back(fmt::format("forward returns several things: its output{} is trained, the rest plays no part", modes.output_note));
   std::vector<std::string> fixed, left_out;
   for (const Operator& op : draft.graph.operators)
     if (op.name == "aten::batch_norm" && !op.training_flag && op.find("running_mean") != nullptr) fixed.push_back(op.module);
@@ -127,15 +126,15 @@ std::vector<std::string> notes_of(const Draft& draft, const Walked& walked, cons
                     "file's running "
                     "statistics in training too ({}); trace it in training mode, or script it, to train them",
                     fixed.size(), names(fixed)));
-  if (!walked.switched_off.empty())
+  if (!modes.switched_off.empty())
     notes.push_back(fmt::format("dropout is switched off in training too, as it was when the module was traced ({})",
-                                names(walked.switched_off)));
-  if (!walked.fixed_to_training.empty())
+                                names(modes.switched_off)));
+  if (!modes.fixed_to_training.empty())
     notes.push_back(
         fmt::format("{} batch norms and dropouts are fixed to training mode, as the module was when it was traced "
                     "({}): here an evaluation "
                     "takes running statistics and drops nothing",
-                    walked.fixed_to_training.size(), names(walked.fixed_to_training)));
+                    modes.fixed_to_training.size(), names(modes.fixed_to_training)));
   for (const std::string& name : draft.file.order)
     if (!imported.initial_values.contains(name)) left_out.push_back(name);
   if (!left_out.empty())
@@ -143,24 +142,29 @@ std::vector<std::string> notes_of(const Draft& draft, const Walked& walked, cons
   return notes;
 }
 
-}  // namespace
-
-ImportedModel import_torchscript(const std::filesystem::path& path, const ImportOptions& options, const LossForOutput& loss) {
+ImportedModel import_module(const std::filesystem::path& path, const ImportOptions& options, const LossForOutput& loss) {
   const c10::InferenceMode ordinary(false);
   const at::NoGradGuard no_grad;
   const ScriptFile file = load_script(path);
-  const Walked walked = walk_modes(file, options);
-  Draft draft(file, walked.graph);
+  const InterpretedModes modes = interpret_modes(file, options);
+  Draft draft(file, modes.graph);
   recognise(draft);
   ImportedModel imported{.model = build(draft, options, loss)};
   imported.initial_values = values_for(imported.model, file);
   for (const std::string& name : file.frozen)
     if (imported.initial_values.contains(name)) imported.frozen.push_back(name);
-  imported.notes = notes_of(draft, walked, imported);
+  imported.notes = notes_of(draft, modes, imported);
   const Form& form = *draft.form(draft.graph.output);
-  check_model(imported.model, imported.initial_values, walked.data,
-              as_layer_tensor(walked.output, form, form.extents, kProbeBatch), path.string());
+  check_model(imported.model, imported.initial_values, modes.data,
+              as_layer_tensor(modes.output, form, form.extents, kProbeBatch), path.string());
   return imported;
+}
+
+}  // namespace
+}  // namespace torchscript
+
+ImportedModel import_torchscript(const std::filesystem::path& path, const ImportOptions& options, const LossForOutput& loss) {
+  return torchscript::import_module(path, options, loss);
 }
 
 }  // namespace trireme

@@ -3,7 +3,7 @@
 
 #include "model/import/graph.h"
 #include "model/import/script_file.h"
-#include "model/import/walk.h"
+#include "model/import/interpreter.h"
 
 namespace trireme::torchscript {
 

@@ -1,4 +1,4 @@
-// Walk: operators. Those on constants are computed, those on data and parameters written down too.
+// Interpreter: operators. Those on constants are computed, those on data and parameters written down too.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/runtime/operator.h>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "model/import/walk_state.h"
+#include "model/import/interpreter_state.h"
 
 namespace trireme::torchscript {
 namespace {
@@ -101,18 +101,18 @@ std::vector<double> signature_of(const at::Tensor& tensor, int64_t samples) {
 
 }  // namespace
 
-bool Walk::mentions_value(const IValue& value) const {
+bool Interpreter::mentions_value(const IValue& value) const {
   bool found = false;
   for_each_tensor(value, [&](const at::Tensor& tensor) { found = found || value_of(tensor) != nullptr; });
   return found;
 }
 
-const Value* Walk::value_of(const at::Tensor& tensor) const {
+const Value* Interpreter::value_of(const at::Tensor& tensor) const {
   const auto it = known_.find(tensor.unsafeGetTensorImpl());
   return it == known_.end() ? nullptr : &tape_.graph.value(it->second.value);
 }
 
-ValueId Walk::add_value(const at::Tensor& tensor, Value value) {
+ValueId Interpreter::add_value(const at::Tensor& tensor, Value value) {
   const auto id = ValueId(tape_.graph.values.size());
   value.sizes = tensor.sizes().vec();
   value.dtype = tensor.scalar_type();
@@ -122,13 +122,13 @@ ValueId Walk::add_value(const at::Tensor& tensor, Value value) {
   return id;
 }
 
-void Walk::know(const at::Tensor& tensor, ValueId id) {
+void Interpreter::know(const at::Tensor& tensor, ValueId id) {
   known_.erase(tensor.unsafeGetTensorImpl());
   known_.emplace(tensor.unsafeGetTensorImpl(), Known{HoldsAddress(tensor.getIntrusivePtr()), id, uint32_t(tensor._version())});
 }
 
 /// A copy of a tensor that the module made or holds, as it is now.
-Argument Walk::capture(const at::Tensor& tensor) {
+Argument Interpreter::capture(const at::Tensor& tensor) {
   Argument argument;
   const auto attribute = attributes_.find(tensor.unsafeGetTensorImpl());
   if (attribute != attributes_.end()) {
@@ -144,19 +144,19 @@ Argument Walk::capture(const at::Tensor& tensor) {
 }
 
 /// Whether the memory of a tensor was written to through another one since it got its value.
-bool Walk::is_stale(const at::Tensor& tensor) const {
+bool Interpreter::is_stale(const at::Tensor& tensor) const {
   const auto it = known_.find(tensor.unsafeGetTensorImpl());
   if (it != known_.end()) return it->second.version != uint32_t(tensor._version());
   return overwritten_.count(tensor.storage().unsafeGetStorageImpl()) > 0;
 }
 
-void Walk::check_readable(const Node* node, const at::Tensor& tensor) {
+void Interpreter::check_readable(const Node* node, const at::Tensor& tensor) {
   if (is_stale(tensor) && !take_view_anew(tensor))
     fail(node, "reads a tensor that shares memory with one which was changed in place",
          "write to the whole tensor (y[:, 0] = z), change a copy (z = y.clone()), or write y = y + z instead of y += z");
 }
 
-Argument Walk::to_argument(Node* node, const IValue& value) {
+Argument Interpreter::to_argument(Node* node, const IValue& value) {
   Argument argument;
   if (value.isTensor()) {
     if (!value.toTensor().defined()) return argument;
@@ -180,7 +180,7 @@ Argument Walk::to_argument(Node* node, const IValue& value) {
   return argument;
 }
 
-Operator Walk::describe(const Frame& frame, Node* node, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
+Operator Interpreter::describe(const Frame& frame, Node* node, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
   Operator op;
   op.name = node->kind().toQualString();
   op.node = node;
@@ -196,7 +196,7 @@ Operator Walk::describe(const Frame& frame, Node* node, const c10::FunctionSchem
 }
 
 /// Operators of the tensor's mode, which the module may ask for to choose a kernel: training is with gradients.
-bool Walk::answers_about_mode(Frame& frame, Node* node, const std::vector<IValue>& inputs) {
+bool Interpreter::answers_about_mode(Frame& frame, Node* node, const std::vector<IValue>& inputs) {
   const std::string name = node->kind().toQualString();
   if (name == "aten::is_grad_enabled") {
     set(frame, node, {true});
@@ -216,7 +216,7 @@ bool Walk::answers_about_mode(Frame& frame, Node* node, const std::vector<IValue
   return false;
 }
 
-void Walk::execute(Node* node, torch::jit::Stack& stack) {
+void Interpreter::execute(Node* node, torch::jit::Stack& stack) {
   if (node->schema().is_vararg()) stack.emplace_back(int64_t(stack.size()));
 
   try {
@@ -228,7 +228,7 @@ void Walk::execute(Node* node, torch::jit::Stack& stack) {
 }
 
 /// Buffers that operators write to or read, but for batch norm's, which its layer keeps.
-void Walk::note_state(Node* node, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
+void Interpreter::note_state(Node* node, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
   const std::string base = base_name(node->kind().toQualString());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const bool written = i < schema.arguments().size() && writes(schema.arguments()[i]);
@@ -246,7 +246,7 @@ void Walk::note_state(Node* node, const c10::FunctionSchema& schema, const std::
   }
 }
 
-void Walk::check_state() const {
+void Interpreter::check_state() const {
   for (const auto& [name, node] : changed_) {
     const auto reader = read_.find(name);
     if (reader == read_.end()) continue;
@@ -255,7 +255,7 @@ void Walk::check_state() const {
   }
 }
 
-void Walk::add_results(Operator op, const std::vector<IValue>& outputs) {
+void Interpreter::add_results(Operator op, const std::vector<IValue>& outputs) {
   const int index = int(tape_.graph.operators.size());
   Value value;
   value.producer = index;
@@ -273,7 +273,7 @@ void Walk::add_results(Operator op, const std::vector<IValue>& outputs) {
 }
 
 /// Writes down an operator that the module does not have itself, and whose result is known.
-Argument Walk::emit(const Frame& frame, Node* node, const char* name, const char* overload, std::vector<Argument> arguments,
+Argument Interpreter::emit(const Frame& frame, Node* node, const char* name, const char* overload, std::vector<Argument> arguments,
                     const at::Tensor& result) {
   const auto found = torch::jit::findOperatorFor({name, overload});
   check_internal(found != nullptr, fmt::format("libtorch has {}.{}", name, overload));
@@ -292,7 +292,7 @@ Argument Walk::emit(const Frame& frame, Node* node, const char* name, const char
 }
 
 /// An evaluation is one even where tracing has fixed an operator to training mode, which would mix samples and draw random numbers.
-void Walk::evaluate(const Frame& frame, const c10::FunctionSchema& schema, std::vector<IValue>& inputs) {
+void Interpreter::evaluate(const Frame& frame, const c10::FunctionSchema& schema, std::vector<IValue>& inputs) {
   const auto mean = schema.argumentIndexWithName("running_mean");
   if (mean && inputs.at(size_t(*mean)).isNone()) return;  // there is nothing else to normalise with
   for (size_t i = 0; i < inputs.size() && i < schema.arguments().size(); ++i) {
@@ -304,13 +304,13 @@ void Walk::evaluate(const Frame& frame, const c10::FunctionSchema& schema, std::
 }
 
 /// A dropout that is told in training that it is not.
-void Walk::note_dropout(const Frame& frame, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
+void Interpreter::note_dropout(const Frame& frame, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
   const IValue* train = input_named("train", schema, inputs);
   const bool is_off = train != nullptr && train->isBool() && !train->toBool();
   if (is_off && chance_to_drop(schema, inputs).value_or(0) > 0) tape_.switched_off.push_back(frame.module);
 }
 
-void Walk::run_operator(Frame& frame, Node* node) {
+void Interpreter::run_operator(Frame& frame, Node* node) {
   std::vector<IValue> inputs = inputs_of(frame, node);
   if (answers_about_mode(frame, node, inputs)) return;
   if (node->maybeOperator() == nullptr) fail(node, "is no operator of this build of libtorch", "trace the module");

@@ -1,10 +1,10 @@
-// Walk: nn.EmbeddingBag of bags of one length, written down as an embedding and a sum, mean or maximum over each bag.
+// Interpreter: nn.EmbeddingBag of bags of one length, written down as an embedding and a sum, mean or maximum over each bag.
 #include <ATen/ATen.h>
 
 #include <optional>
 
 #include "model/import/split_rules.h"
-#include "model/import/walk_state.h"
+#include "model/import/interpreter_state.h"
 
 namespace trireme::torchscript {
 namespace {
@@ -26,7 +26,7 @@ std::optional<int64_t> count_bags(const at::Tensor& indices, const at::Tensor& o
 }  // namespace
 
 /// Indices [bags, positions], which the module has flattened most often.
-Argument Walk::bags_of(const Frame& frame, Node* node, const Argument& flat, const at::Tensor& indices) {
+Argument Interpreter::bags_of(const Frame& frame, Node* node, const Argument& flat, const at::Tensor& indices) {
   const int producer = tape_.graph.value(flat.value).producer;
   if (producer >= 0) {
     const Operator& op = tape_.graph.operators[size_t(producer)];
@@ -36,7 +36,7 @@ Argument Walk::bags_of(const Frame& frame, Node* node, const Argument& flat, con
   return emit(frame, node, "aten::reshape", "", {flat, constant(indices.sizes().vec())}, indices);
 }
 
-void Walk::run_bags(Frame& frame, Node* node, const std::vector<IValue>& inputs) {
+void Interpreter::run_bags(Frame& frame, Node* node, const std::vector<IValue>& inputs) {
   const at::Tensor &weight = inputs.at(kWeight).toTensor(), &offsets = inputs.at(kOffsets).toTensor();
   const Argument table = to_argument(node, inputs[kWeight]), flat = to_argument(node, inputs[kIndices]);
   const bool with_last = inputs.at(kWithLast).toBool(), is_constant = value_of(offsets) == nullptr;

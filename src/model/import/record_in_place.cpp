@@ -1,4 +1,4 @@
-// Walk: operators that work in place, and views of what they change. What is written to a view is written down as a new value of the
+// Interpreter: operators that work in place, and views of what they change. What is written to a view is written down as a new value of the
 // tensor that it is a view of (slice_scatter, select_scatter, or the way back); other views of it are taken anew when they are read.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "model/import/split_rules.h"
-#include "model/import/walk_state.h"
+#include "model/import/interpreter_state.h"
 
 namespace trireme::torchscript {
 namespace {
@@ -55,7 +55,7 @@ Way way_into(const Operator& view, const Argument& before, const Argument& writt
 }  // namespace
 
 /// What a tensor is now.
-Argument Walk::argument_of(const at::Tensor& tensor) {
+Argument Interpreter::argument_of(const at::Tensor& tensor) {
   const auto it = known_.find(tensor.unsafeGetTensorImpl());
   if (it == known_.end()) return capture(tensor);
   Argument argument;
@@ -65,7 +65,7 @@ Argument Walk::argument_of(const at::Tensor& tensor) {
 }
 
 /// Remembers what a tensor is a view of.
-void Walk::note_view(const Frame& frame, Node* node, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs,
+void Interpreter::note_view(const Frame& frame, Node* node, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs,
                      const torch::jit::Stack& outputs) {
   if (inputs.empty() || inputs.size() > schema.arguments().size() || outputs.size() != 1) return;
   if (!inputs[0].isTensor() || !outputs[0].isTensor()) return;
@@ -90,7 +90,7 @@ void Walk::note_view(const Frame& frame, Node* node, const c10::FunctionSchema& 
 }
 
 /// Gives a view whose memory has been written to through another tensor the value that it has now. False where it is not known how.
-bool Walk::take_view_anew(const at::Tensor& tensor) {
+bool Interpreter::take_view_anew(const at::Tensor& tensor) {
   const auto view = views_.find(tensor.unsafeGetTensorImpl());
   if (view == views_.end()) return false;
   const at::Tensor base = view->second.base;
@@ -103,14 +103,14 @@ bool Walk::take_view_anew(const at::Tensor& tensor) {
 }
 
 /// The tensor of which a tensor is a view, or a view of a view, ...
-at::Tensor Walk::root_of(at::Tensor tensor) const {
+at::Tensor Interpreter::root_of(at::Tensor tensor) const {
   for (auto view = views_.find(tensor.unsafeGetTensorImpl()); view != views_.end(); view = views_.find(tensor.unsafeGetTensorImpl()))
     tensor = view->second.base;
   return tensor;
 }
 
 /// The tensors that a tensor is a view of, the nearest first, as they are now.
-std::vector<Argument> Walk::bases_of(Node* node, at::Tensor tensor) {
+std::vector<Argument> Interpreter::bases_of(Node* node, at::Tensor tensor) {
   std::vector<Argument> bases;
   for (auto view = views_.find(tensor.unsafeGetTensorImpl()); view != views_.end(); view = views_.find(tensor.unsafeGetTensorImpl())) {
     tensor = view->second.base;
@@ -120,7 +120,7 @@ std::vector<Argument> Walk::bases_of(Node* node, at::Tensor tensor) {
 }
 
 /// Makes `op` the operator that does the same out of place. Its result will be the changed tensor's value from then on.
-void Walk::make_functional(Node* node, Operator& op, const c10::FunctionSchema& schema, const at::Tensor& target) {
+void Interpreter::make_functional(Node* node, Operator& op, const c10::FunctionSchema& schema, const at::Tensor& target) {
   const at::Tensor root = root_of(target);
   if (value_of(root) == nullptr && attributes_.contains(root.unsafeGetTensorImpl()))
     fail(node, fmt::format("writes data to the buffer \"{}\"", attributes_.at(root.unsafeGetTensorImpl())),
@@ -133,7 +133,7 @@ void Walk::make_functional(Node* node, Operator& op, const c10::FunctionSchema& 
   op.run = [operation](torch::jit::Stack& stack) mutable { operation(stack); };
 }
 
-void Walk::run_in_place(Frame& frame, Node* node, Operator op, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
+void Interpreter::run_in_place(Frame& frame, Node* node, Operator op, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
   const at::Tensor target = inputs.at(0).isTensor() ? inputs[0].toTensor() : at::Tensor();
   const bool first_alone = target.defined() && schema.returns().size() == 1 && schema.arguments()[0].alias_info() != nullptr &&
                            schema.arguments()[0].alias_info()->isWrite();
@@ -158,7 +158,7 @@ void Walk::run_in_place(Frame& frame, Node* node, Operator op, const c10::Functi
 }
 
 /// The value of a tensor into which another one has been copied.
-Argument Walk::overwrite(const Frame& frame, Node* node, const Operator& op, const at::Tensor& target, const IValue& source) {
+Argument Interpreter::overwrite(const Frame& frame, Node* node, const Operator& op, const at::Tensor& target, const IValue& source) {
   Argument written = op.arguments[1];
   at::Tensor from = source.toTensor();
   if (from.scalar_type() != target.scalar_type()) {
@@ -173,7 +173,7 @@ Argument Walk::overwrite(const Frame& frame, Node* node, const Operator& op, con
 }
 
 /// After `tensor`, a view, has been given the value `written`: gives the tensors that it is a view of theirs. `bases`: what they were.
-void Walk::write_back(const Frame& frame, Node* node, at::Tensor tensor, const std::vector<Argument>& bases, Argument written) {
+void Interpreter::write_back(const Frame& frame, Node* node, at::Tensor tensor, const std::vector<Argument>& bases, Argument written) {
   for (const Argument& before : bases) {
     const View& view = views_.at(tensor.unsafeGetTensorImpl());
     const Operator& op = view.op;

@@ -1,4 +1,4 @@
-// What a run of a TorchScript module leaves (walk.h).
+// What a run of a TorchScript module leaves (interpreter.h).
 #pragma once
 
 #include <map>

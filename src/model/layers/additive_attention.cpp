@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-enum Parameter { kQueryWeight, kMemoryWeight, kEnergy, kScale, kBias, kParameters };
+enum AdditiveParameter { kAdditiveQueryWeight, kAdditiveMemoryWeight, kAdditiveEnergy, kAdditiveScale, kAdditiveBias, kAdditiveParameters };
 constexpr double kHidden = -1e30;  ///< score of padding; finite, so that a source of padding only gives numbers
 
 }  // namespace
@@ -51,12 +51,12 @@ Shape AdditiveAttention::output_shape(std::span<const Shape> inputs) const {
 }
 
 std::vector<ShardingOption> AdditiveAttention::sharding_options(std::span<const Shape> inputs, int degree) const {
-  std::vector<ShardingOption> options{replicate_option(3, kParameters)};
+  std::vector<ShardingOption> options{replicate_option(3, kAdditiveParameters)};
   if (degree == 1 || inputs[0][0] % degree != 0) return options;
   const Placement whole = Placement::replicate(), sum = Placement::partial(), sequence = Placement::shard(1);
   options.push_back({.name = "sequence", .inputs = {sequence, whole, whole}, .output = sequence,
-                     .input_gradients = {sequence, sum, whole}, .parameters = std::vector<Placement>(kParameters, whole),
-                     .parameter_gradients = std::vector<Placement>(kParameters, sum), .divides_work = true});
+                     .input_gradients = {sequence, sum, whole}, .parameters = std::vector<Placement>(kAdditiveParameters, whole),
+                     .parameter_gradients = std::vector<Placement>(kAdditiveParameters, sum), .divides_work = true});
   return options;
 }
 
@@ -68,9 +68,9 @@ double AdditiveAttention::forward_flops(std::span<const Shape> inputs) const {
 
 at::Tensor AdditiveAttention::compute(LayerCall&, std::span<const at::Tensor> inputs, std::span<const at::Tensor> p) const {
   const at::Tensor &queries = inputs[0], &memory = inputs[1];
-  const at::Tensor q = at::matmul(queries, p[kQueryWeight].t()).unsqueeze(2);                   // [n, t, 1, units]
-  const at::Tensor k = (at::matmul(memory, p[kMemoryWeight].t()) + p[kBias]).unsqueeze(1);      // [n, 1, s, units]
-  const at::Tensor direction = p[kEnergy] * (p[kScale] / p[kEnergy].square().sum().sqrt());
+  const at::Tensor q = at::matmul(queries, p[kAdditiveQueryWeight].t()).unsqueeze(2);                   // [n, t, 1, units]
+  const at::Tensor k = (at::matmul(memory, p[kAdditiveMemoryWeight].t()) + p[kAdditiveBias]).unsqueeze(1);      // [n, 1, s, units]
+  const at::Tensor direction = p[kAdditiveEnergy] * (p[kAdditiveScale] / p[kAdditiveEnergy].square().sum().sqrt());
   const at::Tensor scores = at::matmul(at::tanh(q + k), direction);                             // [n, t, s]
   const at::Tensor padding = inputs[2].eq(kPadding).unsqueeze(1);
   return at::matmul(at::softmax(scores.masked_fill(padding, kHidden), -1), memory);
@@ -97,11 +97,11 @@ std::vector<OperatorWork> AdditiveAttention::work(const CallShapes& call, double
 
 std::string AdditiveAttention::to_onnx(OnnxWriter& w) const {
   using List = OnnxWriter::List;
-  const std::string q = w.add("MatMul", {w.in(0), w.transposed(w.parameter(kQueryWeight))});
-  const std::string k = w.add("Add", {w.add("MatMul", {w.in(1), w.transposed(w.parameter(kMemoryWeight))}), w.parameter(kBias)});
-  const std::string energy = w.parameter(kEnergy);
+  const std::string q = w.add("MatMul", {w.in(0), w.transposed(w.parameter(kAdditiveQueryWeight))});
+  const std::string k = w.add("Add", {w.add("MatMul", {w.in(1), w.transposed(w.parameter(kAdditiveMemoryWeight))}), w.parameter(kAdditiveBias)});
+  const std::string energy = w.parameter(kAdditiveEnergy);
   const std::string length = w.add("Sqrt", {w.add("ReduceSum", {w.add("Mul", {energy, energy})})});
-  const std::string direction = w.add("Mul", {energy, w.add("Div", {w.parameter(kScale), length})});
+  const std::string direction = w.add("Mul", {energy, w.add("Div", {w.parameter(kAdditiveScale), length})});
   const std::string sums = w.add("Add", {w.add("Unsqueeze", {q, w.constant(List{2})}), w.add("Unsqueeze", {k, w.constant(List{1})})});
   std::string scores = w.add("MatMul", {w.add("Tanh", {sums}), direction});
   const std::string padding = w.add("Equal", {w.in(2), w.constant(int64_t{kPadding})});
@@ -111,10 +111,10 @@ std::string AdditiveAttention::to_onnx(OnnxWriter& w) const {
 
 void AdditiveAttention::to_script(ScriptWriter& w) const {
   const std::string direction = w.own("direction"), scores = w.own("scores");
-  const std::string energy = w.parameter(kEnergy);
-  w.set(direction, fmt::format("torch.mul({0}, torch.div({1}, torch.sqrt(torch.sum(torch.mul({0}, {0})))))", energy, w.parameter(kScale)));
+  const std::string energy = w.parameter(kAdditiveEnergy);
+  w.set(direction, fmt::format("torch.mul({0}, torch.div({1}, torch.sqrt(torch.sum(torch.mul({0}, {0})))))", energy, w.parameter(kAdditiveScale)));
   w.set(scores, fmt::format("torch.tanh(torch.add(torch.unsqueeze(torch.linear({}, {}), 2), torch.unsqueeze(torch.linear({}, {}, {}), 1)))",
-                            w.in(), w.parameter(kQueryWeight), w.in(1), w.parameter(kMemoryWeight), w.parameter(kBias)));
+                            w.in(), w.parameter(kAdditiveQueryWeight), w.in(1), w.parameter(kAdditiveMemoryWeight), w.parameter(kAdditiveBias)));
   w.set(scores, fmt::format("torch.masked_fill(torch.matmul({}, {}), torch.unsqueeze(torch.eq({}, {}), 1), {})", scores, direction, w.in(2),
                             kPadding, script_literal(kHidden)));
   w.result(fmt::format("torch.matmul(torch.softmax({}, -1), {})", scores, w.in(1)));

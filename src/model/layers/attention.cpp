@@ -17,9 +17,9 @@ namespace trireme {
 namespace {
 
 /// Inputs by head, the softmax's output, and dropout's mask while training with dropout.
-enum Saved { kQueries, kKeys, kValues, kWeights, kMask };
+enum AttentionSaved { kAttentionQueries, kAttentionKeys, kAttentionValues, kAttentionWeights, kAttentionMask };
 
-constexpr int64_t kFusedParts = 3;
+constexpr int64_t kAttentionFusedParts = 3;
 /// Score of padding: finite, so that a query that would see nothing but padding gives numbers.
 constexpr double kUnseen = -1e30;
 
@@ -83,7 +83,7 @@ Attributes Attention::attributes() const {
 
 Shape Attention::output_shape(std::span<const Shape> inputs) const {
   expect_inputs(*this, inputs, size_t(input_count()));
-  if (options_.fused && (inputs[0].size() != 3 || inputs[0][1] != kFusedParts))
+  if (options_.fused && (inputs[0].size() != 3 || inputs[0][1] != kAttentionFusedParts))
     fail_shape(*this, fmt::format("input sample shape {}", to_string(inputs[0])),
                "fused queries, keys and values are [positions, 3, features]", "give it a linear layer with 3 parts");
   Shape queries = inputs[0];
@@ -143,9 +143,9 @@ at::Tensor Attention::weights_of(const at::Tensor& q, const at::Tensor& k, const
 
 at::Tensor Attention::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   auto input = [&](int i) { return options_.fused ? inputs[0].select(2, i) : inputs[size_t(i)]; };
-  const int64_t samples = inputs[0].size(0), queries = inputs[0].size(1), keys = input(kKeys).size(1);
+  const int64_t samples = inputs[0].size(0), queries = inputs[0].size(1), keys = input(kAttentionKeys).size(1);
   const Part part = part_of(call, queries);
-  at::Tensor q = by_head(input(kQueries), part.heads), k = by_head(input(kKeys), part.heads), v = by_head(input(kValues), part.heads);
+  at::Tensor q = by_head(input(kAttentionQueries), part.heads), k = by_head(input(kAttentionKeys), part.heads), v = by_head(input(kAttentionValues), part.heads);
   at::Tensor weights = weights_of(q, k, options_.padding ? inputs.back() : at::Tensor(), part.first_query);
   call.saved = {q, k, v, weights};
   if (!drops(call)) return joined(at::matmul(weights, v));
@@ -159,26 +159,26 @@ at::Tensor Attention::forward(LayerCall& call, std::span<const at::Tensor> input
 
 std::vector<at::Tensor> Attention::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   auto wanted = [&](int i) { return call.wants_input_gradient(options_.fused ? 0 : i); };
-  const at::Tensor &q = call.saved.at(kQueries), &k = call.saved.at(kKeys), &v = call.saved.at(kValues);
-  const at::Tensor& weights = call.saved.at(kWeights);
+  const at::Tensor &q = call.saved.at(kAttentionQueries), &k = call.saved.at(kAttentionKeys), &v = call.saved.at(kAttentionValues);
+  const at::Tensor& weights = call.saved.at(kAttentionWeights);
   const bool drops = this->drops(call);
   const double rescale = 1 / (1 - options_.dropout);
   at::Tensor gradient = by_head(output_gradient, q.size(1));
-  std::vector<at::Tensor> of_parts(kFusedParts);
-  if (wanted(kValues)) {
-    at::Tensor used = drops ? at::mul(weights, call.saved.at(kMask)).mul_(rescale) : weights;
-    of_parts[kValues] = joined(at::matmul(used.transpose(2, 3), gradient));
+  std::vector<at::Tensor> of_parts(kAttentionFusedParts);
+  if (wanted(kAttentionValues)) {
+    at::Tensor used = drops ? at::mul(weights, call.saved.at(kAttentionMask)).mul_(rescale) : weights;
+    of_parts[kAttentionValues] = joined(at::matmul(used.transpose(2, 3), gradient));
   }
-  if (wanted(kQueries) || wanted(kKeys)) {
+  if (wanted(kAttentionQueries) || wanted(kAttentionKeys)) {
     at::Tensor weight_gradient = at::matmul(gradient, v.transpose(2, 3));
-    if (drops) weight_gradient.mul_(call.saved.at(kMask)).mul_(rescale);
+    if (drops) weight_gradient.mul_(call.saved.at(kAttentionMask)).mul_(rescale);
     // hidden keys have weight 0 and so gradient 0
     at::Tensor scores = at::_softmax_backward_data(weight_gradient, weights, -1, weights.scalar_type()).mul_(scale_of(q));
-    if (wanted(kQueries)) of_parts[kQueries] = joined(at::matmul(scores, k));
-    if (wanted(kKeys)) of_parts[kKeys] = joined(at::matmul(scores.transpose(2, 3), q));
+    if (wanted(kAttentionQueries)) of_parts[kAttentionQueries] = joined(at::matmul(scores, k));
+    if (wanted(kAttentionKeys)) of_parts[kAttentionKeys] = joined(at::matmul(scores.transpose(2, 3), q));
   }
   std::vector<at::Tensor> result = of_parts;
-  if (options_.fused) result = {wanted(kQueries) ? at::stack(of_parts, 2) : at::Tensor()};
+  if (options_.fused) result = {wanted(kAttentionQueries) ? at::stack(of_parts, 2) : at::Tensor()};
   if (options_.padding) result.emplace_back();  // tokens have no gradient
   return result;
 }
@@ -243,8 +243,8 @@ std::string Attention::to_onnx(OnnxWriter& w) const {
     const std::string split = w.add("Reshape", {tensor, w.constant(List{0, 0, heads, width / heads})});
     return w.add("Transpose", {split}, {{"perm", exchanged ? List{0, 2, 3, 1} : List{0, 2, 1, 3}}});
   };
-  const std::string q = by_head(input(kQueries), false), k = by_head(input(kKeys), true);
-  const std::string values = by_head(input(kValues), false);
+  const std::string q = by_head(input(kAttentionQueries), false), k = by_head(input(kAttentionKeys), true);
+  const std::string values = by_head(input(kAttentionValues), false);
   std::string scores = w.add("Mul", {w.add("MatMul", {q, k}), w.constant(1 / std::sqrt(double(width) / double(heads)))});
   if (options_.padding) {
     const std::string padding = w.add("Equal", {w.inputs().back(), w.constant(int64_t{kPadding})});

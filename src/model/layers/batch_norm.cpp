@@ -19,9 +19,9 @@ using kernels::BFloat16Bits;
 using kernels::Mask;
 
 /// What forward saves: input, per-channel state, and the output where the ReLU's mask cannot be had from the input.
-enum Saved { kInput, kState, kOutput };
+enum BatchNormSaved { kBatchNormInput, kBatchNormState, kBatchNormOutput };
 /// Rows of the state, a double tensor [4, c].
-enum State { kMean, kInverseDeviation, kScale, kShift };
+enum BatchNormState { kBatchNormMean, kBatchNormInverseDeviation, kBatchNormScale, kBatchNormShift };
 
 /// Statistics of a batch per channel; `count` values each.
 struct Moments {
@@ -61,7 +61,7 @@ kernels::NormCoefficients<Element> coefficients_of(const at::Tensor& state) {
   using A = kernels::Arithmetic<Element>;
   const A* rows = data<A>(state);
   int64_t channels = state.size(1);
-  return {rows + kMean * channels, rows + kScale * channels, rows + kShift * channels};
+  return {rows + kBatchNormMean * channels, rows + kBatchNormScale * channels, rows + kBatchNormShift * channels};
 }
 
 /// What the kernels read: [n, c, l] as images of width 1, whose channels lie together.
@@ -244,7 +244,7 @@ at::Tensor BatchNorm::forward(LayerCall& call, std::span<const at::Tensor> input
 
 std::vector<at::Tensor> BatchNorm::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   check_internal(call.saved.size() >= 2, "batch norm's backward follows a forward in training mode");
-  const at::Tensor &input = call.saved[kInput], &state = call.saved[kState];
+  const at::Tensor &input = call.saved[kBatchNormInput], &state = call.saved[kBatchNormState];
   at::Tensor gradient = in_kernel_layout(output_gradient.to(input.scalar_type()));
   int64_t channels = input.size(1), rows = rows_of(input);
   bool want_input = call.wants_input_gradient(0);
@@ -256,7 +256,7 @@ std::vector<at::Tensor> BatchNorm::backward(LayerCall& call, const at::Tensor& o
                                               .coefficients = coefficients_of<Element>(arithmetic),
                                               .input = data<Element>(input), .output_gradient = data<Element>(gradient)};
     if (options_.relu) a.mask = options_.residual ? Mask::from_output : Mask::from_input;
-    if (a.mask == Mask::from_output) a.output = data<Element>(call.saved[kOutput]);
+    if (a.mask == Mask::from_output) a.output = data<Element>(call.saved[kBatchNormOutput]);
     if (want_residual && options_.relu) {
       residual_gradient = empty_in_layout(input.sizes(), input.options());
       a.residual_gradient = mutable_data<Element>(residual_gradient);
@@ -267,7 +267,7 @@ std::vector<at::Tensor> BatchNorm::backward(LayerCall& call, const at::Tensor& o
     // row 0: sum of g; row 1: sum of g * (x - mean)
     at::Tensor sums = at::zeros({2, channels}, doubles());
     kernels::norm_kernels<Element>().backward_sums(a, sums.data_ptr<double>(), sums.data_ptr<double>() + channels);
-    if (call.wants_gradient(0)) call.add_gradient(0, (sums[1] * state[kInverseDeviation]).to(call.parameter(0).scalar_type()));
+    if (call.wants_gradient(0)) call.add_gradient(0, (sums[1] * state[kBatchNormInverseDeviation]).to(call.parameter(0).scalar_type()));
     if (call.wants_gradient(1)) call.add_gradient(1, sums[0].to(call.parameter(1).scalar_type()));
 
     add_over_groups(call, sums);
@@ -275,7 +275,7 @@ std::vector<at::Tensor> BatchNorm::backward(LayerCall& call, const at::Tensor& o
     const double count = values_per_channel(call, input);
     sums.div_(std::max(count, 1.0));
     at::Tensor mean_gradient = as_arithmetic<Element>(sums[0]).contiguous();
-    at::Tensor slope = as_arithmetic<Element>(sums[1] * state[kInverseDeviation].square());
+    at::Tensor slope = as_arithmetic<Element>(sums[1] * state[kBatchNormInverseDeviation].square());
     using A = kernels::Arithmetic<Element>;
     a.mean_gradient = data<A>(mean_gradient);
     a.slope = data<A>(slope);
@@ -294,7 +294,7 @@ std::vector<at::Tensor> BatchNorm::backward(LayerCall& call, const at::Tensor& o
 
 /// Of [n, channels, length] the kernels take and give copies whose channels lie together.
 LayerMemory BatchNorm::memory(const CallShapes& call) const {
-  constexpr int64_t kStateRows = kShift + 1;
+  constexpr int64_t kStateRows = kBatchNormShift + 1;
   LayerMemory memory = plain_memory(call);
   const bool relu = options_.relu, residual = options_.residual;
   const Shape& in = call.inputs[0].shape;

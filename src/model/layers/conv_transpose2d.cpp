@@ -14,9 +14,9 @@ namespace trireme {
 namespace {
 
 /// The output's gradient only when parameters are deferred.
-enum Saved { kInput, kOutputGradient };
+enum ConvTransposeSaved { kConvTransposeInput, kConvTransposeOutputGradient };
 
-constexpr std::array<int64_t, 2> kNoDilation{1, 1}, kNoPadding{0, 0};
+constexpr std::array<int64_t, 2> kConvTransposeNoDilation{1, 1}, kConvTransposeNoPadding{0, 0};
 
 }  // namespace
 
@@ -111,8 +111,8 @@ at::Tensor ConvTranspose2d::plain_backward(const at::Tensor& small, const at::Te
                                            bool of_weight) const {
   const ConvTranspose2dOptions& o = options_;
   auto [of_input, weight_gradient, bias_gradient] =
-      at::convolution_backward(small, large, weight, at::OptionalIntArrayRef(), o.stride.values(), o.padding.values(), kNoDilation,
-                               /*transposed=*/false, kNoPadding, groups, {!of_weight, of_weight, false});
+      at::convolution_backward(small, large, weight, at::OptionalIntArrayRef(), o.stride.values(), o.padding.values(), kConvTransposeNoDilation,
+                               /*transposed=*/false, kConvTransposeNoPadding, groups, {!of_weight, of_weight, false});
   return of_weight ? weight_gradient : of_input;
 }
 
@@ -132,7 +132,7 @@ at::Tensor ConvTranspose2d::forward(LayerCall& call, std::span<const at::Tensor>
 
 std::vector<at::Tensor> ConvTranspose2d::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   const ConvTranspose2dOptions& o = options_;
-  const at::Tensor input = call.saved.at(kInput);
+  const at::Tensor input = call.saved.at(kConvTransposeInput);
   const at::Tensor gradient = in_layout(output_gradient.to(input.scalar_type()));
   at::Tensor input_gradient;
   if (call.wants_input_gradient(0)) {
@@ -140,7 +140,7 @@ std::vector<at::Tensor> ConvTranspose2d::backward(LayerCall& call, const at::Ten
       input_gradient = empty_in_layout(input.sizes(), input.options());
     else  // the adjoint of the adjoint: that plain convolution
       input_gradient = in_layout(at::convolution(gradient, in_layout(call.parameter(0)), c10::nullopt, o.stride.values(),
-                                                 o.padding.values(), kNoDilation, /*transposed=*/false, kNoPadding, local_groups(call)));
+                                                 o.padding.values(), kConvTransposeNoDilation, /*transposed=*/false, kConvTransposeNoPadding, local_groups(call)));
   }
   if (call.defer_parameters) call.saved.push_back(gradient);
   else add_parameter_gradients(call, input, gradient);
@@ -148,7 +148,7 @@ std::vector<at::Tensor> ConvTranspose2d::backward(LayerCall& call, const at::Ten
 }
 
 void ConvTranspose2d::backward_parameters(LayerCall& call) const {
-  add_parameter_gradients(call, call.saved.at(kInput), call.saved.at(kOutputGradient));
+  add_parameter_gradients(call, call.saved.at(kConvTransposeInput), call.saved.at(kConvTransposeOutputGradient));
 }
 
 void ConvTranspose2d::add_parameter_gradients(LayerCall& call, const at::Tensor& input, const at::Tensor& gradient) const {

@@ -13,7 +13,7 @@ namespace trireme {
 namespace {
 
 /// What is saved; the output's gradient only when parameters are deferred.
-enum Saved { kIndices, kOutputGradient };
+enum EmbeddingSaved { kEmbeddingIndices, kEmbeddingOutputGradient };
 
 /// Adds row i of `gradient` [n, width] to row index[i] - first of `target` [rows, width], skipping rows outside. Each row's sum is
 /// formed in Sum, in the order of i, before it meets the target: a bfloat16 target is rounded once. Nothing is added for `padding`.
@@ -100,19 +100,19 @@ at::Tensor Embedding::forward(LayerCall& call, std::span<const at::Tensor> input
 
 std::vector<at::Tensor> Embedding::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   if (call.defer_parameters)
-    call.saved = {call.saved.at(kIndices), output_gradient};
+    call.saved = {call.saved.at(kEmbeddingIndices), output_gradient};
   else
     add_weight_gradient(call, output_gradient);
   return {at::Tensor()};  // indices have no gradient
 }
 
-void Embedding::backward_parameters(LayerCall& call) const { add_weight_gradient(call, call.saved.at(kOutputGradient)); }
+void Embedding::backward_parameters(LayerCall& call) const { add_weight_gradient(call, call.saved.at(kEmbeddingOutputGradient)); }
 
 void Embedding::add_weight_gradient(LayerCall& call, const at::Tensor& output_gradient) const {
   if (!call.wants_gradient(0)) return;
   LayerCall::GradientTarget target = call.gradient_target(0);
   if (!target.accumulate) target.tensor.zero_();
-  const at::Tensor& indices = call.saved.at(kIndices);
+  const at::Tensor& indices = call.saved.at(kEmbeddingIndices);
   const auto type = target.tensor.scalar_type();
   at::Tensor gradient = output_gradient.to(type == at::kDouble ? at::kDouble : at::kFloat).contiguous();
   if (type == at::kDouble)

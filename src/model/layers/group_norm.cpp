@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-enum Saved { kInput, kMean, kInverseDeviation };
+enum GroupNormSaved { kGroupNormInput, kGroupNormMean, kGroupNormInverseDeviation };
 
 /// Sizes as libtorch's kernels want them.
 struct Sizes {
@@ -75,7 +75,7 @@ at::Tensor GroupNorm::forward(LayerCall& call, std::span<const at::Tensor> input
 }
 
 std::vector<at::Tensor> GroupNorm::backward(LayerCall& call, const at::Tensor& output_gradient) const {
-  const at::Tensor& input = call.saved.at(kInput);
+  const at::Tensor& input = call.saved.at(kGroupNormInput);
   if (input.numel() == 0) {
     add_zero_gradients(call, 2);
     return {call.wants_input_gradient(0) ? at::empty_like(input) : at::Tensor()};
@@ -84,8 +84,8 @@ std::vector<at::Tensor> GroupNorm::backward(LayerCall& call, const at::Tensor& o
   const auto type = weight.scalar_type();
   const Sizes s = sizes_of(input, channels_ / options_.groups);
   const std::array<bool, 3> wanted{call.wants_input_gradient(0), call.wants_gradient(0), call.wants_gradient(1)};
-  auto [gx, gw, gb] = at::native_group_norm_backward(output_gradient.to(type).contiguous(), input.to(type), call.saved.at(kMean),
-                                                     call.saved.at(kInverseDeviation), weight, s.samples, s.channels, s.pixels,
+  auto [gx, gw, gb] = at::native_group_norm_backward(output_gradient.to(type).contiguous(), input.to(type), call.saved.at(kGroupNormMean),
+                                                     call.saved.at(kGroupNormInverseDeviation), weight, s.samples, s.channels, s.pixels,
                                                      s.groups, wanted);
   if (wanted[1]) call.add_gradient(0, gw);
   if (wanted[2]) call.add_gradient(1, gb);

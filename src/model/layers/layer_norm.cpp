@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-enum Saved { kInput, kMean, kInverseDeviation };
+enum LayerNormSaved { kLayerNormInput, kLayerNormMean, kLayerNormInverseDeviation };
 
 }  // namespace
 
@@ -51,7 +51,7 @@ at::Tensor LayerNorm::forward(LayerCall& call, std::span<const at::Tensor> input
 }
 
 std::vector<at::Tensor> LayerNorm::backward(LayerCall& call, const at::Tensor& output_gradient) const {
-  const at::Tensor& input = call.saved.at(kInput);
+  const at::Tensor& input = call.saved.at(kLayerNormInput);
   if (input.numel() == 0) {
     add_zero_gradients(call, 2);
     return {call.wants_input_gradient(0) ? at::empty_like(input) : at::Tensor()};
@@ -60,7 +60,7 @@ std::vector<at::Tensor> LayerNorm::backward(LayerCall& call, const at::Tensor& o
   const auto type = weight.scalar_type();
   const std::array<bool, 3> wanted{call.wants_input_gradient(0), call.wants_gradient(0), call.wants_gradient(1)};
   auto [gx, gw, gb] = at::native_layer_norm_backward(output_gradient.to(type).contiguous(), input.to(type), {width_},
-                                                     call.saved.at(kMean), call.saved.at(kInverseDeviation), weight, bias, wanted);
+                                                     call.saved.at(kLayerNormMean), call.saved.at(kLayerNormInverseDeviation), weight, bias, wanted);
   if (wanted[1]) call.add_gradient(0, gw);
   if (wanted[2]) call.add_gradient(1, gb);
   return {wanted[0] ? gx.to(input.scalar_type()) : at::Tensor()};

@@ -14,7 +14,7 @@ namespace trireme {
 namespace {
 
 /// What is saved; the gradient [rows, out] only when parameters are deferred.
-enum Saved { kInput, kOutputGradient };
+enum LinearSaved { kLinearInput, kLinearOutputGradient };
 
 /// [rows, features] of any [..., features].
 at::Tensor as_matrix(const at::Tensor& tensor, int64_t features) {
@@ -114,7 +114,7 @@ at::Tensor Linear::forward(LayerCall& call, std::span<const at::Tensor> inputs) 
 }
 
 std::vector<at::Tensor> Linear::backward(LayerCall& call, const at::Tensor& output_gradient) const {
-  const at::Tensor& input = call.saved.at(kInput);
+  const at::Tensor& input = call.saved.at(kLinearInput);
   const at::Tensor weight = as_columns(call.parameter(0));
   at::Tensor gy = as_matrix(output_gradient, weight.size(1)).to(weight.scalar_type());
   at::Tensor input_gradient;
@@ -127,7 +127,7 @@ std::vector<at::Tensor> Linear::backward(LayerCall& call, const at::Tensor& outp
 }
 
 void Linear::backward_parameters(LayerCall& call) const {
-  add_parameter_gradients(call, call.saved.at(kInput), call.saved.at(kOutputGradient));
+  add_parameter_gradients(call, call.saved.at(kLinearInput), call.saved.at(kLinearOutputGradient));
 }
 
 void Linear::add_parameter_gradients(LayerCall& call, const at::Tensor& input, const at::Tensor& gy) const {

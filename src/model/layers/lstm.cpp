@@ -15,12 +15,12 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kGates = 4;
-enum Gate : int64_t { kInputGate, kForgetGate, kCellGate, kOutputGate };  // PyTorch's order
-enum Parameter { kInputWeight, kHiddenWeight, kInputBias, kHiddenBias, kProjection };
-enum State { kHidden, kCell, kStates };
-/// After forward; with a projection kUnits, with padding kReal (1 where a token is none) [n, steps, 1], and during backward the
+enum LstmGate : int64_t { kLstmInputGate, kLstmForgetGate, kLstmCellGate, kLstmOutputGate };  // PyTorch's order
+enum LstmParameter { kLstmInputWeight, kLstmHiddenWeight, kLstmInputBias, kLstmHiddenBias, kLstmProjection };
+enum LstmState { kLstmHidden, kLstmCell, kLstmStates };
+/// After forward; with a projection kLstmUnits, with padding kLstmReal (1 where a token is none) [n, steps, 1], and during backward the
 /// gradients that parameters' are made of.
-enum Saved { kInput, kOutput, kActivated, kPrevious, kCells, kUnits, kReal, kGateGradients, kProjectedGradients, kSaved };
+enum LstmSaved { kLstmInput, kLstmOutput, kLstmActivated, kLstmPrevious, kLstmCells, kLstmUnits, kLstmReal, kLstmGateGradients, kLstmProjectedGradients, kLstmSaved };
 
 /// Whether each worker holds a share of the hidden units.
 bool by_unit(const LayerCall& call) { return call.option && call.option->name == "hidden"; }
@@ -64,27 +64,27 @@ void project_units(LayerCall& call, const at::Tensor& units, const at::Tensor& w
 
 /// One step of the cell. gates [n, 4, units] are activated in place; cell, next_cell and hidden are [n, units].
 void step_cell(const at::Tensor& gates, const at::Tensor& cell, at::Tensor next_cell, at::Tensor hidden) {
-  gates.narrow(1, kInputGate, 2).sigmoid_();
-  gates.select(1, kCellGate).tanh_();
-  gates.select(1, kOutputGate).sigmoid_();
-  at::mul_out(next_cell, gates.select(1, kForgetGate), cell);
-  next_cell.add_(gates.select(1, kInputGate).to(cell.scalar_type()).mul(gates.select(1, kCellGate)));
-  at::mul_out(hidden, gates.select(1, kOutputGate), next_cell.tanh());
+  gates.narrow(1, kLstmInputGate, 2).sigmoid_();
+  gates.select(1, kLstmCellGate).tanh_();
+  gates.select(1, kLstmOutputGate).sigmoid_();
+  at::mul_out(next_cell, gates.select(1, kLstmForgetGate), cell);
+  next_cell.add_(gates.select(1, kLstmInputGate).to(cell.scalar_type()).mul(gates.select(1, kLstmCellGate)));
+  at::mul_out(hidden, gates.select(1, kLstmOutputGate), next_cell.tanh());
 }
 
 /// Its adjoint: from dh and the later steps' dc, the gradients of the gates before activation; dc becomes that of `cell`.
 void step_cell_backward(const at::Tensor& activated, const at::Tensor& cell, const at::Tensor& next_cell, const at::Tensor& dh,
                         at::Tensor& dc, const at::Tensor& gate_gradients) {
   const at::Tensor gates = activated.to(cell.scalar_type());
-  auto gate = [&](Gate g) { return gates.select(1, g); };
+  auto gate = [&](LstmGate g) { return gates.select(1, g); };
   const at::Tensor squashed = next_cell.tanh();
-  dc.add_(at::tanh_backward(dh * gate(kOutputGate), squashed));
-  auto put = [&](Gate g, const at::Tensor& gradient) { gate_gradients.select(1, g).copy_(gradient); };
-  put(kInputGate, at::sigmoid_backward(dc * gate(kCellGate), gate(kInputGate)));
-  put(kForgetGate, at::sigmoid_backward(dc * cell, gate(kForgetGate)));
-  put(kCellGate, at::tanh_backward(dc * gate(kInputGate), gate(kCellGate)));
-  put(kOutputGate, at::sigmoid_backward(dh * squashed, gate(kOutputGate)));
-  dc.mul_(gate(kForgetGate));
+  dc.add_(at::tanh_backward(dh * gate(kLstmOutputGate), squashed));
+  auto put = [&](LstmGate g, const at::Tensor& gradient) { gate_gradients.select(1, g).copy_(gradient); };
+  put(kLstmInputGate, at::sigmoid_backward(dc * gate(kLstmCellGate), gate(kLstmInputGate)));
+  put(kLstmForgetGate, at::sigmoid_backward(dc * cell, gate(kLstmForgetGate)));
+  put(kLstmCellGate, at::tanh_backward(dc * gate(kLstmInputGate), gate(kLstmCellGate)));
+  put(kLstmOutputGate, at::sigmoid_backward(dh * squashed, gate(kLstmOutputGate)));
+  dc.mul_(gate(kLstmForgetGate));
 }
 
 // -- export
@@ -93,7 +93,7 @@ void step_cell_backward(const at::Tensor& activated, const at::Tensor& cell, con
 at::Tensor in_onnx_order(const at::Tensor& gates) {
   const std::vector<at::Tensor> parts = gates.chunk(kGates, 0);
   std::vector<at::Tensor> order;
-  for (int64_t gate : {kInputGate, kOutputGate, kForgetGate, kCellGate}) order.push_back(parts[size_t(gate)]);
+  for (int64_t gate : {kLstmInputGate, kLstmOutputGate, kLstmForgetGate, kLstmCellGate}) order.push_back(parts[size_t(gate)]);
   return at::cat(order).unsqueeze(0);
 }
 
@@ -102,11 +102,11 @@ class OnnxSteps {
  public:
   OnnxSteps(OnnxWriter& w, const LstmOptions& options, int64_t hidden)
       : w_(w), reverse_(options.reverse), units_(hidden), steps_(w.shape()[0]) {
-    const std::string rows = w.add("MatMul", {w.in(), w.transposed(w.parameter(kInputWeight))});
-    const std::string bias = w.add("Add", {w.parameter(kInputBias), w.parameter(kHiddenBias)});
+    const std::string rows = w.add("MatMul", {w.in(), w.transposed(w.parameter(kLstmInputWeight))});
+    const std::string bias = w.add("Add", {w.parameter(kLstmInputBias), w.parameter(kLstmHiddenBias)});
     inputs_ = w.add("Add", {rows, bias});
-    hidden_weight_ = w.transposed(w.parameter(kHiddenWeight));
-    if (options.projection > 0) projection_ = w.transposed(w.parameter(kProjection));
+    hidden_weight_ = w.transposed(w.parameter(kLstmHiddenWeight));
+    if (options.projection > 0) projection_ = w.transposed(w.parameter(kLstmProjection));
     if (!options.padding) return;
     const std::string padding = w.add("Equal", {w.in(1), w.constant(int64_t{kPadding})});
     const std::string real = w.add("Cast", {w.add("Not", {padding})}, {{"to", OnnxWriter::kFloat}});
@@ -138,9 +138,9 @@ class OnnxSteps {
   void step(int64_t at) {
     std::string gates = at_step(inputs_, at);
     if (!hidden_.empty()) gates = w_.add("Add", {gates, w_.add("MatMul", {hidden_, hidden_weight_})});
-    const std::string fresh = w_.add("Mul", {gate(gates, kInputGate, "Sigmoid"), gate(gates, kCellGate, "Tanh")});
-    cell_ = cell_.empty() ? fresh : w_.add("Add", {w_.add("Mul", {gate(gates, kForgetGate, "Sigmoid"), cell_}), fresh});
-    hidden_ = w_.add("Mul", {gate(gates, kOutputGate, "Sigmoid"), w_.add("Tanh", {cell_})});
+    const std::string fresh = w_.add("Mul", {gate(gates, kLstmInputGate, "Sigmoid"), gate(gates, kLstmCellGate, "Tanh")});
+    cell_ = cell_.empty() ? fresh : w_.add("Add", {w_.add("Mul", {gate(gates, kLstmForgetGate, "Sigmoid"), cell_}), fresh});
+    hidden_ = w_.add("Mul", {gate(gates, kLstmOutputGate, "Sigmoid"), w_.add("Tanh", {cell_})});
     if (!real_.empty()) {
       const std::string real = at_step(real_, at);
       hidden_ = w_.add("Mul", {hidden_, real});
@@ -210,14 +210,14 @@ Shape Lstm::output_shape(std::span<const Shape> inputs) const {
 
 std::vector<ShardingOption> Lstm::sharding_options(std::span<const Shape>, int degree) const {
   std::vector<ShardingOption> options{replicate_option(input_count(), parameter_count())};
-  const size_t states = options_.stateful ? kStates : 0;
+  const size_t states = options_.stateful ? kLstmStates : 0;
   options[0].states.assign(states, Placement::replicate());
   if (degree == 1 || hidden_ % degree != 0) return options;
   const bool projects = options_.projection > 0;
   const std::vector<Placement> by_unit(size_t(parameter_count()), Placement::shard(1));
   const Placement whole = Placement::replicate();
   std::vector<Placement> state_placements(states, Placement::shard(1));
-  if (projects && states > 0) state_placements[kHidden] = whole;
+  if (projects && states > 0) state_placements[kLstmHidden] = whole;
   std::vector<Placement> gradients(size_t(input_count()), whole);
   gradients[0] = Placement::partial();
   options.push_back({.name = "hidden", .inputs = std::vector<Placement>(size_t(input_count()), whole),
@@ -233,45 +233,45 @@ double Lstm::forward_flops(std::span<const Shape> inputs) const {
 }
 
 at::Tensor Lstm::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
-  const at::Tensor& weight = call.parameter(kInputWeight);
+  const at::Tensor& weight = call.parameter(kLstmInputWeight);
   const at::Tensor input = inputs[0].to(weight.scalar_type()).contiguous();
   const int64_t n = input.size(0), steps = input.size(1), units = weight.size(1);
   const bool projects = options_.projection > 0;
   const auto options = input.options(), cell_options = options.dtype(cell_type(input.scalar_type()));
-  call.saved.assign(kSaved, at::Tensor());
-  call.saved[kInput] = input;
-  call.saved[kActivated] = at::empty({n, steps, kGates * units}, options);
-  call.saved[kPrevious] = at::empty({n, steps, output_width()}, options);  // h before each step, of all units
-  call.saved[kCells] = at::empty({n, steps + 1, units}, cell_options);     // c before each step and after the last, in their order
-  if (projects) call.saved[kUnits] = at::empty({n, steps, units}, options);
-  if (options_.padding) call.saved[kReal] = inputs[1].ne(kPadding).unsqueeze(2);
+  call.saved.assign(kLstmSaved, at::Tensor());
+  call.saved[kLstmInput] = input;
+  call.saved[kLstmActivated] = at::empty({n, steps, kGates * units}, options);
+  call.saved[kLstmPrevious] = at::empty({n, steps, output_width()}, options);  // h before each step, of all units
+  call.saved[kLstmCells] = at::empty({n, steps + 1, units}, cell_options);     // c before each step and after the last, in their order
+  if (projects) call.saved[kLstmUnits] = at::empty({n, steps, units}, options);
+  if (options_.padding) call.saved[kLstmReal] = inputs[1].ne(kPadding).unsqueeze(2);
   at::Tensor output = at::empty({n, steps, projects ? options_.projection : units}, options);
   if (n == 0) return output;  // the same for all workers of the tensor axis
-  call.saved[kOutput] = output;
+  call.saved[kLstmOutput] = output;
   run_steps(call);
-  call.saved[kOutput].reset();  // backward does without it
+  call.saved[kLstmOutput].reset();  // backward does without it
   if (options_.stateful && !call.recomputing) {
     // copies: a view would keep the whole sequence alive
-    call.set_state(kHidden, output.select(1, steps - 1).clone(at::MemoryFormat::Contiguous));
-    call.set_state(kCell, call.saved[kCells].select(1, steps).clone(at::MemoryFormat::Contiguous));
+    call.set_state(kLstmHidden, output.select(1, steps - 1).clone(at::MemoryFormat::Contiguous));
+    call.set_state(kLstmCell, call.saved[kLstmCells].select(1, steps).clone(at::MemoryFormat::Contiguous));
   }
   return output;
 }
 
 void Lstm::run_steps(LayerCall& call) const {
-  const at::Tensor &input = call.saved[kInput], &output = call.saved[kOutput], &gates = call.saved[kActivated];
-  const at::Tensor &previous = call.saved[kPrevious], &cells = call.saved[kCells];
+  const at::Tensor &input = call.saved[kLstmInput], &output = call.saved[kLstmOutput], &gates = call.saved[kLstmActivated];
+  const at::Tensor &previous = call.saved[kLstmPrevious], &cells = call.saved[kLstmCells];
   const bool projects = options_.projection > 0;
-  const at::Tensor& units = projects ? call.saved[kUnits] : output;
+  const at::Tensor& units = projects ? call.saved[kLstmUnits] : output;
   const int64_t n = input.size(0), steps = input.size(1), local = cells.size(2);
-  const at::Tensor bias = (call.parameter(kInputBias) + call.parameter(kHiddenBias)).flatten();
+  const at::Tensor bias = (call.parameter(kLstmInputBias) + call.parameter(kLstmHiddenBias)).flatten();
   at::Tensor rows = gates.view({n * steps, kGates * local});
-  at::addmm_out(rows, bias, input.view({n * steps, in_}), as_matrix(call.parameter(kInputWeight)).t());
-  const at::Tensor hidden_weight = as_matrix(call.parameter(kHiddenWeight)).t();
+  at::addmm_out(rows, bias, input.view({n * steps, in_}), as_matrix(call.parameter(kLstmInputWeight)).t());
+  const at::Tensor hidden_weight = as_matrix(call.parameter(kLstmHiddenWeight)).t();
   const at::Tensor first = previous.select(1, position(0, steps));
   if (options_.stateful) {
-    const at::Tensor state = call.state(kHidden).to(input.scalar_type());
-    cells.select(1, 0).copy_(call.state(kCell));
+    const at::Tensor state = call.state(kLstmHidden).to(input.scalar_type());
+    cells.select(1, 0).copy_(call.state(kLstmCell));
     if (projects) first.copy_(state);
     else gather_units(call, state, first);
   } else {
@@ -289,17 +289,17 @@ void Lstm::run_steps(LayerCall& call) const {
     if (k > 0 || options_.stateful) now.addmm_(previous.select(1, at), hidden_weight);
     step_cell(now.view({n, kGates, local}), cells.select(1, k), cells.select(1, k + 1), units.select(1, at));
     if (options_.padding) {
-      const at::Tensor real = call.saved[kReal].select(1, at);
+      const at::Tensor real = call.saved[kLstmReal].select(1, at);
       units.select(1, at).mul_(real);
       cells.select(1, k + 1).mul_(real);
     }
-    if (projects) project_units(call, units.select(1, at), call.parameter(kProjection), output.select(1, at));
+    if (projects) project_units(call, units.select(1, at), call.parameter(kLstmProjection), output.select(1, at));
   }
 }
 
 Lstm::Gradients Lstm::through_time(LayerCall& call, const at::Tensor& output_gradient) const {
-  const at::Tensor &activated = call.saved[kActivated], &cells = call.saved[kCells];
-  const at::Tensor weight = as_matrix(call.parameter(kHiddenWeight));
+  const at::Tensor &activated = call.saved[kLstmActivated], &cells = call.saved[kLstmCells];
+  const at::Tensor weight = as_matrix(call.parameter(kLstmHiddenWeight));
   const int64_t n = cells.size(0), steps = activated.size(1), local = cells.size(2);
   const bool projects = options_.projection > 0;
   Gradients gradients{at::empty_like(activated), {}};
@@ -313,11 +313,11 @@ Lstm::Gradients Lstm::through_time(LayerCall& call, const at::Tensor& output_gra
     if (projects) {
       at::Tensor of_projection = gradients.projected.select(1, at);
       of_projection.copy_(dh);
-      dh = at::mm(of_projection, call.parameter(kProjection)).to(cells.scalar_type());
+      dh = at::mm(of_projection, call.parameter(kLstmProjection)).to(cells.scalar_type());
     }
     if (options_.padding) {
-      dh = at::mul(dh, call.saved[kReal].select(1, at));
-      dc.mul_(call.saved[kReal].select(1, at));
+      dh = at::mul(dh, call.saved[kLstmReal].select(1, at));
+      dc.mul_(call.saved[kLstmReal].select(1, at));
     }
     at::Tensor now = gradients.gates.select(1, at);
     step_cell_backward(activated.select(1, at).view({n, kGates, local}), cells.select(1, k), cells.select(1, k + 1), dh, dc,
@@ -331,37 +331,37 @@ Lstm::Gradients Lstm::through_time(LayerCall& call, const at::Tensor& output_gra
 }
 
 void Lstm::add_parameter_gradients(LayerCall& call) const {
-  const at::Tensor& input = call.saved[kInput];
+  const at::Tensor& input = call.saved[kLstmInput];
   const int64_t rows = input.size(0) * input.size(1);
   if (rows == 0) {
     add_zero_gradients(call, parameter_count());
     return;
   }
-  const at::Tensor gates = call.saved[kGateGradients].flatten(0, 1);
-  add_product_gradient(call, kInputWeight, gates, input.view({rows, in_}));
-  add_product_gradient(call, kHiddenWeight, gates, call.saved[kPrevious].flatten(0, 1));
+  const at::Tensor gates = call.saved[kLstmGateGradients].flatten(0, 1);
+  add_product_gradient(call, kLstmInputWeight, gates, input.view({rows, in_}));
+  add_product_gradient(call, kLstmHiddenWeight, gates, call.saved[kLstmPrevious].flatten(0, 1));
   if (options_.projection > 0)
-    add_product_gradient(call, kProjection, call.saved[kProjectedGradients].flatten(0, 1), call.saved[kUnits].flatten(0, 1));
-  if (!call.wants_gradient(kInputBias) && !call.wants_gradient(kHiddenBias)) return;
-  const at::Tensor bias = gates.sum(0).view(call.parameter(kInputBias).sizes());
-  for (int index : {kInputBias, kHiddenBias})
+    add_product_gradient(call, kLstmProjection, call.saved[kLstmProjectedGradients].flatten(0, 1), call.saved[kLstmUnits].flatten(0, 1));
+  if (!call.wants_gradient(kLstmInputBias) && !call.wants_gradient(kLstmHiddenBias)) return;
+  const at::Tensor bias = gates.sum(0).view(call.parameter(kLstmInputBias).sizes());
+  for (int index : {kLstmInputBias, kLstmHiddenBias})
     if (call.wants_gradient(index)) call.add_gradient(index, bias);
 }
 
 std::vector<at::Tensor> Lstm::backward(LayerCall& call, const at::Tensor& output_gradient) const {
-  const at::Tensor& input = call.saved[kInput];
+  const at::Tensor& input = call.saved[kLstmInput];
   const int64_t n = input.size(0), steps = input.size(1);
-  Gradients gradients{call.saved[kActivated], {}};
+  Gradients gradients{call.saved[kLstmActivated], {}};
   if (n > 0) gradients = through_time(call, output_gradient);
   at::Tensor input_gradient;
   if (call.wants_input_gradient(0))
     input_gradient =
-        at::mm(gradients.gates.view({n * steps, gradients.gates.size(2)}), as_matrix(call.parameter(kInputWeight))).view(input.sizes());
-  call.saved[kGateGradients] = gradients.gates;
-  call.saved[kProjectedGradients] = gradients.projected;
+        at::mm(gradients.gates.view({n * steps, gradients.gates.size(2)}), as_matrix(call.parameter(kLstmInputWeight))).view(input.sizes());
+  call.saved[kLstmGateGradients] = gradients.gates;
+  call.saved[kLstmProjectedGradients] = gradients.projected;
   // not needed any more, and the call may live until backward_parameters
-  call.saved[kActivated].reset();
-  call.saved[kCells].reset();
+  call.saved[kLstmActivated].reset();
+  call.saved[kLstmCells].reset();
   if (!call.defer_parameters) add_parameter_gradients(call);
   std::vector<at::Tensor> result(static_cast<size_t>(input_count()));  // tokens have no gradient
   result[0] = input_gradient;
@@ -403,7 +403,7 @@ std::vector<OperatorWork> Lstm::work(const CallShapes& call, double flops, Pass)
 LayerExchanges Lstm::exchanges(const CallShapes& call) const {
   const auto steps = double(call.inputs[0].shape[1]), samples = double(call.samples);
   if (options_.projection > 0) {
-    const double h = samples * double(call.parameters[kProjection].shape[0] * call.compute);
+    const double h = samples * double(call.parameters[kLstmProjection].shape[0] * call.compute);
     return {{{RedistributionKind::all_reduce, h, steps}}, {{RedistributionKind::all_reduce, h, steps - 1}}};
   }
   const double h = samples * double(call.parameters[1].shape[1] * call.tensor * call.compute);
@@ -415,8 +415,8 @@ LayerExchanges Lstm::exchanges(const CallShapes& call) const {
 std::string Lstm::to_onnx(OnnxWriter& w) const {
   if (options_.projection > 0 || options_.padding) return OnnxSteps(w, options_, hidden_).run();
   using List = OnnxWriter::List;
-  const std::string input_weight = w.constant(in_onnx_order(w.value(kInputWeight))), hidden_weight = w.constant(in_onnx_order(w.value(kHiddenWeight)));
-  const std::string bias = w.constant(at::cat({in_onnx_order(w.value(kInputBias)), in_onnx_order(w.value(kHiddenBias))}, 1));
+  const std::string input_weight = w.constant(in_onnx_order(w.value(kLstmInputWeight))), hidden_weight = w.constant(in_onnx_order(w.value(kLstmHiddenWeight)));
+  const std::string bias = w.constant(at::cat({in_onnx_order(w.value(kLstmInputBias)), in_onnx_order(w.value(kLstmHiddenBias))}, 1));
   const std::string steps_first = w.add("Transpose", {w.in()}, {{"perm", List{1, 0, 2}}});
   const std::string y = w.add("LSTM", {steps_first, input_weight, hidden_weight, bias},
                               {{"hidden_size", w.shape().back()}, {"direction", std::string(options_.reverse ? "reverse" : "forward")}});
@@ -447,12 +447,12 @@ void Lstm::script_steps(ScriptWriter& w) const {
   w.line("  " +
          fmt::format("{} = torch.unsqueeze(torch.ne(torch.select({}, 1, {}), {}), 1).type_as({})", real, w.in(1), at, kPadding, w.in()));
   w.line("  " + fmt::format("{} = torch.add(torch.linear(torch.select({}, 1, {}), {}, {}), torch.linear({}, {}, {}))", g, w.in(), at,
-                            w.parameter(kInputWeight), w.parameter(kInputBias), h, w.parameter(kHiddenWeight), w.parameter(kHiddenBias)));
+                            w.parameter(kLstmInputWeight), w.parameter(kLstmInputBias), h, w.parameter(kLstmHiddenWeight), w.parameter(kLstmHiddenBias)));
   w.line("  " + fmt::format("{0} = torch.add(torch.mul(torch.sigmoid({1}), {0}), torch.mul(torch.sigmoid({2}), torch.tanh({3})))", c,
-                            gate(kForgetGate), gate(kInputGate), gate(kCellGate)));
-  w.line("  " + fmt::format("{} = torch.mul(torch.mul(torch.sigmoid({}), torch.tanh({})), {})", h, gate(kOutputGate), c, real));
+                            gate(kLstmForgetGate), gate(kLstmInputGate), gate(kLstmCellGate)));
+  w.line("  " + fmt::format("{} = torch.mul(torch.mul(torch.sigmoid({}), torch.tanh({})), {})", h, gate(kLstmOutputGate), c, real));
   w.line("  " + fmt::format("{0} = torch.mul({0}, {1})", c, real));
-  if (options_.projection > 0) w.line("  " + fmt::format("{0} = torch.linear({0}, {1})", h, w.parameter(kProjection)));
+  if (options_.projection > 0) w.line("  " + fmt::format("{0} = torch.linear({0}, {1})", h, w.parameter(kLstmProjection)));
   w.line("  " + fmt::format("{}.append({})", steps, h));
   w.result(fmt::format("torch.stack({}, 1)", steps));
   if (options_.reverse) w.result(fmt::format("torch.flip({}, [1])", w.out()));

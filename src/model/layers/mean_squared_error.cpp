@@ -11,7 +11,7 @@ namespace trireme {
 namespace {
 
 /// Output minus target, and empty tensors of both types.
-enum Saved { kError, kOutputType, kTargetType };
+enum SquaredErrorSaved { kSquaredErrorError, kSquaredErrorOutputType, kSquaredErrorTargetType };
 
 /// The values of a sample, of which this worker has `local`.
 int64_t values_of(const LayerCall& call, int64_t local) {
@@ -67,12 +67,12 @@ at::Tensor MeanSquaredError::forward(LayerCall& call, std::span<const at::Tensor
 }
 
 std::vector<at::Tensor> MeanSquaredError::backward(LayerCall& call, const at::Tensor& output_gradient) const {
-  const at::Tensor& error = call.saved.at(kError);
+  const at::Tensor& error = call.saved.at(kSquaredErrorError);
   const double factor = 2 / double(values_of(call, error.size(1)));
   const at::Tensor gradient = at::mul(error, output_gradient.to(error.scalar_type()).unsqueeze(1)).mul_(factor);
   std::vector<at::Tensor> result(2);
-  if (call.wants_input_gradient(0)) result[0] = gradient.to(call.saved.at(kOutputType).scalar_type());
-  if (call.wants_input_gradient(1)) result[1] = gradient.neg().to(call.saved.at(kTargetType).scalar_type());
+  if (call.wants_input_gradient(0)) result[0] = gradient.to(call.saved.at(kSquaredErrorOutputType).scalar_type());
+  if (call.wants_input_gradient(1)) result[1] = gradient.neg().to(call.saved.at(kSquaredErrorTargetType).scalar_type());
   return result;
 }
 

@@ -15,17 +15,17 @@ namespace {
 
 /// Logarithms of probabilities [pixels, classes], labels [pixels], one over the counted pixels per image [n], the logits' shape,
 /// and an empty tensor of their type.
-enum Saved { kLogarithms, kLabels, kShares, kLogitShape, kLogitType };
+enum PixelSaved { kPixelLogarithms, kPixelLabels, kPixelShares, kPixelLogitShape, kPixelLogitType };
 
 /// Sums per image and per class; workers that share images add them up.
-enum ImageSum : int64_t { kLoss, kCounted, kCorrect, kImageSums };
-enum ClassSum : int64_t { kIntersection, kPredicted, kLabelled, kClassSums };
+enum PixelImageSum : int64_t { kPixelLoss, kPixelCounted, kPixelCorrect, kPixelImageSums };
+enum PixelClassSum : int64_t { kPixelIntersection, kPixelPredicted, kPixelLabelled, kPixelClassSums };
 
 struct Sums {
   Sums(int64_t images, int64_t classes)
-      : all(at::zeros({images * kImageSums + classes * kClassSums}, at::TensorOptions().dtype(at::kDouble))),
-        by_image(all.narrow(0, 0, images * kImageSums).view({images, kImageSums})),
-        by_class(all.narrow(0, images * kImageSums, classes * kClassSums).view({classes, kClassSums})) {}
+      : all(at::zeros({images * kPixelImageSums + classes * kPixelClassSums}, at::TensorOptions().dtype(at::kDouble))),
+        by_image(all.narrow(0, 0, images * kPixelImageSums).view({images, kPixelImageSums})),
+        by_class(all.narrow(0, images * kPixelImageSums, classes * kPixelClassSums).view({classes, kPixelClassSums})) {}
 
   at::Tensor all, by_image, by_class;
 };
@@ -38,26 +38,26 @@ void add_pixels(const at::Tensor& logarithms, const at::Tensor& labels, Sums& su
   const int64_t* label = labels.data_ptr<int64_t>();
   double* of_class = sums.by_class.data_ptr<double>();
   for (int64_t i = 0; i < images; ++i) {
-    double* of_image = sums.by_image.data_ptr<double>() + i * kImageSums;
+    double* of_image = sums.by_image.data_ptr<double>() + i * kPixelImageSums;
     for (int64_t p = 0; p < pixels; ++p, ++label, row += classes) {
       if (*label < 0) continue;
       const int64_t predicted = std::max_element(row, row + classes) - row;
       const bool is_right = predicted == *label && !std::isnan(row[predicted]);
-      of_image[kLoss] -= double(row[*label]);
-      of_image[kCounted] += 1;
-      of_image[kCorrect] += is_right;
-      of_class[predicted * kClassSums + kPredicted] += 1;
-      of_class[*label * kClassSums + kLabelled] += 1;
-      of_class[*label * kClassSums + kIntersection] += is_right;
+      of_image[kPixelLoss] -= double(row[*label]);
+      of_image[kPixelCounted] += 1;
+      of_image[kPixelCorrect] += is_right;
+      of_class[predicted * kPixelClassSums + kPixelPredicted] += 1;
+      of_class[*label * kPixelClassSums + kPixelLabelled] += 1;
+      of_class[*label * kPixelClassSums + kPixelIntersection] += is_right;
     }
   }
 }
 
 void report_classes(LayerCall& call, const at::Tensor& by_class) {
   const double* sums = by_class.data_ptr<double>();
-  for (int64_t k = 0; k < by_class.size(0); ++k, sums += kClassSums) {
-    call.report(fmt::format("intersection.{}", k), sums[kIntersection]);
-    call.report(fmt::format("union.{}", k), sums[kPredicted] + sums[kLabelled] - sums[kIntersection]);
+  for (int64_t k = 0; k < by_class.size(0); ++k, sums += kPixelClassSums) {
+    call.report(fmt::format("intersection.{}", k), sums[kPixelIntersection]);
+    call.report(fmt::format("union.{}", k), sums[kPixelPredicted] + sums[kPixelLabelled] - sums[kPixelIntersection]);
   }
 }
 
@@ -120,21 +120,21 @@ at::Tensor PixelCrossEntropy::forward(LayerCall& call, std::span<const at::Tenso
   else add_pixels<float>(logarithms, labels, sums);
   if (is_split_by_height(call)) call.tensor_group().all_reduce(sums.all);
   report_classes(call, sums.by_class);
-  const at::Tensor shares = sums.by_image.select(1, kCounted).clamp_min(1).reciprocal_();
-  call.report("correct", at::mul(sums.by_image.select(1, kCorrect), shares).sum().item<double>());
+  const at::Tensor shares = sums.by_image.select(1, kPixelCounted).clamp_min(1).reciprocal_();
+  call.report("correct", at::mul(sums.by_image.select(1, kPixelCorrect), shares).sum().item<double>());
   call.saved = {logarithms, labels, shares.to(type), saved_shape(logits), at::empty({0}, logits.options())};
-  return at::mul(sums.by_image.select(1, kLoss), shares).to(type);
+  return at::mul(sums.by_image.select(1, kPixelLoss), shares).to(type);
 }
 
 std::vector<at::Tensor> PixelCrossEntropy::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   if (!call.wants_input_gradient(0)) return {at::Tensor(), at::Tensor()};
-  const Shape shape = restore_shape(call.saved.at(kLogitShape));
-  at::Tensor gradient = call.saved.at(kLogarithms).exp();
-  if (gradient.scalar_type() == at::kDouble) subtract_labels<double>(gradient, call.saved.at(kLabels));
-  else subtract_labels<float>(gradient, call.saved.at(kLabels));
+  const Shape shape = restore_shape(call.saved.at(kPixelLogitShape));
+  at::Tensor gradient = call.saved.at(kPixelLogarithms).exp();
+  if (gradient.scalar_type() == at::kDouble) subtract_labels<double>(gradient, call.saved.at(kPixelLabels));
+  else subtract_labels<float>(gradient, call.saved.at(kPixelLabels));
   gradient = gradient.view({shape[0], shape[2], shape[3], shape[1]});
-  gradient.mul_(at::mul(output_gradient.to(gradient.scalar_type()), call.saved.at(kShares)).view({shape[0], 1, 1, 1}));
-  return {in_layout(gradient.permute({0, 3, 1, 2}).to(call.saved.at(kLogitType).scalar_type())), at::Tensor()};
+  gradient.mul_(at::mul(output_gradient.to(gradient.scalar_type()), call.saved.at(kPixelShares)).view({shape[0], 1, 1, 1}));
+  return {in_layout(gradient.permute({0, 3, 1, 2}).to(call.saved.at(kPixelLogitType).scalar_type())), at::Tensor()};
 }
 
 LayerMemory PixelCrossEntropy::memory(const CallShapes& call) const {
@@ -146,7 +146,7 @@ LayerMemory PixelCrossEntropy::memory(const CallShapes& call) const {
   memory.keeps_input[1] = true;
   memory.saved = floats + call.samples * call.master + shape_bytes(logits);
   memory.input_gradients[1] = 0;
-  const int64_t classes = logits.shape[1], sums = (kClassSums * classes + 5 * call.samples) * kDouble;
+  const int64_t classes = logits.shape[1], sums = (kPixelClassSums * classes + 5 * call.samples) * kDouble;
   set_forward_peak(memory, {floats + (mixed ? floats : 0) + sums});
   set_backward_peak(memory, {floats + (mixed ? logits.bytes() : 0)});
   return memory;
@@ -160,7 +160,7 @@ std::vector<OperatorWork> PixelCrossEntropy::work(const CallShapes& call, double
 LayerExchanges PixelCrossEntropy::exchanges(const CallShapes& call) const {
   constexpr double kDouble = 8;
   const auto classes = double(call.inputs[0].shape[1]);
-  return {{{RedistributionKind::all_reduce, (double(call.samples) + classes) * double(kClassSums) * kDouble}}, {}};
+  return {{{RedistributionKind::all_reduce, (double(call.samples) + classes) * double(kPixelClassSums) * kDouble}}, {}};
 }
 
 }  // namespace trireme

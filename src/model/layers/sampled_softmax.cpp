@@ -16,13 +16,13 @@
 namespace trireme {
 namespace {
 
-enum Parameter { kWeight, kBias, kParameters };
-enum Saved { kStates, kLabels, kClasses, kCandidateProbabilities, kLabelProbabilities, kStateShape };
+enum SampledParameter { kSampledWeight, kSampledBias, kSampledParameters };
+enum SampledSaved { kSampledStates, kSampledLabels, kSampledClasses, kSampledCandidateProbabilities, kSampledLabelProbabilities, kSampledStateShape };
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
 constexpr int64_t kEvaluationLogits = int64_t{1} << 24;  // that are in memory at a time
 
-bool by_vocabulary(const LayerCall& call) { return call.option && call.option->name == "vocabulary"; }
+bool sampled_by_vocabulary(const LayerCall& call) { return call.option && call.option->name == "vocabulary"; }
 
 at::ScalarType loss_type(const at::Tensor& states) { return states.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
@@ -72,10 +72,10 @@ Shape SampledSoftmax::output_shape(std::span<const Shape> inputs) const {
 }
 
 std::vector<ShardingOption> SampledSoftmax::sharding_options(std::span<const Shape>, int degree) const {
-  std::vector<ShardingOption> options{replicate_option(2, kParameters)};
+  std::vector<ShardingOption> options{replicate_option(2, kSampledParameters)};
   if (degree == 1 || options_.classes % degree != 0) return options;
   const Placement whole = Placement::replicate(), sum = Placement::partial();
-  const std::vector<Placement> rows(kParameters, Placement::shard(0));
+  const std::vector<Placement> rows(kSampledParameters, Placement::shard(0));
   options.push_back({.name = "vocabulary", .inputs = {whole, whole}, .output = whole, .input_gradients = {sum, whole},
                      .parameters = rows, .parameter_gradients = rows, .divides_work = true, .talks_over_tensor_axis = true});
   return options;
@@ -86,7 +86,7 @@ double SampledSoftmax::forward_flops(std::span<const Shape> inputs) const {
 }
 
 int64_t SampledSoftmax::first_class(const LayerCall& call, int64_t local) const {
-  return by_vocabulary(call) ? local * call.tensor_index : 0;
+  return sampled_by_vocabulary(call) ? local * call.tensor_index : 0;
 }
 
 void SampledSoftmax::check_labels(const at::Tensor& labels) const {
@@ -126,7 +126,7 @@ SampledSoftmax::Candidates SampledSoftmax::draw(const LayerCall& call, int64_t l
 
 at::Tensor SampledSoftmax::candidate_logits(LayerCall& call, const at::Tensor& states, const at::Tensor& labels,
                                             const Candidates& candidates) const {
-  at::Tensor weight = call.parameter(kWeight), bias = call.parameter(kBias);
+  at::Tensor weight = call.parameter(kSampledWeight), bias = call.parameter(kSampledBias);
   const int64_t local = weight.size(0);
   const auto type = loss_type(states);
   at::Tensor classes = candidates.classes;
@@ -146,7 +146,7 @@ at::Tensor SampledSoftmax::candidate_logits(LayerCall& call, const at::Tensor& s
 }
 
 at::Tensor SampledSoftmax::label_logits(LayerCall& call, const at::Tensor& states, const at::Tensor& labels, double tries) const {
-  const at::Tensor &weight = call.parameter(kWeight), &bias = call.parameter(kBias);
+  const at::Tensor &weight = call.parameter(kSampledWeight), &bias = call.parameter(kSampledBias);
   const auto type = loss_type(states);
   const at::Tensor own_labels = labels - first_class(call, weight.size(0)), held = own_labels.clamp(0, weight.size(0) - 1);
   at::Tensor logits = at::mul(states, weight.index_select(0, held)).sum(1, /*keepdim=*/false, type);
@@ -167,11 +167,11 @@ SampledSoftmax::Comparison SampledSoftmax::compare(LayerCall& call, const at::Te
   if (logits.size(1) > 0) tops.select(0, 0).copy_(logits.amax(1));
   else tops.select(0, 0).fill_(kNothing);
   tops.select(0, 1).copy_(label_logits(call, states, labels, candidates.tries));
-  if (by_vocabulary(call)) call.tensor_group().all_reduce(tops, ReduceOp::max);
+  if (sampled_by_vocabulary(call)) call.tensor_group().all_reduce(tops, ReduceOp::max);
   const at::Tensor top = at::maximum(tops.select(0, 0), tops.select(0, 1)), label = tops.select(0, 1) - top;
   logits.sub_(top.unsqueeze(1)).exp_();
   at::Tensor total = logits.sum(1);
-  if (by_vocabulary(call)) call.tensor_group().all_reduce(total);
+  if (sampled_by_vocabulary(call)) call.tensor_group().all_reduce(total);
   total.add_(label.exp());
   // a maximum over workers may lose a NaN, their total does not
   const at::Tensor is_right = tops.select(0, 1).ge(tops.select(0, 0)).logical_and_(total.isnan().logical_not_());
@@ -179,7 +179,7 @@ SampledSoftmax::Comparison SampledSoftmax::compare(LayerCall& call, const at::Te
 }
 
 at::Tensor SampledSoftmax::compare_with_all(LayerCall& call, const at::Tensor& states, const at::Tensor& labels, int64_t samples) const {
-  const int64_t rows = labels.numel(), chunk = std::max<int64_t>(1, kEvaluationLogits / call.parameter(kWeight).size(0));
+  const int64_t rows = labels.numel(), chunk = std::max<int64_t>(1, kEvaluationLogits / call.parameter(kSampledWeight).size(0));
   at::Tensor losses = at::empty({rows}, states.options().dtype(loss_type(states)));
   double right = 0;
   for (int64_t begin = 0; begin < rows; begin += chunk) {
@@ -193,7 +193,7 @@ at::Tensor SampledSoftmax::compare_with_all(LayerCall& call, const at::Tensor& s
 }
 
 at::Tensor SampledSoftmax::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
-  const at::Tensor& weight = call.parameter(kWeight);
+  const at::Tensor& weight = call.parameter(kSampledWeight);
   const int64_t samples = inputs[0].size(0), rows = inputs[0].numel() / options_.width;
   const at::Tensor states = inputs[0].to(weight.scalar_type()).reshape({rows, options_.width}).contiguous();
   const at::Tensor labels = inputs[1].to(at::kLong).reshape({rows}).contiguous();
@@ -212,19 +212,19 @@ at::Tensor SampledSoftmax::forward(LayerCall& call, std::span<const at::Tensor> 
 
 std::vector<at::Tensor> SampledSoftmax::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   check_internal(call.training, "a sampled softmax keeps nothing for a backward after an evaluation");
-  const at::Tensor &weight = call.parameter(kWeight), &labels = call.saved.at(kLabels), &classes = call.saved.at(kClasses);
+  const at::Tensor &weight = call.parameter(kSampledWeight), &labels = call.saved.at(kSampledLabels), &classes = call.saved.at(kSampledClasses);
   const int64_t samples = output_gradient.size(0), rows = labels.numel(), positions = samples == 0 ? 1 : rows / samples;
-  const at::Tensor label_probabilities = call.saved.at(kLabelProbabilities);
+  const at::Tensor label_probabilities = call.saved.at(kSampledLabelProbabilities);
   const at::Tensor factor =
       at::mul(output_gradient.to(label_probabilities.scalar_type()), 1 / double(positions)).repeat_interleave(positions);
   const at::Tensor own_labels = labels - first_class(call, weight.size(0)), owned = owned_by(own_labels, weight.size(0));
-  const at::Tensor candidate_gradient = at::mul(call.saved.at(kCandidateProbabilities), factor.unsqueeze(1)).to(weight.scalar_type());
+  const at::Tensor candidate_gradient = at::mul(call.saved.at(kSampledCandidateProbabilities), factor.unsqueeze(1)).to(weight.scalar_type());
   const at::Tensor label_gradient = at::mul(label_probabilities - 1, factor).mul_(owned).to(weight.scalar_type());
   at::Tensor input_gradient;
   if (call.wants_input_gradient(0)) {
     input_gradient = at::mm(candidate_gradient, weight.index_select(0, classes));
     input_gradient.add_(at::mul(weight.index_select(0, own_labels.clamp(0, weight.size(0) - 1)), label_gradient.unsqueeze(1)));
-    input_gradient = input_gradient.view(restore_shape(call.saved.at(kStateShape)));
+    input_gradient = input_gradient.view(restore_shape(call.saved.at(kSampledStateShape)));
   }
   add_parameter_gradients(call, candidate_gradient, label_gradient, own_labels.masked_select(owned));
   return {input_gradient, at::Tensor()};
@@ -233,8 +233,8 @@ std::vector<at::Tensor> SampledSoftmax::backward(LayerCall& call, const at::Tens
 /// Adds the rows of the classes that played a part; `own_labels` are those of this worker, in the order of the positions.
 void SampledSoftmax::add_parameter_gradients(LayerCall& call, const at::Tensor& candidate_gradient, const at::Tensor& label_gradient,
                                              const at::Tensor& own_labels) const {
-  const at::Tensor &states = call.saved.at(kStates), &classes = call.saved.at(kClasses), &labels = call.saved.at(kLabels);
-  const int64_t local = call.parameter(kWeight).size(0);
+  const at::Tensor &states = call.saved.at(kSampledStates), &classes = call.saved.at(kSampledClasses), &labels = call.saved.at(kSampledLabels);
+  const int64_t local = call.parameter(kSampledWeight).size(0);
   const at::Tensor owned = owned_by(labels - first_class(call, local), local).nonzero().squeeze(1);
   auto add = [&](int index, const at::Tensor& of_candidates, const at::Tensor& of_labels) {
     const LayerCall::GradientTarget target = call.gradient_target(index);
@@ -243,9 +243,9 @@ void SampledSoftmax::add_parameter_gradients(LayerCall& call, const at::Tensor& 
     target.tensor.index_add_(0, own_labels, of_labels.to(target.tensor.scalar_type()));
   };
   const at::Tensor of_owned = label_gradient.index_select(0, owned);
-  if (call.wants_gradient(kWeight))
-    add(kWeight, at::mm(candidate_gradient.t(), states), at::mul(states.index_select(0, owned), of_owned.unsqueeze(1)));
-  if (call.wants_gradient(kBias)) add(kBias, candidate_gradient.sum(0), of_owned);
+  if (call.wants_gradient(kSampledWeight))
+    add(kSampledWeight, at::mm(candidate_gradient.t(), states), at::mul(states.index_select(0, owned), of_owned.unsqueeze(1)));
+  if (call.wants_gradient(kSampledBias)) add(kSampledBias, candidate_gradient.sum(0), of_owned);
 }
 
 /// Split by vocabulary a worker may have drawn all of its classes.

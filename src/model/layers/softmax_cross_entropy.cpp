@@ -16,27 +16,27 @@ namespace {
 /// Probabilities [rows, classes], labels [rows], for mixed labels each class's share [rows, classes] and their sums [rows], one over
 /// the positions that a sample's loss is divided by [n], the logits' shape, and an empty tensor of their type. A row is a position
 /// of a sample, or a sample without positions.
-enum Saved { kProbabilities, kLabels, kLabelShares, kLabelTotals, kDivisors, kLogitShape, kLogitType, kSaved };
+enum SoftmaxSaved { kSoftmaxProbabilities, kSoftmaxLabels, kSoftmaxLabelShares, kSoftmaxLabelTotals, kSoftmaxDivisors, kSoftmaxLogitShape, kSoftmaxLogitType, kSoftmaxSaved };
 
 /// Sums over a row's classes, which workers add up under "vocabulary". Logits are less the row's largest.
-enum RowSum : int64_t {
-  kExponentials,
-  kTargetLogit,  ///< sum of share * logit: the label's logit where it is plain
-  kTargetShare,  ///< sum of shares: 1 where it is plain
-  kAllLogits,
-  kAhead,        ///< classes that come before the label in the order of their logits
-  kRowSums
+enum SoftmaxRowSum : int64_t {
+  kSoftmaxExponentials,
+  kSoftmaxTargetLogit,  ///< sum of share * logit: the label's logit where it is plain
+  kSoftmaxTargetShare,  ///< sum of shares: 1 where it is plain
+  kSoftmaxAllLogits,
+  kSoftmaxAhead,        ///< classes that come before the label in the order of their logits
+  kSoftmaxRowSums
 };
 /// Sums over a sample's positions, which workers add up under "sequence".
-enum SampleSum : int64_t { kLoss, kCounted, kCorrect, kAmongFive, kPlainLoss, kSampleSums };
+enum SoftmaxSampleSum : int64_t { kSoftmaxLoss, kSoftmaxCounted, kSoftmaxCorrect, kSoftmaxAmongFive, kSoftmaxPlainLoss, kSoftmaxSampleSums };
 
 constexpr int64_t kTop = 5;
 
-bool by_vocabulary(const LayerCall& call) { return call.option && call.option->name == "vocabulary"; }
+bool softmax_by_vocabulary(const LayerCall& call) { return call.option && call.option->name == "vocabulary"; }
 bool by_sequence(const LayerCall& call) { return call.option && call.option->name == "sequence"; }
 
 /// First class that this worker holds, of `width`.
-int64_t first_class(const LayerCall& call, int64_t width) { return by_vocabulary(call) ? width * call.tensor_index : 0; }
+int64_t first_class(const LayerCall& call, int64_t width) { return softmax_by_vocabulary(call) ? width * call.tensor_index : 0; }
 
 /// Per row the class with the largest value, the lowest among equals.
 template <class T>
@@ -50,7 +50,7 @@ at::Tensor largest_class(LayerCall& call, const at::Tensor& values) {
     tops.data_ptr<T>()[i] = *top;
     found[i] = -double(first + (top - row));  // negated: a maximum over workers finds the lowest
   }
-  if (by_vocabulary(call)) {
+  if (softmax_by_vocabulary(call)) {
     const at::Tensor own = tops.clone();
     call.tensor_group().all_reduce(tops, ReduceOp::max);
     classes.masked_fill_(own.ne(tops), -std::numeric_limits<double>::infinity());
@@ -77,7 +77,7 @@ struct SoftmaxCrossEntropy::Rows {
   at::Tensor logits;  ///< [rows, classes of this worker], a private copy; becomes probabilities
   at::Tensor labels;  ///< [rows]
   at::Tensor shares;  ///< as the logits; undefined for plain labels
-  at::Tensor sums;    ///< [rows, kRowSums]
+  at::Tensor sums;    ///< [rows, kSoftmaxRowSums]
   int64_t classes;    ///< over all workers
   bool are_samples;   ///< samples have no positions
 };
@@ -100,28 +100,28 @@ at::Tensor SoftmaxCrossEntropy::loss_of(LayerCall& call, Rows& rows, int64_t sam
   tops.select(0, 0).copy_(rows.logits.amax(1));
   for (int64_t i = 0; i < n; ++i)
     if (const int64_t own = label[i] - first; own >= 0 && own < width) top[n + i] = rows.logits.data_ptr<T>()[i * width + own];
-  if (by_vocabulary(call)) call.tensor_group().all_reduce(tops, ReduceOp::max);
-  rows.sums = at::zeros({n, int64_t(kRowSums)}, rows.logits.options());
+  if (softmax_by_vocabulary(call)) call.tensor_group().all_reduce(tops, ReduceOp::max);
+  rows.sums = at::zeros({n, int64_t(kSoftmaxRowSums)}, rows.logits.options());
   for (int64_t i = 0; i < n; ++i) {
     const T* row = rows.logits.data_ptr<T>() + i * width;
     const T of_label = top[n + i];
     const int64_t own = label[i] - first;
-    T* sum = rows.sums.data_ptr<T>() + i * kRowSums;
-    sum[kAhead] = T(classes_ahead(row, width, own, of_label));
+    T* sum = rows.sums.data_ptr<T>() + i * kSoftmaxRowSums;
+    sum[kSoftmaxAhead] = T(classes_ahead(row, width, own, of_label));
     if (rows.shares.defined() || own < 0 || own >= width) continue;
-    sum[kTargetLogit] = of_label - top[i];
-    sum[kTargetShare] = 1;
+    sum[kSoftmaxTargetLogit] = of_label - top[i];
+    sum[kSoftmaxTargetShare] = 1;
   }
   rows.logits.sub_(tops.select(0, 0).unsqueeze(1));
   if (rows.shares.defined()) {
-    rows.sums.select(1, kTargetLogit).copy_(at::mul(rows.shares, rows.logits).sum(1));
-    rows.sums.select(1, kTargetShare).copy_(rows.shares.sum(1));
+    rows.sums.select(1, kSoftmaxTargetLogit).copy_(at::mul(rows.shares, rows.logits).sum(1));
+    rows.sums.select(1, kSoftmaxTargetShare).copy_(rows.shares.sum(1));
   }
-  if (options_.label_smoothing > 0) rows.sums.select(1, kAllLogits).copy_(rows.logits.sum(1));
+  if (options_.label_smoothing > 0) rows.sums.select(1, kSoftmaxAllLogits).copy_(rows.logits.sum(1));
   rows.logits.exp_();
-  rows.sums.select(1, kExponentials).copy_(rows.logits.sum(1));
-  if (by_vocabulary(call)) call.tensor_group().all_reduce(rows.sums);
-  rows.logits.div_(rows.sums.select(1, kExponentials).unsqueeze(1));
+  rows.sums.select(1, kSoftmaxExponentials).copy_(rows.logits.sum(1));
+  if (softmax_by_vocabulary(call)) call.tensor_group().all_reduce(rows.sums);
+  rows.logits.div_(rows.sums.select(1, kSoftmaxExponentials).unsqueeze(1));
   return sum_samples(call, rows, samples);
 }
 
@@ -129,37 +129,37 @@ at::Tensor SoftmaxCrossEntropy::sum_samples(LayerCall& call, const Rows& rows, i
   const int64_t n = rows.labels.numel(), positions = samples == 0 ? 0 : n / samples;
   const double smoothing = options_.label_smoothing;
   const at::Tensor row_sums = rows.sums.to(at::kDouble);
-  at::Tensor sample_sums = at::zeros({samples, int64_t(kSampleSums)}, at::TensorOptions().dtype(at::kDouble));
+  at::Tensor sample_sums = at::zeros({samples, int64_t(kSoftmaxSampleSums)}, at::TensorOptions().dtype(at::kDouble));
   for (int64_t i = 0; i < n; ++i) {
     if (!rows.shares.defined() && is_ignored(rows.labels.data_ptr<int64_t>()[i])) continue;
-    const double* row = row_sums.data_ptr<double>() + i * kRowSums;
-    double* sample = sample_sums.data_ptr<double>() + i / positions * kSampleSums;
-    const double log_total = std::log(row[kExponentials]), plain = row[kTargetShare] * log_total - row[kTargetLogit];
-    const double even = log_total - row[kAllLogits] / double(rows.classes);  // the loss of a share of 1 spread over all classes
-    sample[kLoss] += (1 - smoothing) * plain + (smoothing > 0 ? smoothing * even : 0);
-    sample[kPlainLoss] += plain;
-    sample[kCounted] += 1;
-    sample[kCorrect] += row[kAhead] == 0;
-    sample[kAmongFive] += row[kAhead] < kTop;
+    const double* row = row_sums.data_ptr<double>() + i * kSoftmaxRowSums;
+    double* sample = sample_sums.data_ptr<double>() + i / positions * kSoftmaxSampleSums;
+    const double log_total = std::log(row[kSoftmaxExponentials]), plain = row[kSoftmaxTargetShare] * log_total - row[kSoftmaxTargetLogit];
+    const double even = log_total - row[kSoftmaxAllLogits] / double(rows.classes);  // the loss of a share of 1 spread over all classes
+    sample[kSoftmaxLoss] += (1 - smoothing) * plain + (smoothing > 0 ? smoothing * even : 0);
+    sample[kSoftmaxPlainLoss] += plain;
+    sample[kSoftmaxCounted] += 1;
+    sample[kSoftmaxCorrect] += row[kSoftmaxAhead] == 0;
+    sample[kSoftmaxAmongFive] += row[kSoftmaxAhead] < kTop;
   }
   if (by_sequence(call)) call.tensor_group().all_reduce(sample_sums);
-  const at::Tensor share = sample_sums.select(1, kCounted).clamp_min(1).reciprocal_();
+  const at::Tensor share = sample_sums.select(1, kSoftmaxCounted).clamp_min(1).reciprocal_();
   if (options_.reports) {
-    call.report("correct", at::mul(sample_sums.select(1, kCorrect), share).sum().item<double>());
+    call.report("correct", at::mul(sample_sums.select(1, kSoftmaxCorrect), share).sum().item<double>());
     if (rows.are_samples && rows.classes > kTop)
-      call.report("top5", at::mul(sample_sums.select(1, kAmongFive), share).sum().item<double>());
+      call.report("top5", at::mul(sample_sums.select(1, kSoftmaxAmongFive), share).sum().item<double>());
     if (options_.ignore_index || smoothing > 0) {
-      call.report("token_loss", sample_sums.select(1, kPlainLoss).sum().item<double>());
-      call.report("correct_tokens", sample_sums.select(1, kCorrect).sum().item<double>());
-      call.report("counted", sample_sums.select(1, kCounted).sum().item<double>());
+      call.report("token_loss", sample_sums.select(1, kSoftmaxPlainLoss).sum().item<double>());
+      call.report("correct_tokens", sample_sums.select(1, kSoftmaxCorrect).sum().item<double>());
+      call.report("counted", sample_sums.select(1, kSoftmaxCounted).sum().item<double>());
     }
   }
   const bool by_counted = options_.mean == SoftmaxCrossEntropyOptions::Mean::counted_positions;
   const int64_t own_positions = positions * (by_sequence(call) ? call.tensor_degree : 1);
   const int64_t all_positions = options_.positions > 0 ? options_.positions : own_positions;
   const at::Tensor divisor = by_counted ? share : at::full_like(share, all_positions == 0 ? 0 : 1 / double(all_positions));
-  call.saved[kDivisors] = divisor.to(rows.logits.scalar_type());
-  return at::mul(sample_sums.select(1, kLoss), divisor).to(rows.logits.scalar_type());
+  call.saved[kSoftmaxDivisors] = divisor.to(rows.logits.scalar_type());
+  return at::mul(sample_sums.select(1, kSoftmaxLoss), divisor).to(rows.logits.scalar_type());
 }
 
 void SoftmaxCrossEntropy::check_labels(const at::Tensor& labels, int64_t classes) const {
@@ -207,7 +207,7 @@ at::Tensor SoftmaxCrossEntropy::forward(LayerCall& call, std::span<const at::Ten
   const int64_t samples = logits.size(0), width = logits.size(-1), n = logits.numel() / std::max<int64_t>(width, 1);
   const auto type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   Rows rows;
-  rows.classes = width * (by_vocabulary(call) ? call.tensor_degree : 1);
+  rows.classes = width * (softmax_by_vocabulary(call) ? call.tensor_degree : 1);
   rows.are_samples = logits.dim() == 2;
   rows.logits = logits.to(type, /*non_blocking=*/false, /*copy=*/true).contiguous().view({n, width});
   if (labels.dim() == logits.dim()) {
@@ -216,16 +216,16 @@ at::Tensor SoftmaxCrossEntropy::forward(LayerCall& call, std::span<const at::Ten
     rows.labels = labels.to(at::kLong).reshape({n}).contiguous();
     check_labels(rows.labels, rows.classes);
   }
-  call.saved.assign(kSaved, at::Tensor());
+  call.saved.assign(kSoftmaxSaved, at::Tensor());
   const at::Tensor losses = type == at::kDouble ? loss_of<double>(call, rows, samples) : loss_of<float>(call, rows, samples);
-  call.saved[kProbabilities] = rows.logits;
-  call.saved[kLabels] = rows.labels;
+  call.saved[kSoftmaxProbabilities] = rows.logits;
+  call.saved[kSoftmaxLabels] = rows.labels;
   if (rows.shares.defined()) {
-    call.saved[kLabelShares] = rows.shares;
-    call.saved[kLabelTotals] = rows.sums.select(1, kTargetShare).clone();
+    call.saved[kSoftmaxLabelShares] = rows.shares;
+    call.saved[kSoftmaxLabelTotals] = rows.sums.select(1, kSoftmaxTargetShare).clone();
   }
-  call.saved[kLogitShape] = saved_shape(logits);
-  call.saved[kLogitType] = at::empty({0}, logits.options());
+  call.saved[kSoftmaxLogitShape] = saved_shape(logits);
+  call.saved[kSoftmaxLogitType] = at::empty({0}, logits.options());
   return losses;
 }
 
@@ -243,14 +243,14 @@ void SoftmaxCrossEntropy::subtract_labels(at::Tensor& gradient, const at::Tensor
 
 std::vector<at::Tensor> SoftmaxCrossEntropy::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   if (!call.wants_input_gradient(0)) return {at::Tensor(), at::Tensor()};
-  const at::Tensor &probabilities = call.saved.at(kProbabilities), &labels = call.saved.at(kLabels), &shares = call.saved.at(kLabelShares);
+  const at::Tensor &probabilities = call.saved.at(kSoftmaxProbabilities), &labels = call.saved.at(kSoftmaxLabels), &shares = call.saved.at(kSoftmaxLabelShares);
   const int64_t rows = probabilities.size(0), width = probabilities.size(1), first = first_class(call, width);
   const int64_t samples = output_gradient.size(0);
   const double smoothing = options_.label_smoothing;
-  const double even = smoothing / double(width * (by_vocabulary(call) ? call.tensor_degree : 1));
+  const double even = smoothing / double(width * (softmax_by_vocabulary(call) ? call.tensor_degree : 1));
   at::Tensor gradient;
   if (shares.defined()) {
-    const at::Tensor total = at::mul(call.saved.at(kLabelTotals), 1 - smoothing).add_(smoothing);
+    const at::Tensor total = at::mul(call.saved.at(kSoftmaxLabelTotals), 1 - smoothing).add_(smoothing);
     gradient = at::mul(probabilities, total.unsqueeze(1)).sub_(shares, 1 - smoothing);
     if (smoothing > 0) gradient.sub_(even);
   } else {
@@ -259,10 +259,10 @@ std::vector<at::Tensor> SoftmaxCrossEntropy::backward(LayerCall& call, const at:
     else subtract_labels<float>(gradient, labels, first, 1 - smoothing);
   }
   // a single product per element, as without positions
-  at::Tensor factor = at::mul(output_gradient.to(gradient.scalar_type()), call.saved.at(kDivisors));
+  at::Tensor factor = at::mul(output_gradient.to(gradient.scalar_type()), call.saved.at(kSoftmaxDivisors));
   const Shape by_position{samples, samples == 0 ? 0 : rows / samples, width};
   gradient.view(by_position).mul_(factor.view({samples, 1, 1}));
-  return {gradient.view(restore_shape(call.saved.at(kLogitShape))).to(call.saved.at(kLogitType).scalar_type()), at::Tensor()};
+  return {gradient.view(restore_shape(call.saved.at(kSoftmaxLogitShape))).to(call.saved.at(kSoftmaxLogitType).scalar_type()), at::Tensor()};
 }
 
 /// Labels, or where they are no shares of classes nothing.
@@ -281,8 +281,8 @@ LayerMemory SoftmaxCrossEntropy::memory(const CallShapes& call) const {
   memory.saved = floats + call.samples * call.master + shape_bytes(logits);
   if (has_shares) memory.saved += rows * (8 + call.master);
   memory.input_gradients[1] = 0;
-  const int64_t sums = rows * (2 + kRowSums) * call.master;
-  set_forward_peak(memory, {floats + sums + rows * kRowSums * kDouble + call.samples * (kSampleSums + 3) * kDouble,
+  const int64_t sums = rows * (2 + kSoftmaxRowSums) * call.master;
+  set_forward_peak(memory, {floats + sums + rows * kSoftmaxRowSums * kDouble + call.samples * (kSoftmaxSampleSums + 3) * kDouble,
                             floats + sums + (has_shares ? floats : 0)});
   const int64_t converted = call.compute == call.master ? 0 : logits.bytes();
   set_backward_peak(memory, {floats + converted + call.samples * call.master});
@@ -297,7 +297,7 @@ std::vector<OperatorWork> SoftmaxCrossEntropy::work(const CallShapes& call, doub
 LayerExchanges SoftmaxCrossEntropy::exchanges(const CallShapes& call) const {
   constexpr double kMaxima = 2, kDouble = 8;
   const RedistributionKind sum = RedistributionKind::all_reduce;
-  if (call.option->name == "sequence") return {{{sum, double(call.samples) * double(kSampleSums) * kDouble}}, {}};
+  if (call.option->name == "sequence") return {{{sum, double(call.samples) * double(kSoftmaxSampleSums) * kDouble}}, {}};
   const double rows = double(call.inputs[0].count()) / double(call.inputs[0].shape.back()), number = double(call.master);
   LayerExchanges exchanges;
   if (call.inputs[1].shape.size() == call.inputs[0].shape.size()) {  // shares of classes: which is the largest, and where
@@ -305,7 +305,7 @@ LayerExchanges SoftmaxCrossEntropy::exchanges(const CallShapes& call) const {
     exchanges.forward.push_back({sum, rows * kDouble});
   }
   exchanges.forward.push_back({sum, kMaxima * rows * number});
-  exchanges.forward.push_back({sum, double(kRowSums) * rows * number});
+  exchanges.forward.push_back({sum, double(kSoftmaxRowSums) * rows * number});
   return exchanges;
 }
 

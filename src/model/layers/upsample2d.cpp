@@ -12,7 +12,7 @@ namespace trireme {
 namespace {
 
 /// Shape of the input, and an empty tensor of its type.
-enum Saved { kShape, kType };
+enum UpsampleSaved { kUpsampleShape, kUpsampleType };
 
 /// What ATen interpolates on the CPU.
 at::Tensor in_float(const at::Tensor& images) {
@@ -78,8 +78,8 @@ at::Tensor Upsample2d::forward(LayerCall& call, std::span<const at::Tensor> inpu
 
 std::vector<at::Tensor> Upsample2d::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   if (!call.wants_input_gradient(0)) return {at::Tensor()};
-  const Shape shape = restore_shape(call.saved.at(kShape));
-  const at::TensorOptions type = call.saved.at(kType).options();
+  const Shape shape = restore_shape(call.saved.at(kUpsampleShape));
+  const at::TensorOptions type = call.saved.at(kUpsampleType).options();
   if (shape[0] == 0) return {empty_in_layout(shape, type)};
   const std::array<int64_t, 2> size{output_gradient.size(2), output_gradient.size(3)};
   const at::Tensor gradient = in_float(output_gradient);

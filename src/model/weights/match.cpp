@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kNamesShown = 5;
+constexpr size_t kUnmatchedNamesShown = 5;
 
 /// What a model wants of a file.
 struct Wanted {
@@ -158,7 +158,7 @@ std::vector<std::string> describe(const std::vector<Mismatch>& mismatched) {
 /// The first of the names with their count, "" for none.
 std::string summary(std::string_view what, const std::vector<std::string>& names) {
   if (names.empty()) return "";
-  const std::vector<std::string> first(names.begin(), names.begin() + std::ptrdiff_t(std::min(kNamesShown, names.size())));
+  const std::vector<std::string> first(names.begin(), names.begin() + std::ptrdiff_t(std::min(kUnmatchedNamesShown, names.size())));
   std::vector<std::string> shown;
   for (const std::string& name : first) shown.push_back(printable(name));
   return fmt::format("{} {} ({}{})", names.size(), what, join(shown), names.size() > first.size() ? ", ..." : "");
@@ -172,7 +172,7 @@ void check_skip(const std::vector<Wanted>& wanted, const Model& model, const std
     fail_user({.where = "weights_skip",
                .what = fmt::format("\"{}\"", printable(prefix)),
                .why = fmt::format("no name of model \"{}\" begins so", model.name()),
-               .next = fmt::format("its names are {}", list_names(names, kNamesShown))});
+               .next = fmt::format("its names are {}", list_names(names, kUnmatchedNamesShown))});
   }
 }
 

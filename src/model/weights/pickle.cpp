@@ -12,7 +12,6 @@
 namespace trireme {
 namespace {
 
-using Value = PickleValue;
 using Kind = PickleValue::Kind;
 
 constexpr int kNewestProtocol = 5;
@@ -33,9 +32,9 @@ enum Opcode : uint8_t {
 /// The stack machine that a pickle is a program of.
 class Machine {
  public:
-  Machine(std::string_view bytes, const std::string& where, std::deque<Value>& values) : bytes_(bytes), where_(where), values_(values) {}
+  Machine(std::string_view bytes, const std::string& where, std::deque<PickleValue>& values) : bytes_(bytes), where_(where), values_(values) {}
 
-  const Value* run() {
+  const PickleValue* run() {
     while (true) {
       opcode_at_ = at_;
       const auto opcode = number<uint8_t>();
@@ -73,42 +72,42 @@ class Machine {
   }
 
   // -- the stack
-  Value* push(Kind kind) {
+  PickleValue* push(Kind kind) {
     if (values_.size() == kMostValues) fail(fmt::format("more than {} values", kMostValues), "no file of weights needs so many");
-    Value& value = values_.emplace_back();
+    PickleValue& value = values_.emplace_back();
     value.kind = kind;
     stack_.push_back(&value);
     return &value;
   }
   size_t bottom() const { return marks_.empty() ? 0 : marks_.back(); }
-  Value* top() {
+  PickleValue* top() {
     if (stack_.size() <= bottom()) fail("empty stack", "this opcode needs a value");
     return stack_.back();
   }
-  Value* pop() {
-    Value* value = top();
+  PickleValue* pop() {
+    PickleValue* value = top();
     stack_.pop_back();
     return value;
   }
   /// What was pushed since the last mark.
-  std::vector<const Value*> pop_mark() {
+  std::vector<const PickleValue*> pop_mark() {
     if (marks_.empty()) fail("no mark", "this opcode needs one");
-    std::vector<const Value*> values(stack_.begin() + std::ptrdiff_t(marks_.back()), stack_.end());
+    std::vector<const PickleValue*> values(stack_.begin() + std::ptrdiff_t(marks_.back()), stack_.end());
     stack_.resize(marks_.back());
     marks_.pop_back();
     return values;
   }
-  std::vector<const Value*> pop_count(int count) {
-    std::vector<const Value*> values(size_t(count), nullptr);
+  std::vector<const PickleValue*> pop_count(int count) {
+    std::vector<const PickleValue*> values(size_t(count), nullptr);
     for (int i = count; i-- > 0;) values[size_t(i)] = pop();
     return values;
   }
 
-  void add_items(Value* to, const std::vector<const Value*>& items) {
+  void add_items(PickleValue* to, const std::vector<const PickleValue*>& items) {
     if (!to->is(Kind::sequence) && !to->is(Kind::object)) fail("items for no list", "this opcode needs a list");
     to->items.insert(to->items.end(), items.begin(), items.end());
   }
-  void add_entries(Value* to, const std::vector<const Value*>& items) {
+  void add_entries(PickleValue* to, const std::vector<const PickleValue*>& items) {
     if (!to->is(Kind::dict) && !to->is(Kind::object)) fail("entries for no dict", "this opcode needs a dict");
     if (items.size() % 2 != 0) fail("a key without a value", "this opcode needs pairs");
     for (size_t i = 0; i < items.size(); i += 2) to->entries.emplace_back(items[i], items[i + 1]);
@@ -118,7 +117,7 @@ class Machine {
   void push_text(uint64_t length) { push(Kind::text)->text = take(length); }
   void push_long(std::string_view digits);
   void push_global(std::string_view module, std::string_view name) { push(Kind::global)->text = fmt::format("{}.{}", module, name); }
-  void push_call(const Value* callee, const Value* arguments);
+  void push_call(const PickleValue* callee, const PickleValue* arguments);
   void remember(uint64_t index) { memo_[index] = top(); }
   void recall(uint64_t index) {
     const auto found = memo_.find(index);
@@ -136,10 +135,10 @@ class Machine {
   std::string_view bytes_;
   const std::string& where_;
   size_t at_ = 0, opcode_at_ = 0;
-  std::deque<Value>& values_;
-  std::vector<Value*> stack_;
+  std::deque<PickleValue>& values_;
+  std::vector<PickleValue*> stack_;
   std::vector<size_t> marks_;
-  std::unordered_map<uint64_t, Value*> memo_;
+  std::unordered_map<uint64_t, PickleValue*> memo_;
 };
 
 /// Two's complement, little-endian, of any length.
@@ -213,7 +212,7 @@ bool Machine::step_memo(uint8_t opcode) {
 }
 
 bool Machine::step_container(uint8_t opcode) {
-  const auto push_sequence = [&](std::vector<const Value*> items) { push(Kind::sequence)->items = std::move(items); };
+  const auto push_sequence = [&](std::vector<const PickleValue*> items) { push(Kind::sequence)->items = std::move(items); };
   switch (opcode) {
     case kEmptyTuple:
     case kEmptyList:
@@ -293,13 +292,13 @@ bool Machine::step_object(uint8_t opcode) {
   }
 }
 
-void Machine::push_call(const Value* callee, const Value* arguments) {
+void Machine::push_call(const PickleValue* callee, const PickleValue* arguments) {
   if (!arguments->is(Kind::sequence)) fail("a call without arguments", "they must be a tuple");
   if (callee->is(Kind::global) && callee->text == "collections.OrderedDict" && arguments->items.empty()) {
     push(Kind::dict);  // filled afterwards
     return;
   }
-  Value* object = push(Kind::object);
+  PickleValue* object = push(Kind::object);
   object->callee = callee;
   object->arguments = arguments;
 }

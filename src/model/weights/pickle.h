@@ -15,7 +15,7 @@
 namespace trireme {
 
 /// A value of a pickle. Values refer to each other within their Pickle, which owns them all: cycles and any depth of nesting are
-/// possible, so whoever walks them bounds the walk.
+/// possible, so a reader that follows references must bound its own depth.
 struct PickleValue {
   enum class Kind {
     none,

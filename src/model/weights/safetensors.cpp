@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian and are read and written as they are");
 
 constexpr size_t kHeaderAlignment = 8;
-constexpr size_t kNamesShown = 3;
+constexpr size_t kTensorNamesShown = 3;
 
 [[noreturn]] void fail_file(const fs::path& path, std::string what, std::string why) {
   fail_user({.where = path.string(), .what = std::move(what), .why = std::move(why),
@@ -158,7 +158,7 @@ at::Tensor SafetensorsFile::read(const std::string& name) const {
     std::vector<std::string> names;
     for (const auto& [known, tensor] : header_.tensors) names.push_back(known);
     fail_user({.where = file_.path().string(), .what = fmt::format("no tensor \"{}\"", printable(name)),
-               .why = fmt::format("it holds {} tensors: {}", names.size(), list_names(names, kNamesShown)), .next = "check the name"});
+               .why = fmt::format("it holds {} tensors: {}", names.size(), list_names(names, kTensorNamesShown)), .next = "check the name"});
   }
   const StoredTensor& stored = found->second;
   at::Tensor tensor = allocate(stored, name, file_.path());

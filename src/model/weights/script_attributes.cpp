@@ -48,9 +48,9 @@ std::optional<Names> listed_names(std::string_view code, std::string_view class_
   return names;
 }
 
-class Walk {
+class AttributeCollector {
  public:
-  Walk(TorchArchive& archive, const std::filesystem::path& path) : archive_(archive), path_(path) {}
+  AttributeCollector(TorchArchive& archive, const std::filesystem::path& path) : archive_(archive), path_(path) {}
 
   void visit(const PickleValue& module, const std::string& prefix, int depth) {
     if (!module.state || !module.state->is(Kind::dict)) return;
@@ -96,9 +96,9 @@ class Walk {
 }  // namespace
 
 std::vector<ScriptAttribute> script_attributes(const PickleValue& root, TorchArchive& archive, const std::filesystem::path& path) {
-  Walk walk(archive, path);
-  walk.visit(root, "", 0);
-  return std::move(walk.found);
+  AttributeCollector collector(archive, path);
+  collector.visit(root, "", 0);
+  return std::move(collector.found);
 }
 
 }  // namespace trireme

@@ -19,13 +19,12 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-using Value = PickleValue;
 using Kind = PickleValue::Kind;
 
 constexpr std::array<std::string_view, 3> kNestedKeys{"state_dict", "model_state_dict", "model"};
 constexpr int kMostWrappers = 4;  // a parameter around a tensor, a subclass around that
-constexpr size_t kMostDims = 64;  // libtorch's kernels go no further
-constexpr size_t kNamesShown = 5;
+constexpr size_t kMostStateDims = 64;  // libtorch's kernels go no further
+constexpr size_t kStateNamesShown = 5;
 
 struct NamedDtype {
   std::string_view name;
@@ -42,17 +41,17 @@ class TensorReader {
  public:
   TensorReader(TorchArchive& archive, const fs::path& path) : archive_(archive), path_(path) {}
 
-  static bool is_tensor(const Value& value) {
+  static bool is_tensor(const PickleValue& value) {
     return value.callee_name().starts_with("torch._utils._rebuild") || value.callee_name().starts_with("torch._tensor._rebuild");
   }
-  at::Tensor read(const std::string& name, const Value& value);
+  at::Tensor read(const std::string& name, const PickleValue& value);
 
  private:
   [[noreturn]] void fail(const std::string& name, std::string what, std::string why, std::string next = {}) const;
-  at::Tensor rebuild(const std::string& name, const Value& arguments);
-  c10::Storage storage(const std::string& name, const Value& value, at::ScalarType* dtype);
-  int64_t integer(const std::string& name, const Value& value) const;
-  std::vector<int64_t> integers(const std::string& name, const Value& value) const;
+  at::Tensor rebuild(const std::string& name, const PickleValue& arguments);
+  c10::Storage storage(const std::string& name, const PickleValue& value, at::ScalarType* dtype);
+  int64_t integer(const std::string& name, const PickleValue& value) const;
+  std::vector<int64_t> integers(const std::string& name, const PickleValue& value) const;
   /// Elements of the storage that the tensor reaches, counted from the storage's begin.
   void check_reach(const std::string& name, const Shape& sizes, const Shape& strides, int64_t offset, at::ScalarType dtype,
                    size_t bytes) const;
@@ -67,24 +66,24 @@ void TensorReader::fail(const std::string& name, std::string what, std::string w
              .next = next.empty() ? "the file is damaged: get it again or save it anew" : std::move(next)});
 }
 
-int64_t TensorReader::integer(const std::string& name, const Value& value) const {
+int64_t TensorReader::integer(const std::string& name, const PickleValue& value) const {
   if (!value.is(Kind::integer) || value.integer < 0)
     fail(name, "a malformed tensor", "sizes, strides and offsets are whole numbers from 0 on");
   return value.integer;
 }
 
-std::vector<int64_t> TensorReader::integers(const std::string& name, const Value& value) const {
-  if (!value.is(Kind::sequence) || value.items.size() > kMostDims)
-    fail(name, "a malformed tensor", fmt::format("its sizes and strides are tuples of at most {} numbers", kMostDims));
+std::vector<int64_t> TensorReader::integers(const std::string& name, const PickleValue& value) const {
+  if (!value.is(Kind::sequence) || value.items.size() > kMostStateDims)
+    fail(name, "a malformed tensor", fmt::format("its sizes and strides are tuples of at most {} numbers", kMostStateDims));
   std::vector<int64_t> numbers;
-  for (const Value* item : value.items) numbers.push_back(integer(name, *item));
+  for (const PickleValue* item : value.items) numbers.push_back(integer(name, *item));
   return numbers;
 }
 
-at::Tensor TensorReader::read(const std::string& name, const Value& value) {
+at::Tensor TensorReader::read(const std::string& name, const PickleValue& value) {
   // _rebuild_parameter(tensor, ...) and _rebuild_from_type_v2(function, type, arguments, state) wrap the call that we are after
   std::string_view function = value.callee_name();
-  const Value* arguments = value.arguments;
+  const PickleValue* arguments = value.arguments;
   for (int wrapper = 0; wrapper < kMostWrappers; ++wrapper) {
     const auto& items = arguments->items;
     if (function.starts_with("torch._utils._rebuild_parameter") && !items.empty() && items[0]->is(Kind::object)) {
@@ -105,7 +104,7 @@ at::Tensor TensorReader::read(const std::string& name, const Value& value) {
   return rebuild(name, *arguments);
 }
 
-at::Tensor TensorReader::rebuild(const std::string& name, const Value& arguments) {
+at::Tensor TensorReader::rebuild(const std::string& name, const PickleValue& arguments) {
   constexpr size_t kStorage = 0, kOffset = 1, kSizes = 2, kStrides = 3;  // of _rebuild_tensor and its successors
   constexpr size_t kDtype = 6;                                           // of _rebuild_tensor_v3
   const auto& items = arguments.items;
@@ -143,10 +142,10 @@ void TensorReader::check_reach(const std::string& name, const Shape& sizes, cons
     fail(name, what, fmt::format("its storage holds {} elements", elements));
 }
 
-c10::Storage TensorReader::storage(const std::string& name, const Value& value, at::ScalarType* dtype) {
+c10::Storage TensorReader::storage(const std::string& name, const PickleValue& value, at::ScalarType* dtype) {
   // the id: ("storage", type, key, location, elements)
   constexpr size_t kTag = 0, kType = 1, kKey = 2, kElements = 4;
-  const std::vector<const Value*> none;
+  const std::vector<const PickleValue*> none;
   const auto& id = value.is(Kind::persistent) ? value.arguments->items : none;
   if (id.size() <= kElements || id[kTag]->text != "storage" || !id[kType]->is(Kind::global) || !id[kKey]->is(Kind::text))
     fail(name, "a malformed tensor", "it has no storage");
@@ -163,14 +162,14 @@ c10::Storage TensorReader::storage(const std::string& name, const Value& value, 
   return storages_.emplace(key, c10::Storage(c10::Storage::use_byte_size_t(), bytes, std::move(data), nullptr, false)).first->second;
 }
 
-bool has_tensors(const Value& value) {
+bool has_tensors(const PickleValue& value) {
   if (!value.is(Kind::dict)) return false;
   for (const auto& [key, entry] : value.entries)
     if (TensorReader::is_tensor(*entry)) return true;
   return false;
 }
 
-[[noreturn]] void fail_no_weights(const fs::path& path, const Value& root) {
+[[noreturn]] void fail_no_weights(const fs::path& path, const PickleValue& root) {
   const std::string name = path.filename().string();
   if (root.is(Kind::object))
     fail_user({.where = path.string(), .what = fmt::format("a pickled object of class {}", printable(root.callee_name())),
@@ -181,18 +180,18 @@ bool has_tensors(const Value& value) {
   for (const auto& [key, entry] : root.entries) keys.push_back(key->text);
   fail_user({.where = path.string(), .what = "no state dict",
              .why = keys.empty() ? "neither dict nor OrderedDict of tensors"
-                                 : fmt::format("no tensors under its keys: {}", list_names(keys, kNamesShown)),
+                                 : fmt::format("no tensors under its keys: {}", list_names(keys, kStateNamesShown)),
              .next = fmt::format("in Python: torch.save(torch.load(\"{}\")[...], \"weights.pt\") with the dict of tensors", name)});
 }
 
-const Value& find_state_dict(const fs::path& path, const Value& root) {
+const PickleValue& find_state_dict(const fs::path& path, const PickleValue& root) {
   for (std::string_view key : kNestedKeys)
-    if (const Value* nested = root.find(key); nested && root.is(Kind::dict) && has_tensors(*nested)) return *nested;
+    if (const PickleValue* nested = root.find(key); nested && root.is(Kind::dict) && has_tensors(*nested)) return *nested;
   if (!has_tensors(root)) fail_no_weights(path, root);
   return root;
 }
 
-Weights read_dict(const fs::path& path, const Value& root, TensorReader& reader) {
+Weights read_dict(const fs::path& path, const PickleValue& root, TensorReader& reader) {
   Weights weights;
   for (const auto& [key, value] : find_state_dict(path, root).entries) {
     if (key->is(Kind::text) && TensorReader::is_tensor(*value))
@@ -203,7 +202,7 @@ Weights read_dict(const fs::path& path, const Value& root, TensorReader& reader)
   return weights;
 }
 
-Weights read_script(const fs::path& path, const Value& root, TorchArchive& archive, TensorReader& reader) {
+Weights read_script(const fs::path& path, const PickleValue& root, TorchArchive& archive, TensorReader& reader) {
   Weights weights;
   for (const ScriptAttribute& attribute : script_attributes(root, archive, path))
     if (TensorReader::is_tensor(*attribute.value))
@@ -222,7 +221,7 @@ Weights read_state_dict(const fs::path& path) {
   const std::string bytes = archive.text("data.pkl");
   const Pickle pickle(bytes, fmt::format("{}: data.pkl", path.string()));
   TensorReader reader(archive, path);
-  const Value& root = pickle.root();
+  const PickleValue& root = pickle.root();
   const bool script = root.is(Kind::object) && root.callee_name().starts_with("__torch__.");
   return script ? read_script(path, root, archive, reader) : read_dict(path, root, reader);
 }

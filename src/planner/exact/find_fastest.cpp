@@ -4,18 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <queue>
 
 #include "base/error.h"
+#include "base/infinity.h"
 #include "plan/strategies.h"
 #include "planner/exact/questions.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kMostTiedCuts = 4096;
 
 class Finder {

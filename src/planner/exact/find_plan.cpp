@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 
 #include "base/error.h"
+#include "base/infinity.h"
 #include "base/seconds.h"
 #include "planner/exact/least_memory.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr const char* kNoPriceNext =
     "give every node of the cluster file a price_per_hour, and price.date and price.source; or the experiment its own machine's price.per_hour";
 

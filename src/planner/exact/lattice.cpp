@@ -1,16 +1,11 @@
 #include "planner/exact/lattice.h"
 
 #include <algorithm>
-#include <limits>
 #include <unordered_map>
 
+#include "base/infinity.h"
+
 namespace trireme {
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
-
 Lattice::Lattice(Trellis& trellis, int number, const StepRule& rule, bool folded, double micro_batches) : micro_batches_(micro_batches) {
   const Outline& outline = trellis.outline();
   const Outline::Segment& segment = outline.segment(number);

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
+#include "base/infinity.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kPrecision = 1e-3;  // of a bisection over limits, relative
 
 PlanAnswer any_plan(const PlanRequest& request) { return find_fastest(request, kInfinity, true); }

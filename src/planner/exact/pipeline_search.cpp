@@ -4,13 +4,9 @@
 #include <set>
 #include <tuple>
 
+#include "base/infinity.h"
+
 namespace trireme {
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
-
 PipelineSearch::PipelineSearch(Places& places, PipelineQuestion question)
     : places_(places), question_(std::move(question)), units_(places.outline().units()) {
   const auto kept = [&](int stages_left) { return question_.schedule->in_flight({.depth = 2, .micro_batches = 2}, stages_left); };

@@ -4,16 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 #include "base/error.h"
+#include "base/infinity.h"
 #include "base/text.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kEverySize = 8;        // devices up to which a stage or a pipeline may have any number of them
 constexpr int kUnequalStages = 16;   // devices up to which stages may have different numbers of them
 constexpr int kMicroBatchesPerDevice = 8;

@@ -1,18 +1,12 @@
 #include "planner/exact/segment_search.h"
 
 #include <algorithm>
-#include <limits>
 
+#include "base/infinity.h"
 #include "planner/exact/memory_price.h"
 #include "planner/exact/step_model.h"
 
 namespace trireme {
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
-
 const SegmentSearch::Least SegmentSearch::kNone{kInfinity, kInfinity, kInfinity, kInfinity, kInfinity};
 
 SegmentSearch::SegmentSearch(Trellis& trellis, const StepRule& rule, bool folded, const Deadline& deadline)

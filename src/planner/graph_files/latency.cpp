@@ -3,16 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 #include "base/error.h"
+#include "base/infinity.h"
 #include "planner/graph_files/max_load.h"
 
 namespace trireme {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Whether devices may hold what they hold, order aside.
 bool is_allowed(const PlacementProblem& problem, const DevicePlacement& placement) {

@@ -4,17 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
+#include "base/infinity.h"
 #include "base/units.h"
 #include "planner/graph_files/bound_ladder.h"
 #include "planner/graph_files/max_load_search.h"
 
 namespace trireme {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 bool memory_may_run_out(const PlacementProblem& problem) {
   double bytes = 0;

@@ -1,14 +1,14 @@
 #include "planner/graph_files/max_load_search.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "base/infinity.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kPairsPerStep = 64;  // that are looked at in the time of a step of a walk
-constexpr double kRounding = 1e-9;  // of sums and differences of times, relative
+constexpr double kTimeRounding = 1e-9;  // of sums and differences of times, relative
 
 }  // namespace
 
@@ -68,7 +68,7 @@ bool MaxLoadSearch::crosses_cut(size_t output, size_t ideal) const {
 /// these devices and the others costs one of them its transfer, if none is a CPU: CPUs do not pay.
 bool MaxLoadSearch::suffice(int cpus, int accelerators, double work, double crossing, double bound) const {
   const double devices = accelerators + (cpus > 0 ? cpus * cpu_share_ : 0);
-  const double capacity = devices > 0 ? bound * devices * (1 + kRounding) : 0;
+  const double capacity = devices > 0 ? bound * devices * (1 + kTimeRounding) : 0;
   return work + (cpus > 0 ? 0 : crossing) <= capacity;
 }
 

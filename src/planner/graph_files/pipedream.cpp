@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
+#include "base/infinity.h"
 #include "planner/graph_files/bound_ladder.h"
 #include "planner/graph_files/order_ideals.h"
 
@@ -15,8 +15,7 @@ namespace {
 
 constexpr double kSyncVolume = 4;      // of an all-reduce, in (r-1)/r * weights: twice a ring's
 constexpr double kBoundaryVolume = 2;  // activations forward, their gradients back
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kRounding = 1e-12;    // of sums of the same numbers in another order, relative
+constexpr double kOrderRounding = 1e-12;    // of sums of the same numbers in another order, relative
 constexpr size_t kStatesPerLookAtTheClock = 256;
 
 /// The layers that the model counts, and where the others belong.
@@ -169,7 +168,7 @@ class PipeDreamSearch {
   State state(size_t ideal, double bottleneck) const { return {work_[ideal], bottleneck, int32_t(ideal), -1, 0}; }
 
   bool is_useful(size_t ideal, int used, double bound) const {
-    const double behind = work_[last()] - work_[ideal], slack = kRounding * work_[last()];
+    const double behind = work_[last()] - work_[ideal], slack = kOrderRounding * work_[last()];
     if (behind - slack > used * bound) return false;
     if (ideal == 0) return true;
     return used < costs_.devices && work_[ideal] - slack <= (costs_.devices - used) * bound && boundary_load(ideal, used) < bound;
@@ -183,7 +182,7 @@ class PipeDreamSearch {
       const double input = ideal == 0 ? 0 : boundary_load(ideal, r);
       if (input >= best.bottleneck) continue;
       const std::vector<State>& after = used_[size_t(used - r)];
-      const double least = work_[ideal] - kRounding * work_[last()];
+      const double least = work_[ideal] - kOrderRounding * work_[last()];
       auto next = std::lower_bound(after.begin(), after.end(), least, [](const State& s, double work) { return s.work < work; });
       for (; next != after.end() && next->work - work_[ideal] < best.bottleneck * r; ++next) {
         const size_t to = size_t(next->ideal);

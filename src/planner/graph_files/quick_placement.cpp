@@ -1,16 +1,15 @@
 // A good placement for latency: where the integer program starts.
 #include <algorithm>
-#include <limits>
 #include <random>
 #include <set>
 
+#include "base/infinity.h"
 #include "planner/graph_files/color_graph.h"
 #include "planner/graph_files/latency.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kRandomOrders = 16;
 constexpr uint64_t kSeed = 20200612;  // the same orders each time
 

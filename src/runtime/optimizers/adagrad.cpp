@@ -5,7 +5,7 @@ namespace trireme {
 namespace {
 
 template <class T>
-void step(const OptimizerConfig& /*any*/, const kernels::Block<T>& block, const kernels::StepRates& rates) {
+void adagrad_step(const OptimizerConfig& /*any*/, const kernels::Block<T>& block, const kernels::StepRates& rates) {
   kernels::step_adagrad(block, rates);
 }
 
@@ -23,8 +23,8 @@ constinit const OptimizerKind kAdagrad = {
     .state_tensors = [](const OptimizerConfig&) { return 1; },
     .first_state = [](const OptimizerConfig& config) { return config.initial_accumulator; },
     .set_rates = decay_rate,
-    .float_loops = {step<float>},
-    .double_loops = {step<double>},
+    .float_loops = {adagrad_step<float>},
+    .double_loops = {adagrad_step<double>},
 };
 
 }  // namespace trireme

@@ -5,7 +5,7 @@ namespace trireme {
 namespace {
 
 template <class T, bool decoupled>
-void step(const OptimizerConfig& /*any*/, const kernels::Block<T>& block, const kernels::StepRates& rates) {
+void adam_step(const OptimizerConfig& /*any*/, const kernels::Block<T>& block, const kernels::StepRates& rates) {
   kernels::step_adam(block, rates, decoupled);
 }
 
@@ -18,8 +18,8 @@ constinit const OptimizerKind kAdam = {
     .learning_rate = 1e-3,
     .state_tensors = two_moments,
     .set_rates = correct_moments,
-    .float_loops = {step<float, false>},
-    .double_loops = {step<double, false>},
+    .float_loops = {adam_step<float, false>},
+    .double_loops = {adam_step<double, false>},
 };
 
 constinit const OptimizerKind kAdamW = {
@@ -29,8 +29,8 @@ constinit const OptimizerKind kAdamW = {
     .learning_rate = 1e-3,
     .state_tensors = two_moments,
     .set_rates = correct_moments,
-    .float_loops = {step<float, true>},
-    .double_loops = {step<double, true>},
+    .float_loops = {adam_step<float, true>},
+    .double_loops = {adam_step<double, true>},
 };
 
 }  // namespace trireme

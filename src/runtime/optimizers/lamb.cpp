@@ -6,14 +6,14 @@ namespace trireme {
 namespace {
 
 template <class T>
-void step(const OptimizerConfig& /*any*/, const kernels::Block<T>& block, const kernels::StepRates& rates) {
+void lamb_step(const OptimizerConfig& /*any*/, const kernels::Block<T>& block, const kernels::StepRates& rates) {
   alignas(64) T direction[kOptimizerBlock];
   kernels::lamb_direction(block, rates, direction);
   kernels::step_along(block, rates, direction);
 }
 
 template <class T>
-double measure(const kernels::Block<T>& block, const kernels::StepRates& rates) {
+double lamb_measure(const kernels::Block<T>& block, const kernels::StepRates& rates) {
   kernels::move_moments(block, rates);
   alignas(64) T direction[kOptimizerBlock];
   kernels::lamb_direction(block, rates, direction);
@@ -30,8 +30,8 @@ constinit const OptimizerKind kLamb = {
     .epsilon = 1e-6,
     .state_tensors = two_moments,
     .set_rates = correct_moments,
-    .float_loops = {step<float>, measure<float>},
-    .double_loops = {step<double>, measure<double>},
+    .float_loops = {lamb_step<float>, lamb_measure<float>},
+    .double_loops = {lamb_step<double>, lamb_measure<double>},
     .trust = [](const OptimizerConfig&, double weights, double step) { return weights / step; },
     .measure_takes_gradient = true,
 };

@@ -5,12 +5,12 @@ namespace trireme {
 namespace {
 
 template <class T>
-void step(const OptimizerConfig& /*any*/, const kernels::Block<T>& block, const kernels::StepRates& rates) {
+void lars_step(const OptimizerConfig& /*any*/, const kernels::Block<T>& block, const kernels::StepRates& rates) {
   kernels::step_lars(block, rates);
 }
 
 template <class T>
-double measure(const kernels::Block<T>& block, const kernels::StepRates& /*any*/) {
+double lars_measure(const kernels::Block<T>& block, const kernels::StepRates& /*any*/) {
   return double(block.scale) * double(block.scale) * kernels::square_sum(block.gradient, block.size);
 }
 
@@ -27,8 +27,8 @@ constinit const OptimizerKind kLars = {
     .learning_rate = 1,
     .momentum = 0.9,
     .state_tensors = [](const OptimizerConfig& config) { return config.momentum != 0 ? 1 : 0; },
-    .float_loops = {step<float>, measure<float>},
-    .double_loops = {step<double>, measure<double>},
+    .float_loops = {lars_step<float>, lars_measure<float>},
+    .double_loops = {lars_step<double>, lars_measure<double>},
     .trust = trust,
 };
 

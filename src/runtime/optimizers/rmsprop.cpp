@@ -5,7 +5,7 @@ namespace trireme {
 namespace {
 
 template <class T>
-void step(const OptimizerConfig& config, const kernels::Block<T>& block, const kernels::StepRates& rates) {
+void rmsprop_step(const OptimizerConfig& config, const kernels::Block<T>& block, const kernels::StepRates& rates) {
   kernels::step_rmsprop(block, rates, config.centered);
 }
 
@@ -18,8 +18,8 @@ constinit const OptimizerKind kRmsprop = {
     .description = "steps divided by the root of the average square (Hinton, 2012), as torch.optim.RMSprop",
     .keys = {"momentum", "alpha", "centered", "epsilon"},
     .state_tensors = state_tensors,
-    .float_loops = {step<float>},
-    .double_loops = {step<double>},
+    .float_loops = {rmsprop_step<float>},
+    .double_loops = {rmsprop_step<double>},
 };
 
 }  // namespace trireme

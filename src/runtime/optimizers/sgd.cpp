@@ -5,7 +5,7 @@ namespace trireme {
 namespace {
 
 template <class T>
-void step(const OptimizerConfig& config, const kernels::Block<T>& block, const kernels::StepRates& rates) {
+void sgd_step(const OptimizerConfig& config, const kernels::Block<T>& block, const kernels::StepRates& rates) {
   kernels::step_sgd(block, rates, config.nesterov);
 }
 
@@ -18,8 +18,8 @@ constinit const OptimizerKind kSgd = {
     .learning_rate = 0.05,
     .momentum = 0.9,
     .state_tensors = [](const OptimizerConfig& config) { return config.momentum != 0 ? 1 : 0; },
-    .float_loops = {step<float>},
-    .double_loops = {step<double>},
+    .float_loops = {sgd_step<float>},
+    .double_loops = {sgd_step<double>},
     .skips_zero_gradients = true,
 };
 

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kWaitSeconds = 0.1;    // for the network, before an abort of this process is looked at
+constexpr double kNetworkWaitSeconds = 0.1;    // for the network, before an abort of this process is looked at
 constexpr double kReportSeconds = 0.1;  // reports are gathered for that long
 
 std::string client_name(int number) { return number < 0 ? "client" : fmt::format("client {}", number); }
@@ -198,7 +198,7 @@ void RemoteClient::join() {
   const double began = steady_seconds();
   send({.verb = Verb::hello, .numbers = {double(options_.wanted)}, .text = options_.about});
   while (number_ < 0) {
-    take(kWaitSeconds);
+    take(kNetworkWaitSeconds);
     check();
     if (!refused_.empty()) fail_user({options_.server, "cannot be joined", refused_, ""});
     if (wire_.state() == ClientWire::State::refused)
@@ -259,7 +259,7 @@ void RemoteClient::take(double seconds) {
 
 void RemoteClient::wait_for_start() {
   while (!has_started_) {
-    take(kWaitSeconds);
+    take(kNetworkWaitSeconds);
     check();
   }
 }
@@ -272,7 +272,7 @@ Message RemoteClient::wait_for_answer(uint64_t ticket) {
       return answer;
     }
     check();
-    take(kWaitSeconds);
+    take(kNetworkWaitSeconds);
   }
 }
 

@@ -13,8 +13,8 @@
 namespace trireme {
 namespace {
 
-constexpr double kWaitSeconds = 0.05;   // for messages, before deadlines and aborts are looked at
-constexpr double kLookSeconds = 0.25;   // between two looks at who is there
+constexpr double kMessageWaitSeconds = 0.05;   // for messages, before deadlines and aborts are looked at
+constexpr double kPresenceLookSeconds = 0.25;   // between two looks at who is there
 
 std::string why_dropped(const std::exception& error) { return fmt::format("it sent what cannot be used: {}", first_line(error)); }
 
@@ -86,7 +86,7 @@ bool RemoteServer::is_over() {
 
 void RemoteServer::run(const std::function<void(Hub&)>&) {
   while (!is_over()) {
-    for (const ServerWire::Arrival& arrival : wire_.receive(kWaitSeconds)) take(arrival);
+    for (const ServerWire::Arrival& arrival : wire_.receive(kMessageWaitSeconds)) take(arrival);
     look_after();
   }
 }
@@ -280,7 +280,7 @@ void RemoteServer::look_after() {
   const double time = now();
   for (size_t s = 0; s < parked_.size(); ++s)
     if (!parked_[s].empty() && time >= server_->deadline(int(s))) offer_parked(int(s));
-  if (time - looked_ >= kLookSeconds) {
+  if (time - looked_ >= kPresenceLookSeconds) {
     looked_ = time;
     for (size_t c = 0; c < clients_.size(); ++c)
       if (!clients_[c].peer.empty()) send(int(c), {.verb = Verb::ping});

@@ -16,14 +16,14 @@ constexpr int kGroupBits = 5;
 constexpr int kMostGroups = 7;  // 35 bits, more than any length needs
 constexpr int64_t kMaxRunLength = int64_t{1} << 28;  // the most pixels of an image (image_file.h)
 constexpr int64_t kMore = 32, kSign = 16, kPayload = 31;
-const char* const kNext = "repair the annotation, or leave its image out with data.on_error = \"skip\"";
+const char* const kAnnotationNext = "repair the annotation, or leave its image out with data.on_error = \"skip\"";
 
 }  // namespace
 
 std::vector<uint32_t> parse_run_lengths(std::string_view text, const std::string& where) {
   std::vector<uint32_t> counts;
   auto fail = [&](size_t at, const char* what, const char* why) {
-    fail_user({.where = where, .what = fmt::format("{} at character {} of its run lengths", what, at), .why = why, .next = kNext});
+    fail_user({.where = where, .what = fmt::format("{} at character {} of its run lengths", what, at), .why = why, .next = kAnnotationNext});
   };
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;
@@ -50,7 +50,7 @@ void check_runs(std::span<const uint32_t> counts, ImageSize image, const std::st
     fail_user({.where = where,
                .what = fmt::format("run lengths of {} pixels", sum),
                .why = fmt::format("the image has {}x{} = {}", image.width, image.height, image.area()),
-               .next = kNext});
+               .next = kAnnotationNext});
 }
 
 void paint_runs(std::span<const uint32_t> counts, uint8_t value, Image& mask) {

@@ -1,4 +1,4 @@
-// Internals of walk(), split over walk.cpp (calls and control flow), record.cpp (operators), record_in_place.cpp (views and what is written
+// Internals of interpret(), split over interpreter.cpp (calls and control flow), record.cpp (operators), record_in_place.cpp (views and what is written
 // to them) and record_bags.cpp (embedding bags).
 #pragma once
 
@@ -22,9 +22,9 @@ inline Argument constant(c10::IValue value) {
   return argument;
 }
 
-class Walk {
+class Interpreter {
  public:
-  Walk(const ScriptFile& file, Paths& paths, bool training);
+  Interpreter(const ScriptFile& file, Paths& paths, bool training);
 
   Tape run(const at::Tensor& data);
 
@@ -40,7 +40,7 @@ class Walk {
     std::unordered_map<const torch::jit::Value*, IValue> values;
   };
 
-  // walk.cpp
+  // interpreter.cpp
   std::vector<IValue> call(const torch::jit::Graph& graph, std::vector<IValue> arguments, std::string module, int path);
   void run_block(Frame& frame, const Block& block);
   std::vector<IValue> outputs_of(Frame& frame, const Block& block);

@@ -1,11 +1,11 @@
-#include "model/import/walk.h"
+#include "model/import/interpreter.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/constants.h>
 
-#include "model/import/walk_state.h"
+#include "model/import/interpreter_state.h"
 
 namespace trireme::torchscript {
 
@@ -26,7 +26,7 @@ torch::jit::Module copy_of(const ScriptFile& file, bool training) {
 
 }  // namespace
 
-Walk::Names Walk::tensor_names(const torch::jit::Module& module) {
+Interpreter::Names Interpreter::tensor_names(const torch::jit::Module& module) {
   Names names;
   for (const auto& parameter : module.named_parameters()) names.try_emplace(parameter.value.unsafeGetTensorImpl(), parameter.name);
   for (const auto& buffer : module.named_buffers())
@@ -34,19 +34,19 @@ Walk::Names Walk::tensor_names(const torch::jit::Module& module) {
   return names;
 }
 
-Walk::Names Walk::module_names(const torch::jit::Module& module) {
+Interpreter::Names Interpreter::module_names(const torch::jit::Module& module) {
   Names names;
   for (const auto& child : module.named_modules()) names.try_emplace(child.value._ivalue().get(), child.name);
   return names;
 }
 
-Walk::Walk(const ScriptFile& file, Paths& paths, bool training)
+Interpreter::Interpreter(const ScriptFile& file, Paths& paths, bool training)
     : file_(file), paths_(paths), training_(training), module_(copy_of(file, training)), modules_(module_names(module_)),
       attributes_(tensor_names(module_)) {}
 
-void Walk::fail(const Node* node, std::string why, std::string next) const { fail_at(file_.path, *node, std::move(why), std::move(next)); }
+void Interpreter::fail(const Node* node, std::string why, std::string next) const { fail_at(file_.path, *node, std::move(why), std::move(next)); }
 
-Tape Walk::run(const at::Tensor& data) {
+Tape Interpreter::run(const at::Tensor& data) {
   samples_ = data.size(0);
   for (const auto& parameter : module_.named_parameters()) {
     const Value* known = value_of(parameter.value);
@@ -86,7 +86,7 @@ Tape Walk::run(const at::Tensor& data) {
 }
 
 /// The one tensor that a loss can judge: of several the first, of a dict the entry "out" or the first.
-ValueId Walk::main_output(const IValue& returned) {
+ValueId Interpreter::main_output(const IValue& returned) {
   IValue value = returned;
   std::string way;
   while (!value.isTensor()) {
@@ -123,7 +123,7 @@ ValueId Walk::main_output(const IValue& returned) {
   return known_.at(value.toTensor().unsafeGetTensorImpl()).value;
 }
 
-std::vector<c10::IValue> Walk::call(const torch::jit::Graph& graph, std::vector<IValue> arguments, std::string module, int path) {
+std::vector<c10::IValue> Interpreter::call(const torch::jit::Graph& graph, std::vector<IValue> arguments, std::string module, int path) {
   Frame frame{.module = std::move(module), .path = path, .values = {}};
   for (size_t i = 0; i < graph.inputs().size(); ++i) frame.values[graph.inputs()[i]] = std::move(arguments.at(i));
   run_block(frame, *graph.block());
@@ -144,7 +144,7 @@ void collect_reads(const torch::jit::Node& node, std::vector<const torch::jit::V
 }  // namespace
 
 /// Values of `block` that no node after `node` reads.
-const std::vector<const torch::jit::Value*>& Walk::last_read_by(const Node* node, const Block& block) {
+const std::vector<const torch::jit::Value*>& Interpreter::last_read_by(const Node* node, const Block& block) {
   if (counted_.insert(&block).second) {
     std::unordered_map<const torch::jit::Value*, const Node*> last;
     for (const Node* each : block.nodes()) {
@@ -159,42 +159,42 @@ const std::vector<const torch::jit::Value*>& Walk::last_read_by(const Node* node
   return last_reads_[node];
 }
 
-void Walk::run_block(Frame& frame, const Block& block) {
+void Interpreter::run_block(Frame& frame, const Block& block) {
   for (const Node* each : block.nodes()) {
     run_node(frame, const_cast<Node*>(each));
     for (const torch::jit::Value* value : last_read_by(each, block)) frame.values.erase(value);
   }
 }
 
-std::vector<c10::IValue> Walk::outputs_of(Frame& frame, const Block& block) {
+std::vector<c10::IValue> Interpreter::outputs_of(Frame& frame, const Block& block) {
   std::vector<IValue> outputs;
   for (const torch::jit::Value* output : block.outputs()) outputs.push_back(get(frame, output));
   return outputs;
 }
 
-const c10::IValue& Walk::get(Frame& frame, const torch::jit::Value* value) {
+const c10::IValue& Interpreter::get(Frame& frame, const torch::jit::Value* value) {
   const auto it = frame.values.find(value);
   check_internal(it != frame.values.end(), fmt::format("value %{} is there when it is read", value->debugName()));
   return it->second;
 }
 
-std::vector<c10::IValue> Walk::inputs_of(Frame& frame, Node* node) {
+std::vector<c10::IValue> Interpreter::inputs_of(Frame& frame, Node* node) {
   std::vector<IValue> inputs;
   for (const torch::jit::Value* input : node->inputs()) inputs.push_back(get(frame, input));
   return inputs;
 }
 
-void Walk::set(Frame& frame, Node* node, std::vector<IValue> outputs) {
+void Interpreter::set(Frame& frame, Node* node, std::vector<IValue> outputs) {
   check_internal(outputs.size() == node->outputs().size(), "a node gives what its outputs take");
   for (size_t i = 0; i < outputs.size(); ++i) frame.values[node->outputs()[i]] = std::move(outputs[i]);
 }
 
-void Walk::run_node(Frame& frame, Node* node) {
+void Interpreter::run_node(Frame& frame, Node* node) {
   if (!run_structure(frame, node)) run_operator(frame, node);
 }
 
 /// Whether the node is one of the language's own, which are carried out and leave no trace.
-bool Walk::run_structure(Frame& frame, Node* node) {
+bool Interpreter::run_structure(Frame& frame, Node* node) {
   const auto kind = node->kind();
   if (kind == prim::Constant) {
     const auto constant = torch::jit::toIValue(node->output());
@@ -230,18 +230,18 @@ bool Walk::run_structure(Frame& frame, Node* node) {
   return true;
 }
 
-bool Walk::condition(Node* node, const IValue& value) {
+bool Interpreter::condition(Node* node, const IValue& value) {
   if (value.isBool()) return value.toBool();
   fail(node, fmt::format("a condition that is a {}", value.tagKind()), "make it a bool of Python's");
 }
 
-void Walk::run_if(Frame& frame, Node* node) {
+void Interpreter::run_if(Frame& frame, Node* node) {
   const Block& block = *node->blocks()[condition(node, get(frame, node->input())) ? 0 : 1];
   run_block(frame, block);
   set(frame, node, outputs_of(frame, block));
 }
 
-void Walk::run_loop(Frame& frame, Node* node) {
+void Interpreter::run_loop(Frame& frame, Node* node) {
   constexpr int64_t kMostRounds = 100'000;  // of a loop over layers, windows or positions
   const Block& body = *node->blocks()[0];
   const int64_t most = get(frame, node->input(0)).toInt();
@@ -263,7 +263,7 @@ void Walk::run_loop(Frame& frame, Node* node) {
   set(frame, node, carried);
 }
 
-void Walk::run_call(Frame& frame, Node* node) {
+void Interpreter::run_call(Frame& frame, Node* node) {
   std::vector<IValue> arguments = inputs_of(frame, node);
   std::string module = frame.module;
   torch::jit::Function* function = nullptr;
@@ -281,7 +281,7 @@ void Walk::run_call(Frame& frame, Node* node) {
   set(frame, node, call(*graph->graph(), std::move(arguments), std::move(module), paths_.of(frame.path, node)));
 }
 
-bool Walk::build_container(Frame& frame, Node* node) {
+bool Interpreter::build_container(Frame& frame, Node* node) {
   const auto kind = node->kind();
   if (kind == prim::TupleConstruct) {
     const auto type = node->output()->type()->expect<c10::TupleType>();
@@ -305,7 +305,7 @@ bool Walk::build_container(Frame& frame, Node* node) {
   return true;
 }
 
-bool Walk::take_apart(Frame& frame, Node* node) {
+bool Interpreter::take_apart(Frame& frame, Node* node) {
   const auto kind = node->kind();
   if (kind == prim::TupleUnpack) {
     const auto& elements = get(frame, node->input()).toTupleRef().elements();
@@ -327,10 +327,10 @@ bool Walk::take_apart(Frame& frame, Node* node) {
   return true;
 }
 
-Tape walk(const ScriptFile& file, Paths& paths, bool training, const at::Tensor& data) {
+Tape interpret(const ScriptFile& file, Paths& paths, bool training, const at::Tensor& data) {
   const c10::InferenceMode ordinary(false);
   const at::NoGradGuard no_grad;
-  return Walk(file, paths, training).run(data);
+  return Interpreter(file, paths, training).run(data);
 }
 
 }  // namespace trireme::torchscript

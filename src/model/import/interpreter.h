@@ -13,6 +13,6 @@ namespace trireme::torchscript {
 /// User errors that name the node and its line: control flow or sizes that depend on the data, module state that changes from step
 /// to step, a view that is read after its tensor was changed in place, operators without a schema or a functional form, whatever
 /// the module itself raises.
-Tape walk(const ScriptFile& file, Paths& paths, bool training, const at::Tensor& data);
+Tape interpret(const ScriptFile& file, Paths& paths, bool training, const at::Tensor& data);
 
 }  // namespace trireme::torchscript
