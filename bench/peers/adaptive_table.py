@@ -137,7 +137,7 @@ This page compares adaptive with fixed plans for ResNet-50 and ViT-B/16 on up to
 Baligodugula and Amsaad (2025). [adaptive-real.md](adaptive-real.md) has the same strategies in real runs.
 
 Written by `bench/adaptive.sh > docs/adaptive.md`; do not edit by hand."""
-SEEN = """A number above 1 says how many times as long the other plan takes. Where a model does not fit on one device, speedups
+SEEN = """A number above 1 is how many times as long the other plan takes. Where a model does not fit on one device, speedups
 and efficiency are relative to the quickest plan on the fewest devices on which a plan fits; by definition that plan has
 an efficiency of 100 %. `exact` is never slower than `asa` or a fixed plan, because these plans are among its
 candidates.
