@@ -1,4 +1,4 @@
-"""The part of docs/adaptive.md that asks why `exact` gains so little over fixed plans: the same step simulated with slower links, without overlap
+"""The part of docs/adaptive.md about why `exact` gains so little over fixed plans: the same step simulated with slower links, without overlap
 and with fewer samples on each device. Usage: adaptive_causes.py TRIREME CLUSTER FOLDER (for bench/adaptive.sh)"""
 import json
 import os
@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from adaptive_rows import MODELS, number, seconds, table, write_experiment
+from adaptive_rows import MODELS, number, seconds, table, wrapped, write_experiment
 
 TRIREME, CLUSTER, FOLDER = sys.argv[1:4]
 DEVICES = 8
@@ -103,7 +103,7 @@ def main():
 
 
 def verdict(cases):
-    """What the tables come to, by their numbers alone."""
+    """A summary of the tables, made from their numbers alone."""
     lines = []
     for overlaps in (True, False):
         for batch in BATCHES:
@@ -115,22 +115,33 @@ def verdict(cases):
     there = [c for _, c in cases if c.over_fixed >= AIM]
     little = [c for _, c in cases if c.data_exposed() < 1 - 1 / AIM]
     most = max((c.over_fixed for c in little), default=None)
-    return (f"### What decides\n\nExact over the best fixed plan, by links ({', '.join(LINKS)}):\n\n" + "\n".join(lines) +
-            f"\n\n{len(there)} of {len(cases)} cases reach {AIM}. Where data parallelism exposes less than {100 * (1 - 1 / AIM):.0f} % of its step, {len(little)} "
-            f"cases, hiding all of it could not gain {AIM}; the most there is {number(most, '{:.2f}')}.\n\n" + READING)
+    return (f"### What decides\n\nGain of `exact` over the best fixed plan, by links ({'; '.join(LINKS)}):\n\n" + "\n".join(lines) +
+            "\n\n" + wrapped(f"{len(there)} of {len(cases)} cases reach {AIM}. Where data parallelism exposes less than {100 * (1 - 1 / AIM):.0f} % of its step, "
+                             f"{len(little)} cases, even hiding all of it cannot gain {AIM}; the greatest gain there is {number(most, '{:.2f}')}.") +
+            "\n\n" + READING)
 
 
 HEAD = """## Why so little is gained, measured apart
 
-The same step with one thing changed after the other: slower links between the devices (every device has its own), no communication while
-computing (`overlaps = false` in the cluster file: gradients are reduced when nothing else can be done), and fewer samples on each device. "Exposed" is
-the share of a step in which a device moves data and computes nothing, "waiting" that in which it does neither. The best fixed plan is the quickest
-on the clock of one device, data, tensor, pipeline (`1f1b`), both hybrids and `hybrid-static`, which its own formula chose."""
-READING = """So two things must come together. Data parallelism has to expose its reductions: over NVLink it does not, which is the S0 case, and an
-adaptive plan can only be data parallelism, or as good. And another plan has to send less than the reductions, which send the weights' gradients
-whatever the batch: tensor parallelism sends activations of every layer, which shrink with the samples, pipelines those at the stages' borders. A ResNet's
-activations are large: with 16 samples a device hardly any plan sends less, with fewer its last layers (many weights, small images) are split. A
-transformer's border is small and its weights are many: pipelines take over as links get slower. Where "over the best fixed plan" is 1.00 and "over
-hybrid-static" is not, one device or a fixed pipeline was best all along."""
+The tables below simulate the same step with one thing changed at a time: slower links between the devices (every device
+has its own link), no communication while computing (`overlaps = false` in the cluster file: gradients are reduced when
+the device does nothing else), and fewer samples on each device.
+
+"Exposed" is the share of a step in which a device moves data and computes nothing; "waiting" is the share in which it
+does neither. "Best fixed plan" is the quickest when simulated of one device, data, tensor, pipeline (`1f1b`), both
+hybrids, and the plan that `hybrid-static` chooses by its own formula. Gains of 1.18 and more are bold."""
+READING = """So an adaptive plan gains only where two conditions hold together.
+
+First, data parallelism must expose its reductions. Over NVLink it does not, and then an adaptive plan can be only data
+parallelism, or equally good.
+
+Second, another plan must send less than the reductions. The reductions send the gradients of the weights, whatever the
+batch. Tensor parallelism sends activations of every layer, and pipelines send the activations at the borders of the
+stages; both shrink with the number of samples. A ResNet has large activations: with 16 samples on a device hardly any
+plan sends less, and with fewer samples the last layers (many weights, small images) are split. A transformer has small
+activations at the borders and many weights: pipelines win as links get slower.
+
+Where "over the best fixed plan" is 1.00 and "exact over hybrid-static" is not, the best plan is a fixed one: one device
+or a fixed pipeline."""
 if __name__ == "__main__":
     main()

@@ -86,9 +86,12 @@ def main():
         print(f"\n{note}.")
 
 
-HEAD = """# Adaptive plans, run
+HEAD = """# Adaptive plans in real runs
 
-Written by `bench/adaptive_real.sh > docs/adaptive-real.md`; do not edit by hand. Rows with more workers than cores share them: their times mean
-nothing, their accuracies do. [adaptive.md](adaptive.md) has the same strategies simulated for larger models on GPUs."""
+This page compares adaptive with fixed plans in real training runs on one machine, for readers of the paper of
+Baligodugula and Amsaad (2025). [adaptive.md](adaptive.md) has the same strategies simulated, for larger models on GPUs.
+
+Written by `bench/adaptive_real.sh > docs/adaptive-real.md`; do not edit by hand. Rows with more workers than cores
+share the cores: the times of these rows mean nothing, their accuracies are valid."""
 if __name__ == "__main__":
     main()

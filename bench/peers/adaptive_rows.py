@@ -1,6 +1,7 @@
 """What the tables of bench/adaptive.sh and bench/adaptive_real.sh share: the strategies, experiments of zeros, rows and tables in Markdown."""
 import os
 import struct
+import textwrap
 
 CLASSES, PIXELS = 100, 224
 MODELS = {
@@ -71,6 +72,10 @@ def table(head, rows, left=1):
     for row in rows:
         print("| " + " | ".join(row) + " |")
     print()
+
+
+def wrapped(text):
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def number(value, text):

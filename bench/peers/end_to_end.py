@@ -1,12 +1,13 @@
-"""For bench/end_to_end.sh. Usage: end_to_end.py TRIREME CLUSTERS WORK_FOLDER DOCUMENT
+"""For bench/end_to_end.sh: writes the last section of docs/end-to-end.md. Usage: end_to_end.py TRIREME CLUSTERS WORK_FOLDER DOCUMENT
 
-Small stand-ins for the data sets (a model needs their shapes and vocabularies, a prediction nothing else), predictions by the program, and the
-published numbers, as they are known second-hand, in tables of Markdown."""
+Makes small replacements of the data sets (a prediction needs only their shapes and vocabularies), predicts with trireme, and writes the results
+beside the published numbers, which are known second-hand, as tables in Markdown."""
 import json
 import os
 import re
 import subprocess
 import sys
+import textwrap
 
 import numpy
 
@@ -72,11 +73,11 @@ learning_rate = 0.2
 NETWORKS = {
     "Inception-V3": dict(text=INCEPTION, batch=64, samples=1281167, speedup=1.32, gain=26.5,
                          epochs={1: 4, 32: 4, 64: 7, 128: 16, 256: 23},
-                         source="the paper's figure, in its normalised units: flat to 32 GPUs, about 7, 16 and 23 at 64, 128 and 256"),
+                         source="the paper's figure, in its normalised units: constant up to 32 GPUs, about 7, 16 and 23 at 64, 128 and 256"),
     "GNMT": dict(text=GNMT, batch=128, samples=4500000, speedup=1.15, gain=8, epochs={1: 1, 128: 1, 256: None},
-                 source="flat to 128 workers; what 256 need is not known, only that the crossover is at about 256 GPUs"),
+                 source="constant up to 128 workers; the epochs for 256 are not known, only that the crossover is at about 256 GPUs"),
     "BigLSTM": dict(text=BIG_LSTM, batch=128, samples=38400000, speedup=1.22, gain=22, epochs={1: 1, 32: 1, 64: None},
-                    source="flat to 32 workers, beyond which data parallelism does not get to the target"),
+                    source="constant up to 32 workers; with more, data parallelism does not reach the target"),
 }
 
 
@@ -139,6 +140,39 @@ def published_projection(network):
     return 100 * (best_data / best_hybrid - 1), n, 2 * workers
 
 
+def wrapped(text, indent=""):
+    return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def section(summary, speedups, projections):
+    """The last section of the document. `summary`, `speedups`: rows of tables; `projections`: text."""
+    text = ["\n", wrapped(
+        "These tables compare the published gains of hybrid over data parallelism (Pal et al., 2019) with predictions. The paper's text was not "
+        "available: its numbers are second-hand and **unverified**, and the epochs are taken from a description of its figures. Nothing is "
+        "tuned to these numbers."), "\n",
+            table(["", "published gain over the best data parallelism", "growth of the epochs that this gain needs with the published SU^2",
+                   "gain by the published SU^2, epochs below, equal efficiencies", "gain predicted here, epochs below", "crossover here, GPUs",
+                   "best SU^2 here"], summary), "\n", wrapped(
+        "If both use the same devices, a gain g needs epochs that grow by E_MN/E_N = 2 (1 + g)/SU^2. Where data parallelism no longer reaches the "
+        "target on so many devices, the best hybrid is compared with the largest data parallelism that reaches it. Then the gain is SU^2 "
+        "itself, as in the published 22 % of BigLSTM."), "\n", wrapped(
+        "The next table has the speedup of a step of two devices as one worker over the step of one device (one DGX-1, fp32):"), "\n",
+            table(["", "published, unverified", "tensor", "1f1b, 4 micro-batches", "1f1b, 8", "branches"], speedups), "\n", wrapped(
+        "An LSTM whose hidden units are split exchanges its state at every step; each exchange is charged a launch, the link's latency and its "
+        "bytes ([simulation.md](simulation.md), \"Inside layers\")."),
+            *projections, "\nThese inputs are all assumptions:\n\n", wrapped(
+        "- **Steps** are predicted by the simulator from a datasheet (`examples/clusters/32xdgx1-v100.cluster.toml`, fp32, 400 Gbit/s between "
+        "machines): an approximation. Which precision and which network the paper used is not known here.", "  ")]
+    for name, network in NETWORKS.items():
+        epochs = ", ".join(f"{n}: {'not reached' if e is None else e}" for n, e in network["epochs"].items())
+        text.append(wrapped(f"- **{name}**: {network['batch']} samples per worker; {network['samples']:,} samples per epoch; published SU^2 "
+                            f"{network['speedup']} and gain {network['gain']:g} %; epochs by workers {{{epochs}}}: {network['source']}.", "  "))
+    text.append(wrapped(
+        "- **Models**: Inception-V3 with its auxiliary head at 299 pixels and 1000 classes; GNMT with 4 + 4 layers of 1024, 32,000 words, sentences "
+        "of 50; BigLSTM with 2 layers of 8192 projected to 1024, 793,470 words, 8192 of them sampled, 20 steps.", "  "))
+    return "".join(text)
+
+
 def main():
     trireme, clusters, folder, document = sys.argv[1:]
     write_data(folder)
@@ -173,32 +207,12 @@ def main():
                 [cell(row[kind], lambda p: f"{1000 * p['step_seconds']:.0f} ms"),
                  cell(row[kind], lambda p: f"{p['epochs']:.3g}" if p["epochs"] else "–"), cell(row[kind], lambda p: seconds(p["seconds"]))])]
              for row in rows]))
-    text = ["\nThe paper's text was not at hand: its numbers are second-hand and **unverified**, and the epochs are read off a description of its figures. ",
-            "Nothing is tuned to them.\n\n",
-            table(["", "published gain over the best data parallelism", "growth of the epochs that it needs with the published SU^2",
-                   "published SU^2, epochs below, equal efficiencies", "predicted here, epochs below", "crossover here, GPUs",
-                   "best SU^2 here"], summary),
-            "\nThe growth that a gain g needs, if both use the same devices, is E_MN/E_N = 2 (1 + g)/SU^2. Where data parallelism stops reaching ",
-            "the target altogether the best hybrid is set beside the largest data parallelism that does; then the gain is SU^2 itself, which is what ",
-            "the published 22 % of BigLSTM is.\n\n",
-            "Steps of two devices as one worker, by how much they are quicker than one device's (one DGX-1, fp32):\n\n",
-            table(["", "published, unverified", "tensor", "1f1b, 4 micro-batches", "1f1b, 8", "branches"], speedups),
-            "\nAn LSTM whose hidden units are split exchanges its state at every step; each exchange is charged a launch, the link's latency and its bytes ",
-            "(simulation.md, \"Inside layers\").\n",
-            *projections,
-            "\nAssumed, every one of them:\n\n",
-            "- **Steps** are those of the simulator from a datasheet (`examples/clusters/32xdgx1-v100.cluster.toml`, fp32, 400 Gbit/s between machines): an ",
-            "approximation; what precision and which network the paper used is not known here.\n"]
-    for name, network in NETWORKS.items():
-        epochs = ", ".join(f"{n}: {'not reached' if e is None else e}" for n, e in network["epochs"].items())
-        text.append(f"- **{name}**: {network['batch']} samples per worker; {network['samples']:,} samples an epoch; published SU^2 {network['speedup']} and gain "
-                    f"{network['gain']:g} %; epochs by workers {{{epochs}}}: {network['source']}.\n")
-    text += ["- **Models**: Inception-V3 with its auxiliary head at 299 pixels and 1000 classes; GNMT with 4 + 4 layers of 1024, 32,000 words, sentences of 50; ",
-             "BigLSTM with 2 layers of 8192 projected to 1024, 793,470 words, 8192 of them sampled, 20 steps.\n"]
+    text = section(summary, speedups, projections)
     with open(document) as f:
         before = f.read()
     with open(document, "w") as f:
-        f.write(before[:before.index(MARK) + len(MARK)] + "".join(text))
+        f.write(before[:before.index(MARK) + len(MARK)] + text)
 
 
-main()
+if __name__ == "__main__":
+    main()

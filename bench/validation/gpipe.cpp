@@ -85,8 +85,8 @@ Table gpipe_weights() {
               .rows = {},
               .claims = {},
               .remarks =
-                  "For naive-1 the paper prints 11.7 as the weights and 3.15 as the activations: by its own arithmetic they have changed "
-                  "places. Peaks of activations are not compared here."};
+                  "For naive-1 the paper prints 11.7 as the weights and 3.15 as the activations. By the paper's own arithmetic these two "
+                  "numbers are exchanged. Peaks of activations are not compared here."};
   const std::vector<std::pair<int, double>> published{{3, 3.15}, {13, 8.8}, {103, 59.5}, {415, 235.1}, {1663, 937.9}};
   for (const auto& [layers, gib] : published)
     table.rows.push_back({.what = fmt::format("{} layers", layers), .published = gib,
@@ -98,19 +98,19 @@ Table gpipe_tpu() {
   Table table{
       .title = "GPipe, table 2: Transformer-48 and AmoebaNet-D on TPUs",
       .source = kSource,
-      .quantity = "Throughput over that of 2 partitions with 1 micro-batch",
+      .quantity = "Throughput relative to 2 partitions with 1 micro-batch",
       .setup =
           "tpu-v3-8.cluster.toml, gpipe schedule. Transformer: every block recomputed, stages balanced by predicted seconds, batch 32. "
           "AmoebaNet-D: every stage recomputed, stages of whole cells whose FLOPs have the least variance (the paper's rule), 128 images "
-          "of 224 x 224. Batches are table 1's; those of table 2 are not given.",
+          "of 224 x 224. The batches are those of table 1; the paper does not give those of table 2.",
       .calibrated = "nothing.",
       .rows = {},
       .claims = {},
       .remarks =
-          "M = 4: the published 3.2 and 4.8 exceed even an ideal pipeline of equal stages at one batch size (2.29 and 2.91), so the batch "
-          "must have grown with M there; with one batch for all rows they cannot come out, and are no gates. AmoebaNet's rows do not come "
-          "out either: with one batch M = 32 leaves 4 images to a micro-batch, whose small operators are slow here, and cells of equal "
-          "FLOPs do not take equally long."};
+          "M = 4: the published 3.2 and 4.8 are more than an ideal pipeline of equal stages reaches at one batch size (2.29 and 2.91), "
+          "so the batch must have grown with M there. With one batch for all rows these values cannot be reached, so these rows have no "
+          "gate. AmoebaNet's rows are not reached either, for two reasons: with one batch, M = 32 leaves 4 images per micro-batch, whose "
+          "small operators are slow here; and cells of equal FLOPs do not take equally long."};
   const Model model = transformer(48);
   const Cluster cluster = example_cluster("tpu-v3-8");
   const Setting setting{.model = model, .cluster = cluster, .batch = kBatch};
@@ -129,8 +129,9 @@ Table gpipe_tpu() {
 
 Table gpipe_p100() {
   Table table{.title = "GPipe, table 3: Transformer-24 and AmoebaNet-D on P100 without NVLink", .source = kSource,
-              .quantity = "Throughput over that of 2 partitions, 32 micro-batches",
-              .setup = "8xp100-pcie.cluster.toml, otherwise as above.", .calibrated = "nothing.", .rows = {}, .claims = {}, .remarks = {}};
+              .quantity = "Throughput relative to 2 partitions, 32 micro-batches",
+              .setup = "8xp100-pcie.cluster.toml, otherwise as in the table above.", .calibrated = "nothing.", .rows = {}, .claims = {},
+              .remarks = {}};
   const Model model = transformer(24);
   const Cluster cluster = example_cluster("8xp100-pcie");
   const Setting setting{.model = model, .cluster = cluster, .batch = kBatch};

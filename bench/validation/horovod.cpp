@@ -57,17 +57,17 @@ Table horovod_scaling() {
       .source = "Sergeev and Del Balso, 2018, 128 servers with 4 Pascal GPUs, 25 Gbit/s RoCE",
       .quantity = "Share of perfect scaling that data parallel reaches",
       .setup =
-          "8xp100-pcie.cluster.toml with 4 GPUs per server and 25 Gbit/s (10 us) between servers, batch 64 per GPU. All-reduces are one "
-          "ring through all 512 GPUs, as in NCCL of that time (trees came with 2.4, in 2019).",
+          "8xp100-pcie.cluster.toml with 4 GPUs per server and 25 Gbit/s (10 us) between servers, batch 64 per GPU. An all-reduce is one "
+          "ring through all 512 GPUs, as in NCCL of that time (trees came with version 2.4, in 2019).",
       .calibrated =
           "`greatest_efficiency`, for each network on the published speed of one P100 (142, 219 and 154 images/s for Inception-V3, "
-          "ResNet-50 and VGG-16 with 64 images; TensorFlow's benchmarks of May 2017), none on a row of this table. ResNet-101 has "
-          "ResNet-50's.",
+          "ResNet-50 and VGG-16 with 64 images; TensorFlow's benchmarks of May 2017). No row of this table is used for calibration. "
+          "ResNet-101 has the value of ResNet-50.",
       .rows = {},
       .claims = {},
       .remarks =
-          "An efficiency above 1 says that 3x3 convolutions saved multiplications (Winograd's algorithm). A ring of 512 waits for the "
-          "network's latency 1022 times per bucket."};
+          "An efficiency above 1 means that 3x3 convolutions saved multiplications (Winograd's algorithm). A ring of 512 GPUs waits for "
+          "the network's latency 1022 times per bucket."};
   const Cluster cluster = horovod_cluster();
   for (const Published& p : {Published{"inception-v3", 299, 0.90, 142}, Published{"resnet101", 224, 0.90, 219},
                              Published{"vgg16", 224, 0.68, 154}}) {

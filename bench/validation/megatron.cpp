@@ -142,7 +142,9 @@ Table megatron_parameters() {
     table.rows.push_back({.what = fmt::format("{} layers, width {}", run.layers, run.width), .published = run.billions,
                           .predicted = own / kBillion, .gate = 0.051 / run.billions, .note = {}});
   }
-  table.claim("every model has 12 l h^2 (1 + 13 / (12 h) + (V + s) / (12 l h)) parameters, the paper's formula, and those of the last norm",
+  table.claim(
+      "every model has as many parameters as the paper's formula, 12 l h^2 (1 + 13 / (12 h) + (V + s) / (12 l h)), plus those of the "
+      "last norm",
               formula);
   return table;
 }
@@ -153,18 +155,19 @@ Table megatron_speed() {
       .source = kSource,
       .quantity = "TFLOP/s per GPU by the paper's count of a step's FLOPs (F = 96 B s l h^2 (1 + s / (6 h) + V / (16 l h)))",
       .setup =
-          "selene.cluster.toml, bf16, Adam, equally many blocks per stage, every block recomputed. Table 1: micro-batches and chunks per "
-          "GPU of the authors' script (Megatron-LM's repository, examples/sc21/run_table_1.sh); schedule interleaved where there are "
-          "several chunks, else 1f1b. Table 2, for which there is no script: 1f1b, micro-batches by the paper's rule, "
-          "(B / (d b) + p - 1)(t_f(b) + t_b(b)).",
+          "selene.cluster.toml, bf16, Adam, the same number of blocks per stage, every block recomputed. Table 1: micro-batches and "
+          "chunks per GPU as in the authors' script (Megatron-LM's repository, examples/sc21/run_table_1.sh); schedule interleaved where "
+          "there are several chunks, else 1f1b. Table 2, for which there is no script: 1f1b, micro-batches by the paper's rule, the "
+          "least `(B / (d b) + p - 1)(t_f(b) + t_b(b))`.",
       .calibrated = "`greatest_efficiency`, on the first row.",
       .decimals = 0,
       .rows = {},
       .claims = {},
       .remarks =
-          "The deeper the pipeline, the more too slow. Interleaving is simulated only where it is published; every tensor rank sends the "
-          "whole of a stage's output, where Megatron-LM scatters it and gathers it again; its fused kernels for bias, GELU, dropout and "
-          "sums count as several operators here."};
+          "Predictions for deep pipelines are slower than the published speeds; the error grows with the depth. There are three known "
+          "differences: interleaving is simulated only where it is published; every tensor rank sends the whole output of a stage, while "
+          "Megatron-LM scatters it and gathers it again; and Megatron-LM's fused kernels for bias, GELU, dropout and sums count as several "
+          "operators here."};
   const Cluster cluster = example_cluster("selene");
   const Run& first = weak_scaling().front();
   const Model model = gpt(first);
@@ -179,7 +182,7 @@ Table megatron_speed() {
   for (size_t i = weak + 1; i < table.rows.size(); ++i)
     if (strong_scaling()[i - weak].billions == strong_scaling()[i - weak - 1].billions)
       falls = falls && *table.rows[i].predicted < *table.rows[i - 1].predicted;
-  table.claim("of one model at one batch, more GPUs do less each (table 2)", falls);
+  table.claim("with one model and one batch, each GPU does less when there are more GPUs (table 2)", falls);
   return table;
 }
 

@@ -12,17 +12,17 @@ Table small_images() {
       .source = "\"A Comparative Analysis of Distributed Training Strategies\" (student report), 2 x RTX 3070",
       .quantity = "Samples per second",
       .setup =
-          "2xrtx3070.cluster.toml, torchvision's ResNet-101 on images of 32 x 32 with 10 classes. The report names neither model nor "
-          "data with its numbers; its set-ups have the names and settings of torchgpipe's ResNet-101 benchmark (chunks = 4, balance "
-          "[140, 230]), and its data sets images of 28 and 32 pixels. With the stem for small images the published speed would need "
-          "more than the GPU's peak.",
+          "2xrtx3070.cluster.toml, torchvision's ResNet-101 on images of 32 x 32 with 10 classes. The report gives neither model nor "
+          "data set for its numbers. Its set-ups have the names and settings of torchgpipe's ResNet-101 benchmark (chunks = 4, balance "
+          "[140, 230]), and its data sets have images of 28 and 32 pixels. With the variant of the first layers for small images, the "
+          "published speed would need more than the GPU's peak.",
       .calibrated = "`launch`, on naive-128.",
       .decimals = 0,
       .rows = {},
       .claims = {},
       .remarks =
-          "The launch stands for all that PyTorch does per layer, which is several kernels where the model counts one operator "
-          "(norm, ReLU and sum, gradients that are added up)."};
+          "The launch time represents all that PyTorch does per layer. That is several kernels where the cost model counts one operator "
+          "(norm, ReLU and sum, accumulation of gradients)."};
   constexpr double kOne = 2275, kData = 2968, kPipeline = 1528, kGate = 0.2;
   const Model model = resnet101(32, 10);
   const Cluster cluster = example_cluster("2xrtx3070");

@@ -3,25 +3,47 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace trireme::validation {
 namespace {
 
-constexpr const char* kHead =
-    "# Validation: published measurements beside predictions\n"
-    "\n"
-    "Written by `bench/validation.sh`; do not edit. The simulator (docs/simulation.md) compiles the published plan to the program that a "
-    "run\n"
-    "would execute and walks it on a clock, with costs of the published machine's cluster file (docs/clusters.md) or with published "
-    "seconds\n"
-    "per layer. At most one number is calibrated per table, on the one row that is marked (or on measurements published elsewhere); "
-    "everything\n"
-    "else is predicted, nothing is tuned per row, and rows that do not come out are shown as they are. `bench/validation.sh --check` "
-    "fails\n"
-    "where a row leaves its gate (greatest relative error) or a statement under a table is not true. Absolute speeds of machines that one\n"
-    "only knows from a datasheet are off by tens of per cent ([clusters.md](clusters.md)); ratios between plans on one machine are what "
-    "is\nlooked at.\n";
+constexpr const char* kTitle = "# Validation: published measurements beside predictions";
+constexpr const char* kIntroduction[] = {
+    "This page compares published measurements of training speed and memory with the predictions of the simulator "
+    "([simulation.md](simulation.md)). It is for readers who want to know how far predictions can be trusted. It is written by "
+    "`bench/validation.sh`; do not edit.",
+    "The simulator compiles the published plan to the program that a run would execute, and executes it on a simulated clock. The costs "
+    "come from the published machine's cluster file ([clusters.md](clusters.md)) or from published seconds per layer. In each table at "
+    "most one number is calibrated, on the one row that is marked (or on measurements published elsewhere). Everything else is "
+    "predicted, nothing is tuned per row, and rows that differ from the publication are shown as they are.",
+    "`bench/validation.sh --check` fails where the error of a row exceeds its gate (the greatest relative error), or where a statement "
+    "under a table is not true. Absolute speeds of machines that are known only from a datasheet are off by tens of per cent "
+    "([clusters.md](clusters.md)). The purpose of this page is to compare ratios between plans on one machine."};
+
+/// In lines of at most 120 bytes, where words allow it; all but the first begin with `indent`. No line begins with a list's mark.
+std::string wrapped(std::string_view text, std::string_view indent = "") {
+  constexpr size_t kWidth = 120;
+  std::string lines;
+  size_t column = 0;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    const bool is_mark = word == "-" || word == "+" || word == "*";
+    if (column > 0 && column + 1 + word.size() > kWidth && !is_mark) {
+      lines += "\n";
+      lines += indent;
+      column = indent.size();
+    } else if (column > 0) {
+      lines += " ";
+      ++column;
+    }
+    lines += word;
+    column += word.size();
+  }
+  return lines + "\n";
+}
 
 std::string error_of(const Row& row) {
   return row.predicted && row.published != 0 ? fmt::format("{:+.1f} %", 100 * row.error()) : "";
@@ -34,16 +56,17 @@ std::string gate_of(const Row& row) {
 }
 
 std::string text_of(const Table& table) {
-  std::string text = fmt::format("\n## {}\n\n{}. {}.\n\n", table.title, table.source, table.quantity);
-  text += fmt::format("Simulated: {}\nCalibrated: {}\n\n", table.setup, table.calibrated);
+  std::string text = fmt::format("\n## {}\n\n{}\n", table.title, wrapped(table.source + ". " + table.quantity + "."));
+  text += wrapped("- Simulated: " + table.setup, "  ") + wrapped("- Calibrated: " + table.calibrated, "  ") + "\n";
   text += "| | published | predicted | error | gate | |\n|---|---|---|---|---|---|\n";
   for (const Row& row : table.rows)
     text +=
         fmt::format("| {} | {:.{}f} | {} | {} | {} | {} |\n", row.what, row.published, table.decimals,
                     row.predicted ? fmt::format("{:.{}f}", *row.predicted, table.decimals) : "–", error_of(row), gate_of(row), row.note);
   if (!table.claims.empty()) text += "\n";
-  for (const Claim& claim : table.claims) text += fmt::format("- {}: {}\n", claim.what, claim.holds ? "holds" : "**does not hold**");
-  if (!table.remarks.empty()) text += fmt::format("\n{}\n", table.remarks);
+  for (const Claim& claim : table.claims)
+    text += wrapped(fmt::format("- {}: {}", claim.what, claim.holds ? "holds" : "**does not hold**"), "  ");
+  if (!table.remarks.empty()) text += "\n" + wrapped(table.remarks);
   return text;
 }
 
@@ -61,7 +84,8 @@ void Table::claim(std::string what, bool is_true) {
 }
 
 std::string page(const std::vector<Table>& tables) {
-  std::string text = kHead;
+  std::string text = fmt::format("{}\n", kTitle);
+  for (const char* paragraph : kIntroduction) text += "\n" + wrapped(paragraph);
   for (const Table& table : tables) text += text_of(table);
   return text;
 }

@@ -44,9 +44,10 @@ double unet_rate(const SequentialModel& net, const Cluster& cluster, const Speed
 
 Table unet_weights() {
   Table table{.title = "torchgpipe: parameters of U-Net", .source = kSource, .quantity = "Millions of parameters of U-Net(B, C)",
-              .setup = "none: parameters of the model that the table below is simulated with.", .calibrated = "nothing.", .decimals = 1,
+              .setup = "none: parameters of the model that is simulated in the next table.", .calibrated = "nothing.", .decimals = 1,
               .rows = {}, .claims = {},
-              .remarks = "The published memory of these rows holds activations of a batch that is not given; they are not compared."};
+              .remarks =
+                  "The published memory of these rows includes activations of a batch whose size is not given; memory is not compared."};
   struct Published {
     int convolutions;
     int64_t channels;
@@ -64,7 +65,7 @@ Table unet_weights() {
 Table amoebanet_weights() {
   Table table{.title = "torchgpipe: parameters of AmoebaNet-D", .source = kSource,
               .quantity = "Millions of parameters of AmoebaNet-D(L, D)",
-              .setup = "none: parameters of the model that GPipe's tables are simulated with.", .calibrated = "nothing.", .decimals = 1,
+              .setup = "none: parameters of the model that is simulated in GPipe's tables.", .calibrated = "nothing.", .decimals = 1,
               .rows = {}, .claims = {}, .remarks = {}};
   struct Published {
     int layers;
@@ -87,16 +88,16 @@ Table unet_speed() {
       .quantity = "Samples per second",
       .setup =
           "8xp40.cluster.toml with the published batches, chunks and balances of modules; gpipe schedule, all chunks but the last "
-          "recomputed; skip connections go from stage to stage (portals).",
+          "recomputed; skip connections are sent directly from stage to stage (portals).",
       .calibrated = "`greatest_efficiency`, on the baseline.",
       .decimals = 1,
       .rows = {},
       .claims = {},
       .remarks =
-          "The balances were tuned for the real layers' seconds; where a datasheet has other proportions between convolutions and the "
-          "memory-bound layers between them, the slowest stage comes out too slow. All GPUs are taken to share one PCIe link "
-          "through the host; the real machine has several switches. Of the ablation, the rows without portals, copy streams and the "
-          "order of backward passes are absent: here they are never off."};
+          "The balances were tuned for the real times of the layers. A datasheet has other proportions between convolutions and the "
+          "memory-bound layers between them, so the predicted slowest stage is too slow. All GPUs are assumed to share one PCIe link "
+          "through the host; the real machine has several switches. The rows of the ablation without portals, copy streams and the order "
+          "of backward passes are left out: Trireme cannot switch these off."};
   const SequentialModel net = torchgpipe_unet(5, 64, 192);
   const Cluster cluster = example_cluster("8xp40");
   const std::vector<SpeedRow> rows{{"baseline, batch 40", 28.500, 40, 0, {}},
@@ -135,9 +136,9 @@ Table resnet101_speed() {
       .rows = {},
       .claims = {},
       .remarks =
-          "torch.nn.DataParallel sends weights and gathers outputs through its first GPU; here it is an all-reduce, as in DDP. "
-          "dataparallel-1k is published as of 8 GPUs; the script beside it takes 4, with which the published speed would be 84 % of "
-          "perfect scaling. A micro-batch of pipeline-1k is 16 images, of pipeline-4k 64."};
+          "torch.nn.DataParallel sends weights and gathers outputs through its first GPU; the simulation has an all-reduce, as in DDP. "
+          "The published row dataparallel-1k names 8 GPUs, but the script published with it uses 4; with 4 GPUs the published speed "
+          "would be 84 % of perfect scaling. A micro-batch has 16 images in pipeline-1k and 64 in pipeline-4k."};
   struct Speed {
     const char* name;
     double published;
@@ -170,7 +171,7 @@ Table resnet101_speed() {
                           .note = first ? fmt::format("efficiency {:.2f}", share) : ""});
   }
   table.claim("on 2 GPUs the pipeline is slower than data parallel", *table.rows[1].predicted < *table.rows[0].predicted);
-  table.claim("on 8 GPUs too", *table.rows[4].predicted < *table.rows[2].predicted);
+  table.claim("on 8 GPUs the pipeline is slower than data parallel, too", *table.rows[4].predicted < *table.rows[2].predicted);
   table.claim("the pipeline is faster with the larger batch", *table.rows[5].predicted > *table.rows[4].predicted);
   return table;
 }
