@@ -1,9 +1,9 @@
 #!/bin/sh
-# Epoch averaging beside a gradient of all workers in every step, on 1 to 64 workers and two networks, on the modelled clock: writes
-# docs/epoch-averaging.md and its charts. The numbers depend on no machine's speed; it takes about 45 minutes of an idle core.
+# Compares epoch averaging with a gradient of all workers in every step, on 1 to 64 workers and two networks, on the modelled clock. Writes
+# docs/epoch-averaging.md and its charts. The numbers do not depend on the machine's speed. Takes about 45 minutes of an idle core.
 #
 # Usage: bench/epoch_averaging.sh [BUILD_FOLDER] [DOCS_FOLDER] [RUNS_FOLDER]
-#        (default: build, docs, a temporary one; runs that a folder has already are not made again)
+#        (default: build, docs, a temporary folder; runs that RUNS_FOLDER already has are not repeated)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/common.sh"

@@ -11,7 +11,7 @@ TRIREME = os.path.join(BUILD, "trireme")
 MOST = 64
 CLAIMED = 0.95  # of the training time less
 
-NETWORKS = ["1 Gbit/s", "100 Gbit/s"]  # all numbers of workers over the first, MOST over the other: one talks to nobody
+NETWORKS = ["1 Gbit/s", "100 Gbit/s"]  # all numbers of workers over the first, only MOST over the other: one worker does not communicate
 LATENCY = {"1 Gbit/s": "50 us", "100 Gbit/s": "2 us"}
 STUDIES = {
     "epoch-averaging": ("MNIST", "accuracy"),
@@ -23,7 +23,7 @@ NAMES = {
     "local-sgd,every=1 epochs": "average per epoch",
     "async-average": "asynchronous average",
 }
-# what 64 workers are given more of, to come to what one worker has
+# how many times the epochs MOST workers get, to reach the quality of one worker
 LONGER = {"epoch-averaging": 4, "epoch-averaging-housing": 4}
 EPOCHS = {"epoch-averaging": 4, "epoch-averaging-cifar10": 4, "epoch-averaging-housing": 20}  # as in the files
 
@@ -47,7 +47,7 @@ def fewer(network):
 
 def time_table(rows):
     counts = counts_of(rows)
-    print(f"\nModelled training time over {NETWORKS[0]}, and the share of one worker's time that is saved:")
+    print(f"\nModelled training time over {NETWORKS[0]}, and the saving compared with one worker:")
     cells = []
     for name, words in NAMES.items():
         one = seconds(rows[name, 1])
@@ -81,7 +81,7 @@ def chart(study, metric, by_network):
 
 
 def verdict(metric, by_network):
-    """What the claim comes to on MOST workers: (lines of the summary table)."""
+    """Lines of the summary table: time saved and quality lost by MOST workers."""
     lines = []
     for network, rows in by_network.items():
         for name, words in NAMES.items():
@@ -95,7 +95,7 @@ def verdict(metric, by_network):
 
 
 def longer(study, metric, level):
-    """MOST workers with more epochs: when do they come to what one worker has in the end?"""
+    """MOST workers with more epochs: the time until they reach the final quality of one worker."""
     times, cells = LONGER[study], []
     rows = runs(study, NETWORKS[0], f"-x{times}", [f"length={times * EPOCHS[study]} epochs", f"devices={MOST}"])
     for name, words in NAMES.items():
@@ -104,9 +104,9 @@ def longer(study, metric, level):
         best = max(value(e, metric) for e in row["evaluations"])
         cells.append([words, duration(reached["seconds"]) if reached else "never", f"{100 * (1 - reached['seconds'] / level['seconds']):.1f} %" if reached else "-",
                       f"{reached['epoch']:.0f}" if reached else "-", quality(best, metric), duration(seconds(row))])
-    print(f"{MOST} workers over {NETWORKS[0]} with {times} times the epochs, {times * EPOCHS[study]}: when they come to the {quality(level['quality'], metric)} that "
-          f"one worker has after {EPOCHS[study]} epochs and {duration(level['seconds'])}.")
-    table([f"{MOST} workers", "time to there", "saved", "epochs", "best", "time of all epochs"], cells)
+    print(f"{MOST} workers over {NETWORKS[0]} with {times} times the epochs, {times * EPOCHS[study]}: the time until they reach "
+          f"{quality(level['quality'], metric)}, the result of one worker after {EPOCHS[study]} epochs and {duration(level['seconds'])}.")
+    table([f"{MOST} workers", "time until then", "saved", "epochs", "best", "time of all epochs"], cells)
 
 
 def runs(study, network, suffix="", settings=()):
@@ -140,33 +140,41 @@ def main():
             lines += section(study, data, metric)
         body.append(text.getvalue())
     print(HEAD + "\n")
-    print(f"## What came out\n\n{MOST} workers beside one, after equally many epochs:")
+    print(f"## Results\n\n{MOST} workers compared with one, after equally many epochs:")
     table(["data", "network", f"{MOST} workers", "time saved", "times as fast", "95 %?", "one worker", f"{MOST} workers", "lost"], lines, 3)
     print(SEEN + "\n")
     print("\n".join(body).rstrip())
 
 
-HEAD = """# Averages once per epoch beside a gradient in every step
+HEAD = """# Averages once per epoch compared with a gradient in every step
 
 Written by `bench/epoch_averaging.sh`; do not edit by hand.
 
-dislib trains on a block of the samples per worker and averages weights when an epoch is over, waiting for all or for nobody. Its authors
-(Vazquez-Novoa, López, Flich, Badia, "Scalable neural network training", WACCPD 2025) claim up to 95 % less training time, scaling to 64
-workers, and an accuracy that is kept or better. Here the same is trained by the side of a gradient of all workers in every step, on the
-[modelled clock](updates.md#the-clock): every weight is really computed, times are a model's.
+This page compares two ways to train on 1 to 64 workers: averaging weights once per epoch, and a gradient of all workers
+in every step. It is for users who choose between [update policies](updates.md).
 
-- Every worker has batches of 32, whatever their number, and the learning rate stays the same: 64 workers make a 64th of the steps in an epoch.
-- A step takes what a core of a shared Xeon with AVX-512 takes for its samples, with a jitter of 10 %. Every worker, and the server of the asynchronous
-  average, has a connection of 1 Gbit/s with 50 µs, or of 100 Gbit/s with 2 µs as clusters like the authors' have.
-- `gradients in every step` is `synchronous`: a ring all-reduce after each backward pass, none of it hidden. `average per epoch` is `local-sgd`,
-  `asynchronous average` is `async-average` with the share of 1/2 that dislib takes."""
-SEEN = """"Lost" is what 64 workers end below one worker with the same policy. Over the slow network a gradient in every step spends most of its time
-on the network; averaging once per epoch hardly needs it, and saves nearly all that 64 workers can save. The asynchronous average has to
-move every worker's weights through one server: where epochs are short, that server's connection is what all wait for. Over the fast network the
-three take about the same time, and the policy is chosen by quality alone.
+dislib trains on a block of the samples per worker and averages the weights at the end of each epoch, synchronously (all
+workers wait for each other) or asynchronously (no worker waits). Its authors (Vazquez-Novoa, López, Flich, Badia,
+"Scalable neural network training", WACCPD 2025) claim up to 95 % less training time, scaling to 64 workers, and an
+accuracy that is kept or better. Here the same training is compared with a gradient of all workers in every step, on the
+[modelled clock](updates.md#the-clock): all weights are really computed, the times are modelled.
 
-The 95 % are a question of epochs, not of quality: after equally many epochs 64 workers, which averaged 64 times as few steps each, are
-behind. Where more epochs make up for that, the tables below say what is left of the time saved."""
+- Every worker has batches of 32 for any number of workers, and the learning rate stays the same: 64 workers make a 64th
+  of the steps in an epoch.
+- A step takes the time of a core of a shared Xeon with AVX-512 for its samples, with a jitter of 10 %. Every worker,
+  and the server of the asynchronous average, has a connection of 1 Gbit/s with 50 µs, or of 100 Gbit/s with 2 µs as
+  clusters like the authors' have.
+- `gradients in every step` is `synchronous`: a ring all-reduce after each backward pass, none of it hidden.
+  `average per epoch` is `local-sgd`. `asynchronous average` is `async-average` with dislib's share of 1/2."""
+SEEN = """"Lost" is the difference between one worker and 64 workers with the same policy. Over the slow network, a gradient in
+every step spends most of its time on communication. Averaging once per epoch communicates little, and saves nearly all
+the time that 64 workers can save. The asynchronous average moves every worker's weights through one server: where
+epochs are short, all workers wait for that server's connection. Over the fast network the three policies take about the
+same time, so only the quality matters for the choice.
+
+The 95 % compare equal epochs, not equal quality: after equally many epochs 64 workers have made only a 64th of the
+steps, and their quality is lower. For the data sets that were also trained with more epochs, the tables below show
+whether 64 workers reach the quality of one worker, and how much time they then save."""
 ABOUT = {
     "epoch-averaging": "A multilayer perceptron (784-200-200-10, 199,210 weights), SGD with momentum, 4 epochs; 20 µs a sample.",
     "epoch-averaging-cifar10": "A small convolutional network (two convolutions, two linear layers), SGD with momentum, 4 epochs; 0.2 ms a sample.",

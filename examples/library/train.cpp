@@ -1,4 +1,4 @@
-// Trireme as a library: a model of one's own, trained under a plan.
+// Trireme as a library: builds a model from layers and trains it under a plan.
 #include <cstdio>
 
 #include "data/open.h"
@@ -23,8 +23,8 @@ int main() {
   run.batch = 64;
   run.optimizer = {.learning_rate = 0.1, .momentum = 0.9};
   Plan plan = named_plan("data", model, Cluster::uniform(2), run.batch, {});
-  TrainObserver nobody;
-  RunResult result = train(run, model, data, plan, nobody, {false});
+  TrainObserver observer;
+  RunResult result = train(run, model, data, plan, observer, {false});
   std::printf("%s: accuracy %.3f\n", name_of(result.status), result.test ? result.test->main()->value : 0.0);
   return result.status == RunStatus::ok ? 0 : 1;
 }
