@@ -4,7 +4,7 @@ run alternately: a ResNet-18 on 32x32 images (resnet18, torchvision's, is bound 
 one thread per process and tcmalloc in both. First over this machine's loopback, then, where root and network namespaces are to be had, between two
 hosts with a connection of 1 Gbit/s each (tests/cli/emulated_hosts.py).
 
-Exposed communication is what a step takes longer than the step of processes that do not talk: two of them side by side, each with half the
+Exposed communication is what a step takes longer than the step of processes that do not communicate: two of them side by side, each with half the
 batch. Prints a table for docs/backends.md.
 
 Usage: bench/ddp_processes.py BUILD [ROUNDS] [MODEL]   (3 rounds, resnet18; needs train_step and Debian's python3-torch)"""

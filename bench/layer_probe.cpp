@@ -15,7 +15,7 @@
 #include "profile/measure_layers.h"
 #include "profile/noise.h"
 #include "program/compile.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
 #include "zoo/zoo.h"
 
@@ -68,7 +68,7 @@ std::vector<Seconds> in_place(const Options& o, const LayerSites& sites) {
   LocalWorld world(o.workers);
   ParameterStore store(program, precision);
   std::vector<std::vector<double>> forward(model.nodes().size()), backward(forward);
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, {.optimizer = {.learning_rate = 1e-6, .momentum = 0.9}});
     for (int step = 0; step < o.steps + 2; ++step) {
       StepOutcome outcome = worker.train({.step = step, .batch = {batch, load}, .learning_rate = 1e-6, .trace = true, .starts_stream = step == 0});

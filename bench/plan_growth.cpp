@@ -8,7 +8,7 @@
 //   large: GPT-2 with 96 layers of width 12288 (batch 1024, 175 billion parameters) on 256 to 1024 devices;
 //   tight: the same on 64, whose memory it nearly fills (not among the series that are run unless asked for).
 // Nodes have 8 devices. Layers cost what their FLOPs and bytes say on a device of 100 TFLOP/s and 1 TB/s with 5 us per call; links of 200 GB/s
-// in a node, 50 GB/s between nodes. Prints a line per search: nodes of the model, devices, processor seconds of searching, questions asked, of
+// in a node, 50 GB/s between nodes. Prints a line per search: nodes of the model, devices, processor seconds of searching, configurations asked, of
 // these looked at, labels, predicted seconds, gap, the plan. --svg draws the seconds over layers and over devices.
 #include <fmt/format.h>
 
@@ -97,7 +97,7 @@ double search(const Case& c, const Options& o) {
   const PlanAnswer answer = find_plan(request);
   const double seconds = double(std::clock() - start) / CLOCKS_PER_SEC;
   fmt::print("{:<9} {:>6} {:>7} {:>9.3f} {:>6} {:>6} {:>9} {:>10.4f} {:>8.2g} {}\n", c.series, c.model.nodes().size(), c.devices, seconds,
-             answer.questions, answer.searched_questions, answer.labels, answer.best ? answer.best->prediction.seconds : 0.0, answer.gap(),
+             answer.configurations, answer.searched_configurations, answer.labels, answer.best ? answer.best->prediction.seconds : 0.0, answer.gap(),
              (answer.best ? answer.best->plan.in_short(c.model) : answer.proof).substr(0, kShown));
   std::fflush(stdout);
   return seconds;

@@ -142,7 +142,7 @@ class Soak:
     def judge_folder(self, out):
         with open(os.path.join(out, "run.json"), encoding="utf-8") as f:
             row = json.load(f)["rows"][0]
-        with open(os.path.join(out, "generations.jsonl"), encoding="utf-8") as f:
+        with open(os.path.join(out, "elastic-groups.jsonl"), encoding="utf-8") as f:
             groups = len(f.readlines())
         self.counts["groups"] += groups
         steps = [point["step"] for point in row["curve"]]

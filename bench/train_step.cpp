@@ -16,7 +16,7 @@
 #include "profile/layer_times.h"
 #include "program/compile.h"
 #include "ranks.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
 #include "zoo/zoo.h"
 
@@ -107,7 +107,7 @@ void run_in_threads(const Options& o, const Model& model, const Program& program
                     const Batch& batch, Measured& measured) {
   LocalWorld world(int(measured.begin.size()));
   ParameterStore store(program, precision);
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, options);
     run_steps(o, worker, batch, rank, measured);
     worker.barrier();  // before anybody's memory is freed
@@ -122,7 +122,7 @@ void run_as_process(const Options& o, const Model& model, const Program& program
   const int rank = ranks.rank();
   const auto r = size_t(rank);
   LocalWorld alone(1);
-  run_crew(alone, [&](int) {
+  run_worker_threads(alone, [&](int) {
     Worker worker(rank, model, &program, nullptr, precision, ranks.group(all), options);
     run_steps(o, worker, batch, rank, measured);
     worker.barrier();

@@ -34,7 +34,7 @@ std::optional<FewerDevices> plan_for(const std::string& plan, int all, int proce
 
 ElasticLaunch::ElasticLaunch(std::vector<LaunchHost> hosts, std::string plan, std::filesystem::path folder, const ElasticOptions& options)
     : plan_(std::move(plan)), options_(options), wanted_(std::move(hosts)), left_(wanted_), used_(processes_of(wanted_)),
-      restarts_left_(options.restarts), generation_{.folder = std::move(folder), .plan = plan_} {}
+      restarts_left_(options.restarts), elastic_group_{.folder = std::move(folder), .plan = plan_} {}
 
 int ElasticLaunch::processes() const {
   const int left = processes_of(left_);
@@ -69,9 +69,9 @@ bool ElasticLaunch::goes_on(const GroupEnd& end) {
     return begin_next(fmt::format("{} {} the place of lost ones", processes_text(more), more == 1 ? "takes" : "take"));
   }
   // no plan for so many: rank 0 has said why
-  if (end.exit_code != kUserError || generation_.number == 0 || used_ < 2) return false;
+  if (end.exit_code != kUserError || elastic_group_.number == 0 || used_ < 2) return false;
   at_most_ = used_ - 1;
-  return begin_next(generation_.reason);
+  return begin_next(elastic_group_.reason);
 }
 
 void ElasticLaunch::lose(const std::vector<LostRanks>& lost) {
@@ -104,17 +104,17 @@ bool ElasticLaunch::begin_next(std::string reason) {
     notice_ = fmt::format("{}; nobody is left", reason);
     if (count > 0)
       notice_ = fmt::format("{}; {} cannot go on under {}, which takes more: launch with --restarts, or go on under another plan with --resume {}", reason,
-                            processes_text(count), plan_, generation_.folder.string());
+                            processes_text(count), plan_, elastic_group_.folder.string());
     return false;
   }
   used_ = plan->devices;
-  ++generation_.number;
-  generation_.plan = plan->strategy;
-  generation_.reason = reason;
-  generation_.ended_at = system_seconds();
-  generation_.next_processes = joining_.empty() ? 0 : plan_for(plan_, processes_of(wanted_), count + processes_of(joining_)).value().devices;
-  notice_ = fmt::format("{}: {} go on under {}", reason, processes_text(used_), generation_.plan);
-  if (used_ == 1) notice_ = fmt::format("{}: one process goes on under {}", reason, generation_.plan);
+  ++elastic_group_.number;
+  elastic_group_.plan = plan->strategy;
+  elastic_group_.reason = reason;
+  elastic_group_.ended_at = system_seconds();
+  elastic_group_.next_processes = joining_.empty() ? 0 : plan_for(plan_, processes_of(wanted_), count + processes_of(joining_)).value().devices;
+  notice_ = fmt::format("{}: {} go on under {}", reason, processes_text(used_), elastic_group_.plan);
+  if (used_ == 1) notice_ = fmt::format("{}: one process goes on under {}", reason, elastic_group_.plan);
   if (count > used_) notice_ += fmt::format(" ({} of those left {} nothing to do)", count - used_, count - used_ == 1 ? "has" : "have");
   return true;
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/generation.h"
+#include "cli/elastic_group.h"
 #include "cli/launch_hosts.h"
 #include "cli/rank_group.h"
 
@@ -26,7 +26,7 @@ class ElasticLaunch {
 
   /// Of the group that is to be started: hosts with at least one process, as many processes as the plan uses.
   std::vector<LaunchHost> hosts() const;
-  const Generation& generation() const { return generation_; }
+  const ElasticGroup& elastic_group() const { return elastic_group_; }
   /// Of training, from the group's first step on, until processes that take the place of lost ones are due: it is to make room between two steps
   /// then. nullopt: none are.
   const std::optional<double>& seconds_until_joining() const { return joining_after_; }
@@ -51,7 +51,7 @@ class ElasticLaunch {
   std::vector<LaunchHost> joining_;  ///< with processes that will take the place of lost ones
   std::optional<double> joining_after_;  ///< seconds of training that they are due after; nullopt: nobody is
   int at_most_ = 0;                ///< processes, after a plan for more was refused; 0: no such limit
-  Generation generation_;
+  ElasticGroup elastic_group_;
   std::string notice_;
 };
 

@@ -57,16 +57,16 @@ Welcome welcome_from(const RemoteClient& client) {
 
 /// Trains until the run is over. Throws what ended it before.
 void train_as_client(Run& run, int number) {
-  std::thread crew([&] { run.work_all(); });
+  std::thread workers([&] { run.work_all(); });
   int64_t steps = 0;
   for (bool over = false; !over;) {
     bool timed_out = false;
-    const std::optional<LedgerEntry> entry = run.ledger.next(kPollSeconds, timed_out);
+    const std::optional<StepRecord> entry = run.records.next(kPollSeconds, timed_out);
     steps += entry ? 1 : 0;
     over = !entry && !timed_out;
     if (interrupted_by_user()) run.abort("stopped by its user");
   }
-  crew.join();
+  workers.join();
   if (run.error()) std::rethrow_exception(run.error());
   if (!run.abort_reason().empty()) fail_run({fmt::format("client {}", number), run.abort_reason(), "", ""});
   const HubCounts& counts = run.agreement()->counts()[size_t(number)];

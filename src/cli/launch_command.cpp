@@ -41,7 +41,7 @@ constexpr const char* kLaunched = "train";
 constexpr const char* kTokenFromInput = "--token-from-input";
 constexpr size_t kLongestToken = 1024;
 constexpr const char* kValueFlags[] = {"-n",           "--hosts",    "--interface",     "--port",      "--ssh",
-                                       "--print",      "--restarts", "--restart-after", "--generation", "--token-file"};
+                                       "--print",      "--restarts", "--restart-after", "--elastic-group", "--token-file"};
 constexpr int64_t kMostRestarts = 1'000'000;
 constexpr int kFirstPort = 20000, kLastPort = 31999;  // below those that the system lends to clients
 
@@ -141,7 +141,7 @@ struct LocalRanks {
   std::string address = {};
   int port = 0;
   std::string host = {};
-  std::string generation = {};  ///< of an elastic run
+  std::string elastic_group = {};  ///< of an elastic run
 };
 
 void start_ranks(const LaunchOptions& options, const LocalRanks& local, RankGroup& group) {
@@ -158,7 +158,7 @@ void start_ranks(const LaunchOptions& options, const LocalRanks& local, RankGrou
                         {"TORCHELASTIC_USE_AGENT_STORE", "False"},
                         {kLaunchedByVariable, launched_by(options)}};
     if (!options.interface.empty()) member.variables.emplace_back(kInterfaceVariable, options.interface);
-    if (!local.generation.empty()) member.variables.emplace_back(kGenerationVariable, local.generation);
+    if (!local.elastic_group.empty()) member.variables.emplace_back(kElasticGroupVariable, local.elastic_group);
     if (rank != 0) member.prefix = fmt::format("rank {}: ", rank);
     group.start(member);
   }
@@ -171,7 +171,7 @@ void start_host(const LaunchOptions& options, const LaunchHost& host, const Loca
                                  "--address", ranks.address, "--port", std::to_string(ranks.port), kTokenFromInput,
                                  "--launched-by", launched_by(options)};
   if (!options.interface.empty()) there.insert(there.end(), {"--interface", options.interface});
-  if (!ranks.generation.empty()) there.insert(there.end(), {"--generation", ranks.generation});
+  if (!ranks.elastic_group.empty()) there.insert(there.end(), {"--elastic-group", ranks.elastic_group});
   if (!options.bind) there.emplace_back("--no-bind");
   there.insert(there.end(), options.words.begin(), options.words.end());
   MemberStart member{.name = fmt::format("host {}", host.name), .words = {}, .host = host.name, .own_output = ranks.first == 0,
@@ -205,10 +205,10 @@ int report(const LaunchOptions& options, const GroupEnd& end) {
   return end.exit_code;
 }
 
-/// The ranks of all machines. `generation`: of an elastic run, else "".
-void start_all(const LaunchOptions& options, const std::vector<LaunchHost>& hosts, const std::string& generation, RankGroup& group) {
+/// The ranks of all machines. `elastic_group`: of an elastic run, else "".
+void start_all(const LaunchOptions& options, const std::vector<LaunchHost>& hosts, const std::string& elastic_group, RankGroup& group) {
   LocalRanks ranks{.all = processes_of(hosts), .address = address_for(options, hosts), .port = port_for(options, hosts.front()),
-                   .generation = generation};
+                   .elastic_group = elastic_group};
   for (const LaunchHost& host : hosts) {
     ranks.count = host.processes;
     ranks.host = host.name;
@@ -219,7 +219,7 @@ void start_all(const LaunchOptions& options, const std::vector<LaunchHost>& host
 }
 
 /// What the launcher alone can say of a group that began nothing.
-void leave_record(const Generation& group, int processes) {
+void leave_record(const ElasticGroup& group, int processes) {
   const std::optional<FoundCheckpoint> newest = newest_whole(group.folder);
   try {
     complete_records(group, processes, newest ? newest->step : 0);
@@ -247,13 +247,13 @@ int run_elastic(const LaunchOptions& options, const Experiment& experiment, cons
     RankGroup group;
     group.allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
     if (launch.seconds_until_joining()) group.make_room_after(*launch.seconds_until_joining());
-    const Generation generation = launch.generation();
+    const ElasticGroup elastic_group = launch.elastic_group();
     const std::vector<LaunchHost> used = launch.hosts();
-    start_all(options, used, to_text(generation), group);
+    start_all(options, used, to_text(elastic_group), group);
     const GroupEnd end = group.wait(interrupted_launch());
     const bool goes_on = !interrupted_launch() && launch.goes_on(end);
-    if (generation.number > 0 || !launch.notice().empty()) leave_record(generation, processes_of(used));
-    if (!goes_on) report_elastic(options, end, generation.folder);
+    if (elastic_group.number > 0 || !launch.notice().empty()) leave_record(elastic_group, processes_of(used));
+    if (!goes_on) report_elastic(options, end, elastic_group.folder);
     if (!launch.notice().empty()) std::cerr << "trireme: " << launch.notice() << "\n" << std::flush;
     if (!goes_on) return end.exit_code;
   }
@@ -301,7 +301,7 @@ void add_launch(CLI::App& app, LaunchOptions& o, const std::function<void(CLI::A
   verb->add_option("--hosts", o.hosts, "hosts and their processes, \"a:2,b:2\": started through ssh, the first one has rank 0 "
                                        "(default: this machine)")
       ->delimiter(',');
-  verb->add_option("--interface", o.interface, "network interface that the processes talk through, of this name on every host "
+  verb->add_option("--interface", o.interface, "network interface that the processes communicate through, of this name on every host "
                                                "(default: the one that leads to rank 0's host, on one machine lo)");
   verb->add_option("--port", o.port, "where rank 0 listens until all have met (default: any that is free)")->check(whole_number(1, 65535));
   verb->add_option("--ssh", o.ssh, "command that is given a host and a line for its shell")->capture_default_str();
@@ -314,7 +314,7 @@ void add_launch(CLI::App& app, LaunchOptions& o, const std::function<void(CLI::A
   verb->add_option("--restarts", o.restarts, "of an elastic run: so many lost ranks are replaced (default: 0, the others go on alone)")
       ->check(whole_number(0, kMostRestarts));
   verb->add_option("--restart-after", o.restart_after, "of an elastic run: how long the others train alone before (default: \"0 s\")");
-  verb->add_option("--generation", o.generation)->group("");
+  verb->add_option("--elastic-group", o.elastic_group)->group("");
   verb->add_option("--first-rank", o.first_rank)->group("");
   verb->add_option("--all-processes", o.all_processes)->group("");
   verb->add_option("--address", o.address)->group("");
@@ -336,12 +336,12 @@ int run_agent(const LaunchOptions& options) {
   RankGroup group;
   if (!options.interface.empty()) check_interface(options.interface, "--interface");
   if (options.token_from_input) set_token_from_input();
-  if (!options.generation.empty()) group.allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
+  if (!options.elastic_group.empty()) group.allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
   group.be_agent();
-  start_ranks(options, {options.first_rank, options.processes, options.all_processes, options.address, options.port, "", options.generation}, group);
+  start_ranks(options, {options.first_rank, options.processes, options.all_processes, options.address, options.port, "", options.elastic_group}, group);
   const GroupEnd end = group.wait(interrupted_launch());
   report(options, end);
-  return options.generation.empty() || end.lost.empty() ? end.exit_code : std::min(kLostRanks + int(end.lost.size()), kHostLost - 1);
+  return options.elastic_group.empty() || end.lost.empty() ? end.exit_code : std::min(kLostRanks + int(end.lost.size()), kHostLost - 1);
 }
 
 int run_launch(const LaunchOptions& options) {

@@ -29,7 +29,7 @@ struct LaunchOptions {
   int all_processes = 0;
   std::string address;
   bool token_from_input = false;    ///< the first line of standard input is the ranks' token
-  std::string generation;           ///< cli/generation.h; empty: the run is not elastic
+  std::string elastic_group;           ///< cli/elastic_group.h; empty: the run is not elastic
   std::string launched_by;          ///< the command that the user gave there, up to "train"
 };
 

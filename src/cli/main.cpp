@@ -37,7 +37,7 @@ std::string backend_help() {
   std::vector<std::string> processes, others;
   for (const trireme::BackendKind* kind : trireme::backend_kinds())
     if (kind->can_be_chosen()) (kind->processes ? processes : others).push_back(kind->name + std::string(kind->help));
-  return fmt::format("what workers that are processes talk through: {}; {}", trireme::join(processes, ", or "), trireme::join(others, "; "));
+  return fmt::format("what workers that are processes communicate through: {}; {}", trireme::join(processes, ", or "), trireme::join(others, "; "));
 }
 
 void add_compare(CLI::App& app, trireme::CompareOptions& o) {

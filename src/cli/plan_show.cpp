@@ -1,4 +1,4 @@
-// `trireme plan show`: a plan in words or as JSON, its schedule as a picture, and what a worker is told to do.
+// `trireme plan show`: a plan in words or as JSON, its schedule as a drawing, and what a worker is told to do.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -130,7 +130,7 @@ std::string instructions_in_words(const Program& program, const Model& model, in
 }  // namespace
 
 void add_plan_show(CLI::App& plan, PlanShowOptions& o) {
-  auto* verb = plan.add_subcommand("show", "print a plan in words or as JSON, with --program its schedule as a picture; or the layers of a model");
+  auto* verb = plan.add_subcommand("show", "print a plan in words or as JSON, with --program its schedule as a drawing; or the layers of a model");
   verb->add_option("plan", o.plan, "a plan file, or " + strategy_syntax() +
                                        "; or a model, \"own.pt\" or \"resnet18\": what its layers cost, and by what they can be split")
       ->required();
@@ -146,7 +146,7 @@ void add_plan_show(CLI::App& plan, PlanShowOptions& o) {
                                      "words to the standard output with -");
   verb->add_flag("--program", o.program, "draw what every worker does when");
   verb->add_option("--worker", o.worker, "list the instructions of this worker")->check(whole_number(0, kMaxPlanDevices));
-  verb->add_option("--columns", o.columns, "width of the picture (default: the terminal's)")->check(whole_number(20, 10'000));
+  verb->add_option("--columns", o.columns, "width of the drawing (default: the terminal's)")->check(whole_number(20, 10'000));
   o.prediction.add(*verb, "for a planner's plan: find it for the machines of this file (*.cluster.toml) instead of for this one");
 }
 

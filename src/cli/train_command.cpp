@@ -38,11 +38,11 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
   const BackendKind* backend = look_up_backend(options.backend);
   const bool is_virtual = backend && backend->modelled_time;
   if (!make_world) {
-    const std::optional<Generation> generation = own_generation();
-    const PlaceOptions wanted{.needs_address = !(backend && (backend->finds_ranks || is_virtual)), .even_alone = generation.has_value() || !options.backend.empty()};
+    const std::optional<ElasticGroup> elastic_group = own_elastic_group();
+    const PlaceOptions wanted{.needs_address = !(backend && (backend->finds_ranks || is_virtual)), .even_alone = elastic_group.has_value() || !options.backend.empty()};
     if (const std::optional<ProcessPlace> place = process_place(environment(), wanted)) {
       if (is_virtual) refuse_processes();
-      return run_train_process(options, *place, generation);
+      return run_train_process(options, *place, elastic_group);
     }
   }
   if (!is_virtual && !options.prediction.cluster.empty())

@@ -33,7 +33,7 @@
 #include "forecast/agreement_plan.h"
 #include "report/earlier_run.h"
 #include "train/agreement/agreement_checkpoints.h"
-#include "train/follow.h"
+#include "train/follower_rank.h"
 #include "train/trainer.h"
 #include "update/registry.h"
 
@@ -165,10 +165,10 @@ std::optional<TrainSubject> agree(ProcessRank& process, const std::string& plan,
 struct Member {
   TrainOptions options;
   ProcessPlace place;
-  std::optional<Generation> generation;  ///< of an elastic run
+  std::optional<ElasticGroup> elastic_group;  ///< of an elastic run
   std::shared_ptr<ProcessRank> process;
 
-  bool goes_on() const { return generation && generation->number > 0; }
+  bool goes_on() const { return elastic_group && elastic_group->number > 0; }
 };
 
 /// What the run goes on from; nothing where it begins.
@@ -178,7 +178,7 @@ bool may_agree(const TrainOptions& options) { return is_update_policy(options.pl
 std::optional<Resumption> resumption_of(const Member& member, const TrainSubject& subject) {
   const auto& [experiment, data, model] = subject;
   if (member.goes_on())
-    if (auto own = open_own_resumption(member.generation->folder, experiment, model, data)) return own;
+    if (auto own = open_own_resumption(member.elastic_group->folder, experiment, model, data)) return own;
   if (member.options.resume.empty() || may_agree(member.options)) return std::nullopt;
   return open_resumption(member.options.resume, experiment, model, data);
 }
@@ -199,7 +199,7 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
   };
   if (experiment.adapt) refuse("adapt", "a run of processes keeps its plan");
   if (experiment.links) refuse("cluster.link", "it emulates links between the threads of one process");
-  if (experiment.elastic && !member.generation)
+  if (experiment.elastic && !member.elastic_group)
     fail_user({fmt::format("{}: elastic", experiment.file.string()), "is for trireme launch", "other launchers end all processes when one is lost",
                "leave it out; trireme launch train --resume goes on with the run"});
   experiment.private_replicas = experiment.processes = true;
@@ -234,10 +234,10 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
 /// What earlier groups of the run did comes before what the last one did.
 void add_earlier_groups(const std::filesystem::path& folder, const EarlierRun& earlier, RunResult& row) {
   add_earlier(earlier, row);
-  const std::vector<GenerationRecord> records = read_records(folder);
+  const std::vector<ElasticGroupRecord> records = read_records(folder);
   std::string plans = records.empty() ? row.plan : records.front().plan;
   for (size_t r = 1; r < records.size(); ++r) {
-    const GenerationRecord &from = records[r - 1], &to = records[r];
+    const ElasticGroupRecord &from = records[r - 1], &to = records[r];
     row.changes.push_back({.step = to.step, .from = from.plan, .to = to.plan, .reason = to.reason, .seconds = to.seconds});
     if (from.plan != to.plan) plans += " -> " + to.plan;
     row.devices = std::max(row.devices, from.processes);
@@ -263,11 +263,11 @@ class Notices : public TrainObserver {
 
 /// Of a group that its launcher ended, so that a larger one goes on; "" of any other.
 std::string handed_over(const Member& member, const RunResult& row) {
-  if (!member.generation || row.status != RunStatus::interrupted || !asked_by_signal()) return "";
+  if (!member.elastic_group || row.status != RunStatus::interrupted || !asked_by_signal()) return "";
   const int64_t last = row.curve.empty() ? 0 : row.curve.back().step, from = row.checkpoints ? row.checkpoints->newest_step : 0;
   const std::string where = from == last && from > 0 ? "" : from > 0 ? fmt::format(" after step {}", from) : " from its beginning";
   return fmt::format("this group of {} ends after step {}, so that the run goes on with {} ranks{}", member.process->size(), last,
-                     member.generation->next_processes, where);
+                     member.elastic_group->next_processes, where);
 }
 
 /// The first line of a rank's log.
@@ -278,7 +278,7 @@ std::string who_logs(ProcessRank& process, const Plan& plan, const Model& model)
 
 int lead(const Member& member, const TrainSubject& subject, std::optional<Resumption> resumption, const std::string& through) {
   const std::shared_ptr<ProcessRank>& process = member.process;
-  const std::optional<Generation>& generation = member.generation;
+  const std::optional<ElasticGroup>& elastic_group = member.elastic_group;
   const Plan plan = shared_plan(*process, member.options, subject);
   if (!resumption && !member.options.resume.empty()) resumption = open_resumption(member.options.resume, plan, subject.experiment, subject.model, subject.data);
   TrainShow show{.plan = &plan, .goes_on = member.goes_on()};
@@ -293,7 +293,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
     checkpoints.resumed = std::move(resumption->checkpoint);
   }
   EarlierRun earlier;
-  if (show.goes_on) earlier = take_back_to(generation->folder, begun_at, metric_names(subject.data.train->task(), subject.data.train->classes()));
+  if (show.goes_on) earlier = take_back_to(elastic_group->folder, begun_at, metric_names(subject.data.train->task(), subject.data.train->classes()));
   show.on_folder = [&](const std::filesystem::path& folder) {
     checkpoints.folder = place_for_checkpoints(subject.experiment, folder, show.goes_on);
     const std::filesystem::path logs = std::filesystem::absolute(folder) / "logs";
@@ -301,7 +301,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
     log_to_files_only(who_logs(*process, plan, subject.model));
     flight_recorder(process->world())->set_run_folder(folder.string());
     broadcast_text(process->world(), logs.string());
-    if (generation) append_record(*generation, process->size(), plan.in_short(subject.model), begun_at.step);
+    if (elastic_group) append_record(*elastic_group, process->size(), plan.in_short(subject.model), begun_at.step);
   };
   show.on_end = log_to_files_only;
   show.hands_over = [&](const RunResult& row) { return handed_over(member, row); };
@@ -309,7 +309,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
     Notices notices(observer);
     RunResult row = train(subject.experiment, subject.model, subject.data, plan, notices, interrupted_by_user(), nullptr, std::move(checkpoints),
                           process);
-    if (generation) add_earlier_groups(generation->folder, earlier, row);
+    if (elastic_group) add_earlier_groups(elastic_group->folder, earlier, row);
     return row;
   });
 }
@@ -322,7 +322,7 @@ int work_along(const Member& member, const TrainSubject& subject) {
   log_to_file(logs / fmt::format("rank-{}.log", rank));
   flight_recorder(process->world())->set_run_folder(logs.parent_path().string());
   spdlog::info("{}", who_logs(*process, plan, subject.model));
-  follow(subject.experiment, subject.model, subject.data, plan, process, interrupted_by_user());
+  run_follower_rank(subject.experiment, subject.model, subject.data, plan, process, interrupted_by_user());
   spdlog::info("rank {} is through", rank);
   return interrupted_by_user() ? kRunFailed : 0;
 }
@@ -371,17 +371,17 @@ int quietly(ProcessRank& process, bool launcher_reads, const std::function<int()
 
 }  // namespace
 
-int run_train_process(TrainOptions options, const ProcessPlace& place, const std::optional<Generation>& generation) {
+int run_train_process(TrainOptions options, const ProcessPlace& place, const std::optional<ElasticGroup>& elastic_group) {
   if (place.rank != 0) keep_console_quiet();
-  if (generation) {
-    options.experiment.out = generation->folder;
-    options.plan = generation->plan;
-    if (generation->number > 0) options.experiment.devices.clear();  // of the first group
+  if (elastic_group) {
+    options.experiment.out = elastic_group->folder;
+    options.plan = elastic_group->plan;
+    if (elastic_group->number > 0) options.experiment.devices.clear();  // of the first group
   }
   options.processes = place.size;
-  options.elastic = generation.has_value();
+  options.elastic = elastic_group.has_value();
   // a rank of an elastic run that is asked to go (a drained node) is lost, and the others go on; its launcher asks by SIGINT
-  if (generation) {
+  if (elastic_group) {
     std::signal(SIGTERM, SIG_DFL);
     end_by_signal(kMakeRoomSignal);
   }
@@ -394,7 +394,7 @@ int run_train_process(TrainOptions options, const ProcessPlace& place, const std
   }
   const Heartbeat heartbeat(own.recorder);
   Connection connection = meet(options, place, own.recorder);
-  Member member{std::move(options), place, generation, std::make_shared<ProcessRank>(std::move(connection.world), connection.backend)};
+  Member member{std::move(options), place, elastic_group, std::make_shared<ProcessRank>(std::move(connection.world), connection.backend)};
   const auto work = [&] {
     std::optional<Resumption> resumption;
     const auto read = [&] { return read_for_processes(member, resumption); };

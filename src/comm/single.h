@@ -1,4 +1,4 @@
-// A group of one, for code that always talks to a communicator.
+// A group of one, for code that always communicates with a communicator.
 #pragma once
 
 #include <memory>

@@ -45,7 +45,7 @@ CallShapes call_shapes(const Layer& layer, const CallInputs& inputs, const Shard
 }
 
 LayerExchanges exchanges_of(const CallShapes& call) {
-  const bool over_tensor = call.option->talks_over_tensor_axis && call.tensor > 1;
+  const bool over_tensor = call.option->communicates_over_tensor_axis && call.tensor > 1;
   if (call.samples == 0 || (!over_tensor && call.data <= 1)) return {};
   return call.layer->exchanges(call);
 }

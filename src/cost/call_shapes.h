@@ -26,7 +26,7 @@ int64_t output_element(const Layer& layer, const std::vector<int64_t>& inputs, P
 CallShapes call_shapes(const Layer& layer, const CallInputs& inputs, const ShardingOption& option, int tensor, int64_t samples,
                        Precision precision);
 
-/// What the call exchanges within itself; nothing where it talks to nobody. Redistributions between layers are the program's.
+/// What the call exchanges within itself; nothing where it communicates with nobody. Redistributions between layers are the program's.
 LayerExchanges exchanges_of(const CallShapes& call);
 
 }  // namespace trireme

@@ -25,7 +25,7 @@ double elements_of(const Layout& layout, int rank, const Shape& shape) {
 }
 
 /// As classify() of tensor/redistribute.h, which looks at every pair of workers; along one axis of one mesh the placements say it.
-RedistributionKind kind_of(const MoveEnds& ends) {
+RedistributionKind kind_of(const RedistributionEnds& ends) {
   if (ends.from.mesh != ends.to.mesh) return classify(ends.from, ends.to);
   const ExchangedAxes axes = exchanged_axes(ends.from, ends.to);
   if (axes.data == axes.tensor) return classify(ends.from, ends.to);
@@ -36,7 +36,7 @@ RedistributionKind kind_of(const MoveEnds& ends) {
 }
 
 /// The workers that exchange something with `rank` in a redistribution on one mesh.
-std::vector<int> line_of(const MoveEnds& ends, int rank) {
+std::vector<int> line_of(const RedistributionEnds& ends, int rank) {
   const ExchangedAxes axes = exchanged_axes(ends.from, ends.to);
   if (axes.data && axes.tensor) return ends.from.mesh.workers;
   if (axes.data) return ends.from.mesh.data_group(rank);
@@ -173,7 +173,7 @@ double InstructionCosts::own_seconds(int rank, double seconds) const {
 InstructionCost InstructionCosts::segment_cost(int rank, const Instruction& i, int64_t samples) {
   const SegmentPass pass = description_of(i.code).pass;
   const bool forward = pass == SegmentPass::forward, of_weights = pass == SegmentPass::backward_weight;
-  InstructionCost talking;
+  InstructionCost exchanged;
   double seconds = 0, crowded = 0, moving = 0;
   for (OpId id : program_.segments[size_t(i.index)].ops) {
     const Op& op = program_.ops[size_t(id)];
@@ -188,14 +188,14 @@ InstructionCost InstructionCosts::segment_cost(int rank, const Instruction& i, i
     crowded += own * cost.crowding;
     if (int(cost.basis) > int(basis_)) basis_ = cost.basis;
     stretch_ = std::max(stretch_, cost.stretch);
-    if (!op.talks || of_weights) continue;
-    const LayerExchanges talk = talk_of(op, share);
-    for (const Exchange& part : forward ? talk.forward : talk.backward) add_talk(rank, op, part, talking, moving);
+    if (!op.communicates || of_weights) continue;
+    const LayerExchanges exchanges = communication_of(op, share);
+    for (const Exchange& part : forward ? exchanges.forward : exchanges.backward) add_communication(rank, op, part, exchanged, moving);
   }
   const double all = seconds + moving;
-  InstructionCost cost{computing(rank, all, all > 0 ? (crowded + moving) / all : 1), talking.bytes_sent, own_seconds(rank, seconds)};
-  cost.demand.fixed += talking.demand.fixed;
-  cost.demand.shares.insert(cost.demand.shares.end(), talking.demand.shares.begin(), talking.demand.shares.end());
+  InstructionCost cost{computing(rank, all, all > 0 ? (crowded + moving) / all : 1), exchanged.bytes_sent, own_seconds(rank, seconds)};
+  cost.demand.fixed += exchanged.demand.fixed;
+  cost.demand.shares.insert(cost.demand.shares.end(), exchanged.demand.shares.begin(), exchanged.demand.shares.end());
   return cost;
 }
 
@@ -213,8 +213,8 @@ double InstructionCosts::element_size(NodeId node, bool gradient) const {
 }
 
 InstructionCost InstructionCosts::move_cost(int rank, const Instruction& i, int64_t samples) {
-  const Move& move = program_.moves[size_t(i.index)];
-  const MoveEnds ends = ends_of(move, program_, i.adjoint);
+  const Redistribution& move = program_.redistributions[size_t(i.index)];
+  const RedistributionEnds ends = ends_of(move, program_, i.adjoint);
   const NodeId node = program_.values[size_t(move.from)].node;
   const Shape shape = global_shape(node, samples);
   const double size = element_size(node, i.adjoint);

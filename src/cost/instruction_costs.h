@@ -65,8 +65,8 @@ class InstructionCosts final : public ProgramCosts {
   };
   InstructionCost compute(int rank, const Instruction& instruction, int64_t samples);
   InstructionCost segment_cost(int rank, const Instruction& instruction, int64_t samples);
-  LayerExchanges talk_of(const Op& op, int64_t share) const;
-  void add_talk(int rank, const Op& op, const Exchange& exchange, InstructionCost& cost, double& seconds) const;
+  LayerExchanges communication_of(const Op& op, int64_t share) const;
+  void add_communication(int rank, const Op& op, const Exchange& exchange, InstructionCost& cost, double& seconds) const;
   Demand demand_of(int rank, const Op& op, const Exchange& exchange, std::span<const int> group) const;
   InstructionCost move_cost(int rank, const Instruction& instruction, int64_t samples);
   InstructionCost norm_cost() const;
@@ -91,7 +91,7 @@ class InstructionCosts final : public ProgramCosts {
   std::vector<int64_t> micro_batch_samples_;
   std::vector<bool> counted_;  // pools of representatives; empty: all pools
   std::unordered_map<Key, InstructionCost, KeyHash> known_;
-  std::map<std::pair<MoveId, bool>, RedistributionKind> kinds_;  // by move and direction
+  std::map<std::pair<RedistributionId, bool>, RedistributionKind> kinds_;  // by move and direction
   Basis basis_ = Basis::measured;
   double stretch_ = 1;
 };

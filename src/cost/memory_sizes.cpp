@@ -125,7 +125,7 @@ int64_t RankSizes::share(OpId id, int micro_batch) {
 
 const LayerMemory& RankSizes::layer(OpId id, int micro_batch) { return all_.layer(id, share(id, micro_batch)); }
 
-bool RankSizes::is_idle(OpId id, int micro_batch) { return share(id, micro_batch) == 0 && !all_.program().ops[size_t(id)].talks; }
+bool RankSizes::is_idle(OpId id, int micro_batch) { return share(id, micro_batch) == 0 && !all_.program().ops[size_t(id)].communicates; }
 
 int64_t RankSizes::state_bytes(OpId id, int micro_batch) const {
   const Op& op = all_.program().ops[size_t(id)];
@@ -147,7 +147,7 @@ int64_t RankSizes::buffer_bytes(const Op& op) const {
   return elements * all_.master_bytes();
 }
 
-const ArrivingValue& RankSizes::arrival(MoveId move, bool adjoint, int micro_batch) {
+const ArrivingValue& RankSizes::arrival(RedistributionId move, bool adjoint, int micro_batch) {
   const int64_t samples = all_.samples(micro_batch);
   const auto [it, fresh] = arrivals_.try_emplace({move, adjoint, samples});
   if (fresh) it->second = find_arrival(move, adjoint, samples);
@@ -155,10 +155,10 @@ const ArrivingValue& RankSizes::arrival(MoveId move, bool adjoint, int micro_bat
 }
 
 /// The cases of redistribute() in tensor/redistribute.h, on the `local` backend.
-ArrivingValue RankSizes::find_arrival(MoveId id, bool adjoint, int64_t samples) const {
+ArrivingValue RankSizes::find_arrival(RedistributionId id, bool adjoint, int64_t samples) const {
   const Program& program = all_.program();
-  const Move& move = program.moves[size_t(id)];
-  const MoveEnds ends = ends_of(move, program, adjoint);
+  const Redistribution& move = program.redistributions[size_t(id)];
+  const RedistributionEnds ends = ends_of(move, program, adjoint);
   const NodeId node = program.values[size_t(move.from)].node;
   const Shape shape = all_.global_shape(node, samples);
   const bool held = holds(ends.from);

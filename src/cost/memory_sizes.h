@@ -55,7 +55,7 @@ class ProgramSizes {
   std::vector<int64_t> samples_;            // by micro-batch
   std::vector<std::vector<Place>> places_;  // by parameter of the program
   std::map<std::pair<OpId, int64_t>, LayerMemory> layers_known_;
-  using Message = std::tuple<MoveRole, MoveId, bool, int>;  // and micro-batch
+  using Message = std::tuple<MoveRole, RedistributionId, bool, int>;  // and micro-batch
   std::map<int, std::map<Message, Moment>> messages_;     // by list: lag and position
 };
 
@@ -85,22 +85,22 @@ class RankSizes {
   int64_t gradient_bytes(ValueId value, int micro_batch);
   /// Without samples: nothing of anything.
   const LayerMemory& layer(OpId op, int micro_batch);
-  /// Without samples no layer runs, unless it talks.
+  /// Without samples no layer runs, unless it communicates.
   bool is_idle(OpId op, int micro_batch);
   /// What a layer carries from step to step.
   int64_t state_bytes(OpId op, int micro_batch) const;
   int64_t buffer_bytes(const Op& op) const;
-  const ArrivingValue& arrival(MoveId move, bool adjoint, int micro_batch);
+  const ArrivingValue& arrival(RedistributionId move, bool adjoint, int micro_batch);
 
  private:
   int64_t share(OpId op, int micro_batch);
-  ArrivingValue find_arrival(MoveId move, bool adjoint, int64_t samples) const;
+  ArrivingValue find_arrival(RedistributionId move, bool adjoint, int64_t samples) const;
 
   ProgramSizes& all_;
   const int rank_;
   std::map<std::pair<OpId, int64_t>, int64_t> shares_;           // by op and samples of the micro-batch
   std::map<std::pair<ValueId, int64_t>, int64_t> gradients_;     // likewise by value
-  std::map<std::tuple<MoveId, bool, int64_t>, ArrivingValue> arrivals_;
+  std::map<std::tuple<RedistributionId, bool, int64_t>, ArrivingValue> arrivals_;
 };
 
 }  // namespace trireme

@@ -152,7 +152,7 @@ void RankMemory::run_layer(OpId id, MicroBatch& batch, bool recomputing) {
   if (memory.keeps_output) call.kept.push_back(output);
   tally_.pass(MemoryCategory::activations, memory.forward_workspace);
   inputs.clear();
-  if (op.talks) exchanged_.reset();
+  if (op.communicates) exchanged_.reset();
   for (ValueId v : op.inputs) use_up(v, batch);
   if (batch.uses_left[size_t(op.output)] > 0) batch.values[size_t(op.output)] = std::move(output);
 }
@@ -248,8 +248,8 @@ void RankMemory::backward_weight(SegmentId segment, MicroBatch& batch) {
 }
 
 void RankMemory::move(const Instruction& i, MicroBatch& batch) {
-  const Move& move = program_.moves[size_t(i.index)];
-  const MoveEnds ends = ends_of(move, program_, i.adjoint);
+  const Redistribution& move = program_.redistributions[size_t(i.index)];
+  const RedistributionEnds ends = ends_of(move, program_, i.adjoint);
   Held local;
   sent_.reset();
   if (sizes_.holds(ends.from)) {
@@ -279,7 +279,7 @@ void RankMemory::move(const Instruction& i, MicroBatch& batch) {
 void RankMemory::note_message(const Instruction& i, int batch) {
   const Held message = std::exchange(sent_, nullptr);
   if (receivers() == Receivers::at_once || !message) return;
-  const int receiver = ends_of(program_.moves[size_t(i.index)], program_, i.adjoint).to.mesh.workers.front();
+  const int receiver = ends_of(program_.redistributions[size_t(i.index)], program_, i.adjoint).to.mesh.workers.front();
   if (receivers() == Receivers::one_late)
     std::erase_if(under_way_, [&](const Message& m) { return m.move == i.index && m.adjoint == i.adjoint; });
   under_way_.push_back({i.index, i.adjoint, receiver, all_.moment_of(MoveRole::receive, i, receiver, batch), message});
@@ -287,7 +287,7 @@ void RankMemory::note_message(const Instruction& i, int batch) {
 
 /// Who has sent this has taken what it took before.
 void RankMemory::note_progress(const Instruction& i, int batch) {
-  const int sender = ends_of(program_.moves[size_t(i.index)], program_, i.adjoint).from.mesh.workers.front();
+  const int sender = ends_of(program_.redistributions[size_t(i.index)], program_, i.adjoint).from.mesh.workers.front();
   const Moment sent = all_.moment_of(MoveRole::send, i, sender, batch);
   std::erase_if(under_way_, [&](const Message& m) { return m.receiver == sender && m.taken < sent; });
 }

@@ -1,5 +1,5 @@
 // Internals of predict_memory: the bytes that come and go on one rank while the engine executes its list; layers' calls and moves as in
-// runtime/worker/layer_execution.cpp and moves.cpp. What a tensor is there is a storage here.
+// runtime/worker/layer_execution.cpp and transfers.cpp. What a tensor is there is a storage here.
 #pragma once
 
 #include <deque>
@@ -35,7 +35,7 @@ class RankMemory final : public EngineCosts {
   };
   /// What another stage reads, or may not have read yet.
   struct Message {
-    MoveId move = -1;
+    RedistributionId move = -1;
     bool adjoint = false;
     int receiver = -1;  ///< first of its stage
     Moment taken;

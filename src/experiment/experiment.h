@@ -83,7 +83,7 @@ struct Experiment {
   std::string price_note;                      ///< where the price is from, and of when; may be empty
 
   // emulated devices and links
-  std::optional<LinkSchedule> links;           ///< [cluster.link]: workers talk as over links of this speed; replicas are private then
+  std::optional<LinkSchedule> links;           ///< [cluster.link]: workers communicate as over links of this speed; replicas are private then
   std::vector<WorkerChange> worker_changes;    ///< [[cluster.worker.change]]: workers that slow down during a run
   std::vector<MemoryChange> memory_changes;    ///< [[cluster.memory.change]]: of device_memory during a run
 

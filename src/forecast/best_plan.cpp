@@ -135,7 +135,7 @@ std::vector<Finalist> finalists_of(const PlanAnswer& answer, const PlanRequest& 
   return finalists;
 }
 
-/// Optimizer sharding multiplies the questions: it is searched only where nothing fits without. Its space is then the request's.
+/// Optimizer sharding multiplies the configurations: it is searched only where nothing fits without. Its space is then the request's.
 PlanAnswer search(PlanRequest& request) {
   const Deadline deadline(request.time_limit);
   PlanAnswer answer = search_plan(request);

@@ -9,7 +9,7 @@
 #include "cost/instruction_costs.h"
 #include "cost/memory.h"
 #include "cost/money.h"
-#include "forecast/picture.h"
+#include "forecast/drawing.h"
 #include "plan/blocks.h"
 #include "program/compile.h"
 #include "sim/simulate.h"
@@ -105,7 +105,7 @@ RunResult predict_program(const RunSpec& experiment, const Model& model, const P
     std::iota(ranks.begin(), ranks.end(), 0);
   }
   fill_memory(experiment, model, program, source, ranks, row);
-  if (plan.stages.size() > 1 || plan.micro_batches > 1) row.schedule = std::make_shared<const nlohmann::json>(short_picture(program, model));
+  if (plan.stages.size() > 1 || plan.micro_batches > 1) row.schedule = std::make_shared<const nlohmann::json>(short_drawing(program, model));
   return row;
 }
 

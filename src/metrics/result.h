@@ -120,7 +120,7 @@ struct RunResult {
   std::vector<PlanChange> changes;                 ///< of the plan during the run, in order
   std::optional<CheckpointReport> checkpoints;     ///< of runs that write any
   std::optional<Timeline> timeline;                ///< one step, after warm-up, of the last plan; in trace.json, not in run.json
-  /// The plan's schedule with nominal times (forecast/picture.h); null where there is one stage and one micro-batch.
+  /// The plan's schedule with nominal times (forecast/drawing.h); null where there is one stage and one micro-batch.
   std::shared_ptr<const nlohmann::json> schedule;
 };
 

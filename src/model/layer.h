@@ -81,7 +81,7 @@ struct ShardingOption {
   std::vector<Placement> buffers = {};            ///< of each buffer: Replicate or Shard
   std::vector<Placement> states = {};             ///< of each state, with the batch as dim 0: Replicate or Shard
   bool divides_work = false;                      ///< each worker does 1/t of the multiplications
-  bool talks_over_tensor_axis = false;            ///< forward and backward call the tensor group themselves
+  bool communicates_over_tensor_axis = false;            ///< forward and backward call the tensor group themselves
 };
 
 /// Over what batch norm takes its statistics. local: the data shard of a micro-batch; global: the whole micro-batch;
@@ -178,7 +178,7 @@ class Layer {
   virtual std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const = 0;
 
   /// Whether forward and backward call the data group themselves under this scope (global batch norm).
-  virtual bool talks_over_data_axis(BatchNormScope) const { return false; }
+  virtual bool communicates_over_data_axis(BatchNormScope) const { return false; }
 
   /// False where the output is made of positions or counts: no gradient goes through it, and none is sent to this layer.
   virtual bool passes_gradients() const { return true; }

@@ -22,7 +22,7 @@ std::vector<OperatorWork> Layer::work(const CallShapes& call, double flops, Pass
 }
 
 LayerExchanges Layer::exchanges(const CallShapes&) const {
-  check_internal(false, "a layer that talks within its calls states what it exchanges");
+  check_internal(false, "a layer that communicates within its calls states what it exchanges");
   return {};
 }
 

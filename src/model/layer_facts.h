@@ -24,7 +24,7 @@ struct CallShapes {
   const Layer* layer = nullptr;
   const ShardingOption* option = nullptr;
   int tensor = 1;
-  int data = 1;         ///< members of the data group that the call talks to (global batch norm); 1: it keeps to its own samples
+  int data = 1;         ///< members of the data group that the call communicates with (global batch norm); 1: it keeps to its own samples
   int64_t samples = 0;
   int64_t compute = 4;  ///< bytes of an element that layers compute with
   int64_t master = 4;   ///< of weights and losses
@@ -63,7 +63,7 @@ struct Exchange {
   bool over_data = false;  ///< among the data group; else the tensor group
 };
 
-/// In the order of a call. A backward that is split talks in its first part.
+/// In the order of a call. A backward that is split communicates in its first part.
 struct LayerExchanges {
   std::vector<Exchange> forward, backward;
 };

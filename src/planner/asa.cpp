@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "plan/named.h"
-#include "planner/exact/trellis.h"
+#include "planner/exact/layout_graph.h"
 
 namespace trireme {
 namespace {

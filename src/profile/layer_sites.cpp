@@ -65,7 +65,7 @@ std::string name_of(const LayerSite& site, const SiteOptions& options) {
   // what losses and layers that attributes say nothing of may differ in
   name += fmt::format(" {:.4g} FLOP", site.layer->forward_flops(site.input_shapes));
   if (!site.differentiated) name += " forward";
-  if (options.batch_norm == BatchNormScope::global && site.layer->talks_over_data_axis(options.batch_norm)) name += " global";
+  if (options.batch_norm == BatchNormScope::global && site.layer->communicates_over_data_axis(options.batch_norm)) name += " global";
   return name + " " + name_of(options.precision);
 }
 
@@ -75,7 +75,7 @@ bool is_whole(const ShardingOption& option) {
   const auto whole = [](const std::vector<Placement>& placements) {
     return std::all_of(placements.begin(), placements.end(), [](const Placement& p) { return p.is_replicate(); });
   };
-  return !option.divides_work && !option.talks_over_tensor_axis && option.output.is_replicate() && whole(option.inputs) &&
+  return !option.divides_work && !option.communicates_over_tensor_axis && option.output.is_replicate() && whole(option.inputs) &&
          whole(option.parameters) && whole(option.states);
 }
 

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "plan/named.h"
 #include "program/compile.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
 
 namespace trireme {
@@ -43,7 +43,7 @@ std::vector<double> profile_layers(const Model& model, Precision precision, int6
   std::vector<double> least(model.nodes().size(), std::numeric_limits<double>::infinity());
   LocalWorld world(1);
   ParameterStore store(program, precision);
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, {.seed = seed});
     for (int run = 0; run < kLayerRuns; ++run) {
       StepOutcome outcome = worker.train({.step = run, .batch = random_batch(model, samples, tokens), .trace = true});

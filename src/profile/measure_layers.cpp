@@ -10,7 +10,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/seconds.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 
 namespace trireme {
 namespace {
@@ -117,7 +117,7 @@ class Turn {
     const int cores = repetitions_.crowded ? std::max(inspect_machine(false).cores, 1) : 1;
     LocalWorld world(cores);
     together_.assign(size_t(cores), std::vector<std::vector<Times>>(alone_.size()));
-    run_crew(world, [&](int rank) {
+    run_worker_threads(world, [&](int rank) {
       c10::InferenceMode inference;
       const auto communicator = world.communicator(rank);
       measure(*communicator);
@@ -211,7 +211,7 @@ class Turn {
 std::vector<int64_t> measure_bytes(const std::vector<ProbeSetting>& settings, int threads, std::vector<LayerMeasurement>& results) {
   std::vector<int64_t> kept;
   LocalWorld world(1);
-  run_crew(world, [&](int device) {
+  run_worker_threads(world, [&](int device) {
     c10::InferenceMode inference;
     for (size_t i = 0; i < settings.size(); ++i) {
       ProbeCall call(settings[i]);

@@ -15,7 +15,7 @@
 #include "base/machine.h"
 #include "base/seconds.h"
 #include "profile/noise.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "tensor/redistribute.h"
 
 namespace trireme {
@@ -147,7 +147,7 @@ GroupMeasurement measure_group(int workers) {
   std::map<std::string, std::vector<std::pair<double, double>>> points;
   const bool own_cores = workers <= inspect_machine(false).cores;
   LocalWorld world(workers);
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     c10::InferenceMode inference;
     const auto group = world.communicator(rank);
     const auto note = [&](const std::string& name, int64_t bytes, double seconds) {
@@ -178,7 +178,7 @@ void measure_hand_over(LinkMeasurement& links) {
   LocalWorld world(2);
   std::vector<double> hand_overs, wake_ups(kWakeUps);
   std::vector<double> sent(kWakeUps);
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     c10::InferenceMode inference;
     const auto group = world.communicator(rank);
     Tensors nothing(0, 2);
@@ -208,7 +208,7 @@ void measure_hand_over(LinkMeasurement& links) {
 std::vector<double> rates_of(const std::vector<std::function<void()>>& bodies) {
   LocalWorld world(int(bodies.size()));
   std::vector<double> rates(bodies.size());
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     c10::InferenceMode inference;
     const auto group = world.communicator(rank);
     bodies[size_t(rank)]();

@@ -1,4 +1,4 @@
-// Measures what the workers of one process (backend `local`) take to talk.
+// Measures what the workers of one process (backend `local`) take to communicate.
 #pragma once
 
 #include <utility>

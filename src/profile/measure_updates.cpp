@@ -8,7 +8,7 @@
 #include "base/machine.h"
 #include "base/seconds.h"
 #include "profile/noise.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 
 namespace trireme {
 namespace {
@@ -61,7 +61,7 @@ class UpdatePass {
 double seconds_of(const OptimizerConfig& optimizer, Precision precision, int contributors, int64_t elements, int workers, int threads) {
   LocalWorld world(workers);
   std::vector<std::vector<double>> seconds(static_cast<size_t>(workers));
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     c10::InferenceMode inference;
     UpdatePass pass(optimizer, precision, contributors, elements);
     const auto communicator = world.communicator(rank);
@@ -108,7 +108,7 @@ DeviceMeasurement measure_device(int threads) {
   const Machine machine = inspect_machine(false);
   std::vector<double> seconds;
   LocalWorld world(1);
-  run_crew(world, [&](int) {
+  run_worker_threads(world, [&](int) {
     c10::InferenceMode inference;
     at::Tensor images = at::empty({kImages, kChannels, kPixels, kPixels}, at::kFloat, at::MemoryFormat::ChannelsLast);
     at::Tensor filters = at::empty({kChannels, kChannels, kFilter, kFilter}, at::kFloat, at::MemoryFormat::ChannelsLast);

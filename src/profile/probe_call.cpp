@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-constexpr int kTogether = 2;  // members of the data group where layers talk over it
+constexpr int kTogether = 2;  // members of the data group where layers communicate over it
 
 int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   int64_t bytes = 0;
@@ -44,9 +44,9 @@ ProbeCall::ProbeCall(const ProbeSetting& setting) : setting_(setting) {
   batch_norm = sites.batch_norm;
   output_box = box_of(setting_.site->output_shape, setting_.option.output, true);
   tensor_group_ = silent_communicator(setting_.tensor);
-  const bool talks = setting_.site->layer->talks_over_data_axis(sites.batch_norm);
-  if (talks) micro_batch_samples *= kTogether;
-  data_group_ = silent_communicator(talks ? kTogether : 1);
+  const bool communicates = setting_.site->layer->communicates_over_data_axis(sites.batch_norm);
+  if (communicates) micro_batch_samples *= kTogether;
+  data_group_ = silent_communicator(communicates ? kTogether : 1);
   make_parameters();
   MemoryScope scope(MemoryCategory::buffers);
   const auto buffers = setting_.site->layer->buffers();

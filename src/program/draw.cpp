@@ -72,9 +72,9 @@ double mean_bubble(const UnitTimeline& timeline) {
   return timeline.bubbles.empty() ? 0 : sum / double(timeline.bubbles.size());
 }
 
-class Picture {
+class TextDrawing {
  public:
-  Picture(const Program& program, const Model& model, int columns)
+  TextDrawing(const Program& program, const Model& model, int columns)
       : program_(program), timeline_(unit_clock(program, model)), rows_(rows_of(timeline_)) {
     for (const Row& row : rows_) {
       margin_ = std::max(margin_, label_of(row).size() + 2);
@@ -178,13 +178,13 @@ class Picture {
 }  // namespace
 
 std::string draw_schedule(const Program& program, const Model& model, int columns) {
-  return Picture(program, model, columns).text();
+  return TextDrawing(program, model, columns).text();
 }
 
-nlohmann::json schedule_picture(const Program& program, const Model& model) {
+nlohmann::json schedule_drawing(const Program& program, const Model& model) {
   const UnitTimeline timeline = unit_clock(program, model);
   const bool flushes = program.flushes;
-  nlohmann::json picture{{"unit", "one forward of a worker"},
+  nlohmann::json drawing{{"unit", "one forward of a worker"},
                          {"makespan", timeline.makespan},
                          {"batches", timeline.batches},
                          {"micro_batches", program.micro_batches},
@@ -196,13 +196,13 @@ nlohmann::json schedule_picture(const Program& program, const Model& model) {
     for (const Stretch& s : *row.stretches)
       boxes.push_back({{"begin", s.begin}, {"end", s.end}, {"kind", description_of(s.code).drawing.kind}, {"stage", s.stage},
                        {"micro_batch", s.micro_batch}, {"batch", s.batch}});
-    picture["rows"].push_back({{"label", label_of(row)},
+    drawing["rows"].push_back({{"label", label_of(row)},
                                {"workers", row.workers},
                                {"stages", row.stages},
                                {"bubble", flushes ? nlohmann::json(row.bubble) : nlohmann::json()},
                                {"boxes", std::move(boxes)}});
   }
-  return picture;
+  return drawing;
 }
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Pictures of a program's schedule on the unit clock.
+// Drawings of a program's schedule on the unit clock.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-/// A picture for terminals, at most `columns` wide (but at least 4 units of time); lines end with '\n'. Time runs to the
+/// A drawing for terminals, at most `columns` wide (but at least 4 units of time); lines end with '\n'. Time runs to the
 /// right; a row per worker, or one for the workers of a stage that do the same at the same time:
 ///
 ///                      0         5         10        15
@@ -22,6 +22,6 @@ std::string draw_schedule(const Program& program, const Model& model, int column
 /// The same for the report: {"unit", "makespan", "batches", "micro_batches", "flushes", "bubble" (share; null without flush),
 /// "rows": [{"label", "workers", "stages", "bubble", "boxes": [{"begin", "end", "kind", "stage", "micro_batch", "batch"}]}]}.
 /// Times in units of one forward of a worker; kinds are forward, backward, backward_input, backward_weight and recompute.
-nlohmann::json schedule_picture(const Program& program, const Model& model);
+nlohmann::json schedule_drawing(const Program& program, const Model& model);
 
 }  // namespace trireme

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "program/clockwork.h"
+#include "program/shared_resources.h"
 #include "program/execution.h"
 
 namespace trireme {
@@ -139,14 +139,14 @@ class Engine {
   const Overlap overlap_;
   const bool all_ranks_;
   const int batches_, steps_;
-  Clockwork clock_;
+  SharedResources clock_;
   std::vector<std::vector<Place>> places_;          // by list; empty where no rank executes it
   std::vector<Rank> ranks_;
   std::vector<ChannelState> channels_;
   std::vector<Gathering> spare_gatherings_;         // memory of those that are over
   std::vector<Mailbox> spare_mailboxes_;
   std::vector<Updates> updates_;                    // by bucket
-  std::vector<std::vector<Execution>> running_;     // by id in the clockwork
+  std::vector<std::vector<Execution>> running_;     // by id in the resources
   std::vector<int> free_ids_;
   std::vector<int> ready_;                          // ranks whose main lane may go on
   int advancing_ = -1;

@@ -70,8 +70,8 @@ class GraphBuilder {
     op.delay = delays_[size_t(op.stage)];
     op.splits_backward = splits_backward_ && layer.splits_backward();
     op.has_buffers = !layer.buffers().empty();
-    op.talks = (op.option.talks_over_tensor_axis && op.mesh.tensor > 1) ||
-               (program_.training && op.mesh.data > 1 && layer.talks_over_data_axis(options_.batch_norm));
+    op.communicates = (op.option.communicates_over_tensor_axis && op.mesh.tensor > 1) ||
+               (program_.training && op.mesh.data > 1 && layer.communicates_over_data_axis(options_.batch_norm));
     for (size_t i = 0; i < model_.node(id).inputs.size(); ++i) op.inputs.push_back(input_value(op, int(i)));
     op.output = int(program_.values.size());
     program_.values.push_back(
@@ -107,7 +107,7 @@ class GraphBuilder {
 
   void add_move(ValueId from, ValueId to) {
     const Value &a = program_.values[size_t(from)], &b = program_.values[size_t(to)];
-    Move move;
+    Redistribution move;
     move.from = from;
     move.to = to;
     move.gradient_from = b.gradient;
@@ -115,7 +115,7 @@ class GraphBuilder {
     move.crosses_stages = a.layout.mesh.workers != b.layout.mesh.workers;
     move.forward_moves = a.layout != b.layout;
     move.backward_moves = a.needs_gradient && move.gradient_from != move.gradient_to;
-    program_.moves.push_back(std::move(move));
+    program_.redistributions.push_back(std::move(move));
   }
 
   const Model& model_;

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-MoveEnds ends_of(const Move& move, const Program& program, bool adjoint) {
+RedistributionEnds ends_of(const Redistribution& move, const Program& program, bool adjoint) {
   if (adjoint) return {move.gradient_from, move.gradient_to};
   return {program.values[size_t(move.from)].layout, program.values[size_t(move.to)].layout};
 }
@@ -22,8 +22,8 @@ std::string Program::describe(const Instruction& instruction, const Model& model
       break;
     }
     case Operand::move: {
-      const Move& move = moves[size_t(instruction.index)];
-      const MoveEnds ends = ends_of(move, *this, instruction.adjoint);
+      const Redistribution& move = redistributions[size_t(instruction.index)];
+      const RedistributionEnds ends = ends_of(move, *this, instruction.adjoint);
       text += fmt::format(" {}{}", instruction.adjoint ? "gradient of " : "", model.node(values[size_t(move.from)].node).name);
       if (code.event == EventKind::redistribute) text += fmt::format(" ({})", name_of(classify(ends.from, ends.to)));
       break;

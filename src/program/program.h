@@ -16,7 +16,7 @@
 namespace trireme {
 
 using ValueId = int;
-using MoveId = int;
+using RedistributionId = int;
 using OpId = int;
 using SegmentId = int;
 using BucketId = int;
@@ -32,7 +32,7 @@ struct Value {
 
 /// A redistribution between two values of one node. Backward: the gradient of `to` moves from its layout to the one the producer
 /// needs. `backward_moves` is false where no gradient is needed or it already lies right.
-struct Move {
+struct Redistribution {
   ValueId from = -1, to = -1;
   Layout gradient_from, gradient_to;
   bool crosses_stages = false;
@@ -49,7 +49,7 @@ struct Op {
   std::vector<ValueId> inputs;
   ValueId output = -1;
   std::vector<int> parameters;  ///< indices into Program::parameters
-  bool talks = false;           ///< forward and backward call a group themselves (global batch norm, split loss)
+  bool communicates = false;           ///< forward and backward call a group themselves (global batch norm, split loss)
   bool has_buffers = false;
   bool splits_backward = false; ///< has a backward_weight part under a schedule that splits backward
   int delay = 0;                ///< batch t is computed with version max(s, t - delay) of the weights, s the first batch after the
@@ -122,7 +122,7 @@ struct Program {
   bool flushes = true;           ///< every batch is in the weights before the next begins
   int greatest_lag = 0;          ///< so many steps after its first forward a batch is through
   std::vector<Value> values;
-  std::vector<Move> moves;
+  std::vector<Redistribution> redistributions;
   std::vector<Op> ops;
   std::vector<Segment> segments;
   std::vector<ProgramParameter> parameters;
@@ -148,10 +148,10 @@ struct Program {
 };
 
 /// Where a move (or its adjoint, of the gradient) comes from and goes to.
-struct MoveEnds {
+struct RedistributionEnds {
   Layout from, to;
 };
-MoveEnds ends_of(const Move& move, const Program& program, bool adjoint);
+RedistributionEnds ends_of(const Redistribution& move, const Program& program, bool adjoint);
 
 /// Writes what follows from the rest of a program.
 void complete(Program& program, const Model& model);

@@ -163,7 +163,7 @@ int RendezvousWriter::rendezvous_of(const Instruction& instruction, bool takes) 
 }
 
 void RendezvousWriter::mail(const Instruction& send) {
-  const MoveEnds ends = ends_of(program_.moves[size_t(send.index)], program_, send.adjoint);
+  const RedistributionEnds ends = ends_of(program_.redistributions[size_t(send.index)], program_, send.adjoint);
   const Mesh &from = ends.from.mesh, &to = ends.to.mesh;
   const AxisRule data = rule_for(ends.from.data, from.data, ends.to.data, to.data, from.shares == to.shares);
   const AxisRule tensor = rule_for(ends.from.tensor, from.tensor, ends.to.tensor, to.tensor, true);
@@ -246,20 +246,20 @@ Role role_of(const Program& program, int rank, const Site& site) {
 
 // -- the rules
 
-void meet_in_talking_layers(RendezvousWriter& writer, const Instruction& i) {
+void meet_in_communicating_layers(RendezvousWriter& writer, const Instruction& i) {
   Union all;
   for (OpId id : writer.program().segments[size_t(i.index)].ops) {
     const Op& op = writer.program().ops[size_t(id)];
-    if (!op.talks) continue;
-    const bool tensor = op.option.talks_over_tensor_axis && op.mesh.tensor > 1;
-    const bool data = !tensor || writer.model().node(op.node).layer->talks_over_data_axis(BatchNormScope::global);
+    if (!op.communicates) continue;
+    const bool tensor = op.option.communicates_over_tensor_axis && op.mesh.tensor > 1;
+    const bool data = !tensor || writer.model().node(op.node).layer->communicates_over_data_axis(BatchNormScope::global);
     for (const std::vector<int>& line : lines_of(op.mesh, {data, tensor})) all.add(line);
   }
   writer.join(i, all.groups());
 }
 
 void meet_along_exchanged_axes(RendezvousWriter& writer, const Instruction& i) {
-  const MoveEnds ends = ends_of(writer.program().moves[size_t(i.index)], writer.program(), i.adjoint);
+  const RedistributionEnds ends = ends_of(writer.program().redistributions[size_t(i.index)], writer.program(), i.adjoint);
   writer.join(i, lines_of(ends.from.mesh, exchanged_axes(ends.from, ends.to)));
 }
 

@@ -6,8 +6,8 @@ namespace trireme {
 struct Instruction;
 class RendezvousWriter;
 
-/// The groups of the axes over which layers of the segment talk.
-void meet_in_talking_layers(RendezvousWriter& writer, const Instruction& instruction);
+/// The groups of the axes over which layers of the segment communicate.
+void meet_in_communicating_layers(RendezvousWriter& writer, const Instruction& instruction);
 /// A group per mesh, or per line of the mesh where only one axis changes; nobody where every worker has already what it needs (a slice).
 void meet_along_exchanged_axes(RendezvousWriter& writer, const Instruction& instruction);
 /// A receiver takes from the workers that hold a part of its region. Where both layouts shard an axis alike, and where the source is

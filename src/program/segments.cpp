@@ -15,9 +15,9 @@ class SegmentBuilder {
       for (int parameter : program.ops[size_t(id)].parameters) ops_of_parameter_[size_t(parameter)].push_back(id);
     moves_to_.resize(program.values.size());
     moves_from_.resize(program.values.size());
-    for (MoveId m = 0; m < MoveId(program.moves.size()); ++m) {
-      moves_to_[size_t(program.moves[size_t(m)].to)].push_back(m);
-      moves_from_[size_t(program.moves[size_t(m)].from)].push_back(m);
+    for (RedistributionId m = 0; m < RedistributionId(program.redistributions.size()); ++m) {
+      moves_to_[size_t(program.redistributions[size_t(m)].to)].push_back(m);
+      moves_from_[size_t(program.redistributions[size_t(m)].from)].push_back(m);
     }
     find_completing_ops();
   }
@@ -34,7 +34,7 @@ class SegmentBuilder {
   std::vector<StageItem> run_stage(int stage) {
     items_.clear();
     open_ = -1;
-    std::set<MoveId> done;
+    std::set<RedistributionId> done;
     for (OpId id = 0; id < OpId(program_.ops.size()); ++id) {
       const Op& op = program_.ops[size_t(id)];
       if (op.stage != stage) continue;
@@ -61,10 +61,10 @@ class SegmentBuilder {
     }
   }
 
-  void bring_in(ValueId input, std::set<MoveId>& done) {
-    for (MoveId m : moves_to_[size_t(input)]) {
+  void bring_in(ValueId input, std::set<RedistributionId>& done) {
+    for (RedistributionId m : moves_to_[size_t(input)]) {
       if (!done.insert(m).second) continue;
-      items_.push_back({program_.moves[size_t(m)].crosses_stages ? StageItem::Kind::receive : StageItem::Kind::move, m});
+      items_.push_back({program_.redistributions[size_t(m)].crosses_stages ? StageItem::Kind::receive : StageItem::Kind::move, m});
       open_ = -1;
     }
   }
@@ -92,8 +92,8 @@ class SegmentBuilder {
   }
 
   void send_out(ValueId output) {
-    for (MoveId m : moves_from_[size_t(output)]) {
-      if (!program_.moves[size_t(m)].crosses_stages) continue;
+    for (RedistributionId m : moves_from_[size_t(output)]) {
+      if (!program_.redistributions[size_t(m)].crosses_stages) continue;
       items_.push_back({StageItem::Kind::send, m});
       open_ = -1;
     }
@@ -111,7 +111,7 @@ class SegmentBuilder {
   const CompileOptions& options_;
   Program& program_;
   std::vector<std::vector<OpId>> ops_of_parameter_;
-  std::vector<std::vector<MoveId>> moves_to_, moves_from_;  // by value
+  std::vector<std::vector<RedistributionId>> moves_to_, moves_from_;  // by value
   std::vector<bool> completes_bucket_;
   std::vector<SegmentId> segment_of_;  // by op
   std::vector<StageItem> items_;

@@ -32,7 +32,7 @@ void check_layer(const Model& model, const Model& other, NodeId id, const std::s
 bool same(const ShardingOption& a, const ShardingOption& b) {
   return a.name == b.name && a.inputs == b.inputs && a.output == b.output && a.input_gradients == b.input_gradients &&
          a.parameters == b.parameters && a.parameter_gradients == b.parameter_gradients && a.buffers == b.buffers && a.states == b.states &&
-         a.talks_over_tensor_axis == b.talks_over_tensor_axis;
+         a.communicates_over_tensor_axis == b.communicates_over_tensor_axis;
 }
 
 void check_split(const Op& op, const Model& other, const std::string& where) {

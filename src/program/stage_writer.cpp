@@ -76,7 +76,7 @@ void StageWriter::forward(const Task& task) {
         list_.back().keeps = !recomputes(item, task.micro_batch);
         break;
       case StageItem::Kind::move:
-        if (program_.moves[size_t(item.index)].forward_moves) put(OpCode::redistribute, item.index, task);
+        if (program_.redistributions[size_t(item.index)].forward_moves) put(OpCode::redistribute, item.index, task);
         break;
       case StageItem::Kind::send: put(OpCode::send, item.index, task); break;
       case StageItem::Kind::receive: put(OpCode::receive, item.index, task); break;
@@ -99,7 +99,7 @@ void StageWriter::backward(const Task& task) {
       put(splits ? code : OpCode::backward, item->index, task);
       continue;
     }
-    if (!program_.moves[size_t(item->index)].backward_moves) continue;
+    if (!program_.redistributions[size_t(item->index)].backward_moves) continue;
     switch (item->kind) {
       case StageItem::Kind::move: put(OpCode::redistribute, item->index, task, true); break;
       case StageItem::Kind::send: put(OpCode::receive, item->index, task, true); break;

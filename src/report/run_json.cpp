@@ -244,7 +244,7 @@ class Reader {
 
 constexpr const char* kBoxKinds[] = {"forward", "backward", "backward_input", "backward_weight", "recompute"};
 
-/// A number that a picture can be drawn with.
+/// A number that a drawing can be drawn with.
 double time_of(const json& j, const char* key) {
   const double time = j.at(key).get<double>();
   if (!(time >= 0)) throw std::invalid_argument(fmt::format("\"{}\": {} is no time of a schedule", key, time));
@@ -262,7 +262,7 @@ void check_box(const json& box) {
   for (const char* key : {"stage", "micro_batch", "batch"}) box.at(key).get<int>();
 }
 
-/// The picture as it stands, once every field that is drawn has been looked at.
+/// The drawing as it stands, once every field that is drawn has been looked at.
 json read_schedule(const json& j) {
   for (const char* key : {"makespan", "shown_until"}) time_of(j, key);
   for (const char* key : {"batches", "micro_batches"}) j.at(key).get<int>();

@@ -20,7 +20,7 @@
 #include "runtime/worker/kept_steps.h"
 #include "runtime/worker/layer_buffers.h"
 #include "runtime/worker/layer_execution.h"
-#include "runtime/worker/moves.h"
+#include "runtime/worker/transfers.h"
 #include "runtime/worker/pace.h"
 #include "runtime/worker/prepared_program.h"
 #include "runtime/worker/step_meter.h"
@@ -67,7 +67,7 @@ struct Worker::State {
   LayerBuffers buffers;
   Averages averages;
   BatchesInFlight batches;
-  MoveExecution moves;
+  TransferExecution transfers;
   GradientPieces pieces;
   KeptSteps kept_steps;
   Agree agreement;
@@ -81,7 +81,7 @@ Worker::State::State(int rank, const Model& model, Precision precision, std::uni
                      std::unique_ptr<Replicas> own_replicas, const WorkerOptions& worker_options)
     : options(worker_options), communicator(std::move(world)), replicas(std::move(own_replicas)),
       context{rank, model, precision, options, *communicator, *replicas}, recorder(flight_recorder(*communicator)), groups(*communicator),
-      buffers(context), averages(context, buffers), batches(model), moves(context), pieces(context), kept_steps(context, buffers),
+      buffers(context), averages(context, buffers), batches(model), transfers(context), pieces(context), kept_steps(context, buffers),
       agreement(context), pace(context), meter(context, outcome) {}
 
 void Worker::State::begin(const Program* training_program, const Program* evaluation_program) {
@@ -146,7 +146,7 @@ void Worker::State::execute(RunningProgram& running, const Instruction& i, Batch
     case OpCode::backward_weight: return layers.backward_weight(i.index, batch, micro());
     case OpCode::redistribute:
     case OpCode::send:
-    case OpCode::receive: return moves.run(*prepared.program, i, batch, micro());
+    case OpCode::receive: return transfers.run(*prepared.program, i, batch, micro());
     case OpCode::prefetch_weights: return replicas->prefetch(i.index);
     case OpCode::gather_weights: return replicas->gather(i.index);
     case OpCode::release_weights: prepared.drop_views(i.index, false); return replicas->release(i.index);

@@ -56,7 +56,7 @@ class Worker {
   HeldParts held() const;
 
   /// Of rank 0 with WorkerOptions::keeps_whole_steps, once a step or an evaluation has failed: running statistics become those before the step
-  /// that is in no worker's weights, so that updates() and held() are as between two steps. Talks to no other worker. nullopt: this worker's
+  /// that is in no worker's weights, so that updates() and held() are as between two steps. Communicates to no other worker. nullopt: this worker's
   /// own update failed.
   std::optional<WholeSteps> return_to_whole_step();
 

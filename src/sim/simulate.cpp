@@ -44,7 +44,7 @@ class SimulationCosts final : public EngineCosts {
   std::vector<Event> events_;
 };
 
-/// Members of a talking segment compute what is theirs; of a collective all do the same thing together.
+/// Members of a communicating segment compute what is theirs; of a collective all do the same thing together.
 void SimulationCosts::begin(std::span<const Execution> together, Demand& demand) {
   const bool own_work = description_of(at(together.front()).code).resource == Resource::device;
   for (const Execution& e : together) {

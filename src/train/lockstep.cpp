@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "program/compile.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
 
 namespace trireme {
@@ -38,7 +38,7 @@ std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan, const s
   ParameterStore store(program, options.precision);
   std::vector<Snapshot> snapshots(static_cast<size_t>(options.steps));
   std::vector<std::vector<double>> losses(size_t(options.steps), std::vector<double>(size_t(plan.devices)));
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, options.worker);
     for (int64_t step = 0; step < options.steps; ++step) {
       Batch batch = batch_of(step);

@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-/// One rank's post to the ledger (train/ledger.h).
+/// One rank's post to the records (train/step_records.h).
 struct PostedOutcome {
   int64_t step = 0;
   bool evaluation = false;

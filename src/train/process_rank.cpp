@@ -116,28 +116,28 @@ bool ProcessRank::enters(StepGate& gate, int64_t step, int64_t steps) {
   return !ended_ || step < decided_;
 }
 
-void ProcessRank::post(Ledger& ledger, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds) {
+void ProcessRank::post(StepRecords& records, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds) {
   shift(outcome, -clock_ahead_);
   if (rank() != 0)
     return send_text(*world_, to_text(PostedOutcome{step, evaluation, std::move(outcome), load_seconds, asked_to_end_}), 0, kPost);
   awaited_.push_back({.step = step, .evaluation = evaluation, .begin = outcome.begin, .end = outcome.end});
-  ledger.post(0, step, evaluation, std::move(outcome), load_seconds);
-  take_posts(ledger, evaluation ? 0 : 1);
+  records.post(0, step, evaluation, std::move(outcome), load_seconds);
+  take_posts(records, evaluation ? 0 : 1);
 }
 
 /// Until only `left` of them are outstanding.
-void ProcessRank::take_posts(Ledger& ledger, size_t left) {
+void ProcessRank::take_posts(StepRecords& records, size_t left) {
   for (; awaited_.size() > left; awaited_.pop_front())
     for (Awaited& awaited = awaited_.front(); awaited.next < size(); ++awaited.next) {
       const int other = awaited.next;
       PostedOutcome posted = outcome_from(receive_text(*world_, other, kPost));
       check_internal(posted.step == awaited.step && posted.evaluation == awaited.evaluation, "all ranks go through the same steps");
       if (posted.asked_to_end) other_asked_ = other;
-      ledger.post(other, posted.step, posted.evaluation, std::move(posted.outcome), posted.load_seconds);
+      records.post(other, posted.step, posted.evaluation, std::move(posted.outcome), posted.load_seconds);
     }
 }
 
-bool ProcessRank::post_for_others(Ledger& ledger, const std::map<int64_t, std::vector<double>>& losses) {
+bool ProcessRank::post_for_others(StepRecords& records, const std::map<int64_t, std::vector<double>>& losses) {
   for (; !awaited_.empty(); awaited_.pop_front()) {
     Awaited& awaited = awaited_.front();
     const auto known = losses.find(awaited.step);
@@ -148,16 +148,16 @@ bool ProcessRank::post_for_others(Ledger& ledger, const std::map<int64_t, std::v
       outcome.loss_sum = known->second.at(size_t(awaited.next));
       outcome.begin = awaited.begin;
       outcome.end = awaited.end;
-      ledger.post(awaited.next, awaited.step, false, std::move(outcome), 0);
+      records.post(awaited.next, awaited.step, false, std::move(outcome), 0);
     }
   }
   return true;
 }
 
-void ProcessRank::finish(Ledger& ledger, std::vector<MemoryUse>& memory) {
+void ProcessRank::finish(StepRecords& records, std::vector<MemoryUse>& memory) {
   const MemoryUse own = memory_use(rank());
   if (rank() != 0) return send_text(*world_, to_text(own), 0, kMemory);
-  take_posts(ledger, 0);
+  take_posts(records, 0);
   memory.resize(size_t(size()));
   memory[0] = own;
   for (int other = 1; other < size(); ++other) memory[size_t(other)] = memory_from(receive_text(*world_, other, kMemory));

@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 #include "comm/communicator.h"
-#include "train/ledger.h"
+#include "train/step_records.h"
 
 namespace trireme {
 
@@ -45,14 +45,14 @@ class ProcessRank {
   /// Rank 0 posts its own outcome and those of all others for what was posted before, of evaluations for this one: at that time they are there or
   /// about to be.
   /// Others send theirs and go on. All ranks post the same steps and evaluations.
-  void post(Ledger& ledger, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds);
+  void post(StepRecords& records, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds);
 
   /// Rank 0, in place of what others will not post any more. `losses`: by step done, by rank: StepOutcome::loss_sum. Of all else that they did
   /// nothing is known. False: something before the last step, or its loss, remains unknown; the last step's evaluation may.
-  bool post_for_others(Ledger& ledger, const std::map<int64_t, std::vector<double>>& losses);
+  bool post_for_others(StepRecords& records, const std::map<int64_t, std::vector<double>>& losses);
 
   /// After the last post: rank 0 posts what is still to come and gets every rank's memory.
-  void finish(Ledger& ledger, std::vector<MemoryUse>& memory);
+  void finish(StepRecords& records, std::vector<MemoryUse>& memory);
 
   /// This rank shall end: rank 0 hears of it with the next post. Thread-safe, as the next one.
   void ask_to_end() { asked_to_end_ = true; }
@@ -65,7 +65,7 @@ class ProcessRank {
 
  private:
   void compare_clocks(const std::vector<std::string>& machines);
-  void take_posts(Ledger& ledger, size_t left);
+  void take_posts(StepRecords& records, size_t left);
 
   const std::unique_ptr<Communicator> world_, states_;
   const std::string backend_;

@@ -13,7 +13,7 @@
 #include "cost/virtual_costs.h"
 #include "experiment/make_plan.h"
 #include "forecast/predict.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/gradient_norms.h"
 #include "runtime/whole_step.h"
 #include "train/agreement/agreement_state.h"
@@ -78,7 +78,7 @@ Run::Run(const RunSpec& e, const Model& m, const TaskData& d, const Plan& plan, 
     : experiment(e), model(m), data(d), batches(experiment, data), steps(plan.agreement.empty() ? steps_of(e.length, sampler().steps_per_epoch()) : 0),
       evaluate_every(steps_of(e.evaluate_every, sampler().steps_per_epoch())),
       checkpoint_every(options.writes_checkpoints ? steps_of(e.checkpoint.every, sampler().steps_per_epoch()) : 0),
-      begun_at(options.resumed ? options.resumed->step : 0), ledger(plan.devices), adapts_(options.adapts),
+      begun_at(options.resumed ? options.resumed->step : 0), records(plan.devices), adapts_(options.adapts),
       evaluates_first_(options.resumed && options.resumed->awaits_evaluation),
       links_(e.links && !e.virtual_machines ? std::make_shared<EmulatedLinks>(kMaxDevices, *e.links) : nullptr), process_(std::move(options.process)) {
   check_internal(!e.virtual_machines || (e.private_replicas && !process_), "workers in virtual time are threads with replicas of their own");
@@ -90,7 +90,7 @@ Run::Run(const RunSpec& e, const Model& m, const TaskData& d, const Plan& plan, 
   if (!plan.agreement.empty()) {
     const AgreementBeginning beginning{.step = begun_at, .seconds = options.resumed ? options.resumed->seconds : 0,
                                        .replicas = state_ ? progress_in(*state_, plan.replicas) : std::vector<ReplicaProgress>()};
-    agreement_ = std::make_unique<RunAgreement>(experiment, model, data, phase->plan, phase->training, phase->evaluation, ledger, options.make_world,
+    agreement_ = std::make_unique<RunAgreement>(experiment, model, data, phase->plan, phase->training, phase->evaluation, records, options.make_world,
                                                 options.writes_checkpoints, beginning);
     steps = agreement_->steps_of_run();
     if (options.writes_checkpoints) checkpoint_every = steps_of(experiment.checkpoint.every, agreement_->batches().steps_per_epoch(0));
@@ -201,8 +201,8 @@ std::unique_ptr<Worker> Run::make_worker(Phase& phase, ReplicaGroup& group, int 
 }
 
 void Run::post(int rank, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds) {
-  if (process_) return process_->post(ledger, step, evaluation, std::move(outcome), load_seconds);
-  ledger.post(rank, step, evaluation, std::move(outcome), load_seconds);
+  if (process_) return process_->post(records, step, evaluation, std::move(outcome), load_seconds);
+  records.post(rank, step, evaluation, std::move(outcome), load_seconds);
 }
 
 void Run::work(Phase& phase, int rank, Worker& worker, ParameterStore& store) {
@@ -244,7 +244,7 @@ void Run::hand_over_alone(Phase& phase, Worker& worker) {
   if (!whole) return;
   std::map<int64_t, std::vector<double>> losses;
   for (const auto& [number, by_rank] : whole->losses) losses[begun_at + number] = by_rank;
-  const bool all_known = process_->post_for_others(ledger, losses);  // a state that was handed over waits for its step's loss too
+  const bool all_known = process_->post_for_others(records, losses);  // a state that was handed over waits for its step's loss too
   const int64_t step = begun_at + whole->done;
   if (!all_known || step <= std::max(handed_over_, begun_at) || step == steps) return;
   phase.gatherer.reuse(handover.take_used());
@@ -274,7 +274,7 @@ void Run::gather_state(Phase& phase, int rank, Worker& worker, const ParameterSt
 void Run::end_work(Phase& phase, int rank, Worker& worker, const ParameterStore& store) {
   const bool wants_weights = saves_weights() || has_final_metrics(data);
   if (process_) {
-    process_->finish(ledger, memory_);
+    process_->finish(records, memory_);
     if (wants_weights) phase.weights.gather(worker, process_->states(), experiment.precision);
     return;
   }
@@ -282,7 +282,7 @@ void Run::end_work(Phase& phase, int rank, Worker& worker, const ParameterStore&
   memory_[size_t(rank)] = memory_use(rank);
 }
 
-/// On a thread of its own, as a crew's: what fails here ends the other ranks too.
+/// On a thread of its own, as worker threads do: what fails here ends the other ranks too.
 void Run::work_as_process(Phase& phase, ParameterStore& store) {
   const int rank = process_->rank();
   const auto body = [&](int) {
@@ -296,7 +296,7 @@ void Run::work_as_process(Phase& phase, ParameterStore& store) {
       throw;
     }
   };
-  run_crew(phase.only_group().world, body, {threads_of(phase)[size_t(rank)]}, rank);
+  run_worker_threads(phase.only_group().world, body, {threads_of(phase)[size_t(rank)]}, rank);
 }
 
 /// Once the workers have been refused `step`: whether they give way to those of another plan. The same answer for all.
@@ -358,7 +358,7 @@ void Run::work_all() {
         ParameterStore store(phase.training, experiment.precision);
         ReplicaGroup& group = phase.only_group();
         if (process_) work_as_process(phase, store);
-        else run_crew(group.world, [&](int rank) { work(phase, rank, *make_worker(phase, group, rank, store), store); }, threads_of(phase));
+        else run_worker_threads(group.world, [&](int rank) { work(phase, rank, *make_worker(phase, group, rank, store), store); }, threads_of(phase));
         if (!phase.ends_in_change) break;
         state_ = phase.gatherer.take();
       }
@@ -373,13 +373,13 @@ void Run::work_all() {
       auto next = std::make_unique<Phase>(experiment, model, std::move(wanted->plan), std::move(wanted->workers), links_, threads);
       if (links_) carry_state(*phase_, *next);
       next->first_step = change_.step;
-      ledger.change_plan(next->plan.devices);
+      records.change_plan(next->plan.devices);
       begin_phase(std::move(next));
     }
   } catch (...) {
     error_ = std::current_exception();
   }
-  ledger.close();
+  records.close();
 }
 
 void Run::change_plan(PlanSwitch wanted) {

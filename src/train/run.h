@@ -18,7 +18,7 @@
 #include "train/adapter.h"
 #include "train/agreement/replica_group.h"
 #include "train/agreement/run_agreement.h"
-#include "train/ledger.h"
+#include "train/step_records.h"
 #include "train/process_rank.h"
 #include "train/state_handover.h"
 #include "train/trained_weights.h"
@@ -87,7 +87,7 @@ class Run {
   const int64_t evaluate_every;
   int64_t checkpoint_every;        ///< constant; steps; 0: no states are handed over
   const int64_t begun_at;          ///< steps that earlier runs had done
-  Ledger ledger;
+  StepRecords records;
   StepGate gate;
   StateHandover handover;
 
@@ -105,7 +105,7 @@ class Run {
   /// Null: the plan has none.
   RunAgreement* agreement() const { return agreement_.get(); }
 
-  /// Trains to the end, plan after plan, and closes the ledger. Never throws: see error().
+  /// Trains to the end, plan after plan, and closes the records. Never throws: see error().
   void work_all();
 
   /// The run is to go on under another plan after the step that its workers are in, unless that is its last.

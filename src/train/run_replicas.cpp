@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "base/seconds.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "train/run.h"
 
 namespace trireme {
@@ -147,7 +147,7 @@ void Run::train_replica(Phase& phase, Hub& hub) {
   const std::unique_ptr<ReplicaAgreement> agreement = agreement_->make_part(hub, group);
   group.agreement = agreement.get();
   const std::vector<int> threads(size_t(phase.plan.devices), experiment.threads);
-  run_crew(group.world, [&](int rank) { work_as_replica(phase, group, rank, store); }, threads, group.first_rank);
+  run_worker_threads(group.world, [&](int rank) { work_as_replica(phase, group, rank, store); }, threads, group.first_rank);
 }
 
 }  // namespace trireme

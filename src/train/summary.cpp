@@ -17,7 +17,7 @@ double quantile(std::vector<double> values, double q) {
   return values[low] + (position - double(low)) * (values[high] - values[low]);
 }
 
-GradientNorms norms_of(const LedgerEntry& entry) {
+GradientNorms norms_of(const StepRecord& entry) {
   GradientNorms sum;
   for (const StepOutcome& outcome : entry.outcomes) {
     sum.squares += outcome.norms.squares;
@@ -46,7 +46,7 @@ void Summary::go_on_from(int64_t samples, double seconds, int64_t step, int64_t 
   seconds_ = seconds;
 }
 
-std::optional<CurvePoint> Summary::add_replica_step(const LedgerEntry& entry) {
+std::optional<CurvePoint> Summary::add_replica_step(const StepRecord& entry) {
   const double end = entry.end(), loss = entry.loss_sum();
   steps_.push_back(end - replicas_.last_end[size_t(entry.replica)]);
   replicas_.last_end[size_t(entry.replica)] = end;
@@ -65,7 +65,7 @@ std::optional<CurvePoint> Summary::add_replica_step(const LedgerEntry& entry) {
   return curve_.back();
 }
 
-std::optional<CurvePoint> Summary::add_step(const LedgerEntry& entry, int64_t samples) {
+std::optional<CurvePoint> Summary::add_step(const StepRecord& entry, int64_t samples) {
   if (!replicas_.last_end.empty()) return add_replica_step(entry);
   if (entry.outcomes.size() > size_t(devices_)) {
     devices_ = int(entry.outcomes.size());
@@ -103,7 +103,7 @@ std::optional<CurvePoint> Summary::add_step(const LedgerEntry& entry, int64_t sa
   return curve_.back();
 }
 
-EvaluationPoint Summary::add_evaluation(const LedgerEntry& entry) {
+EvaluationPoint Summary::add_evaluation(const StepRecord& entry) {
   last_end_ = -1;
   const EvaluationSums sums{entry.metrics(), entry.loss_sum(), test_samples_, goal_.classes};
   const bool of_replicas = !replicas_.last_end.empty();  // which trained on meanwhile

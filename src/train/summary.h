@@ -8,7 +8,7 @@
 #include "cost/noise_scale.h"
 #include "experiment/experiment.h"
 #include "metrics/result.h"
-#include "train/ledger.h"
+#include "train/step_records.h"
 #include "update/hub.h"
 
 namespace trireme {
@@ -30,8 +30,8 @@ class Summary {
   void go_on_from(int64_t samples, double seconds, int64_t step, int64_t open_steps = 0);
   /// The curve point of a training step of `samples`. What happens between two steps, a change of plan for one, belongs to the later one.
   /// Of replicas as many steps as there are replicas make one, in the order in which they ended; nullopt: the entry did not end one.
-  std::optional<CurvePoint> add_step(const LedgerEntry& entry, int64_t samples);
-  EvaluationPoint add_evaluation(const LedgerEntry& entry);
+  std::optional<CurvePoint> add_step(const StepRecord& entry, int64_t samples);
+  EvaluationPoint add_evaluation(const StepRecord& entry);
   double training_seconds() const { return seconds_; }
   double last_step_seconds() const { return steps_.empty() ? 0 : steps_.back(); }
 
@@ -50,7 +50,7 @@ class Summary {
     int64_t open_samples = 0;
     double open_loss = 0;
   };
-  std::optional<CurvePoint> add_replica_step(const LedgerEntry& entry);
+  std::optional<CurvePoint> add_replica_step(const StepRecord& entry);
   void write_curve(RunResult& result) const;
 
   const Experiment& experiment_;

@@ -20,7 +20,7 @@
 #include "cost/money.h"
 #include "experiment/batches.h"
 #include "forecast/agreement_plan.h"
-#include "forecast/picture.h"
+#include "forecast/drawing.h"
 #include "forecast/predict.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
@@ -73,7 +73,7 @@ StepReport step_report(const CurvePoint& point, const Summary& summary, const Ru
 }
 
 /// What is not finite in a step that is done; "": all is. The loss has the word: gradients follow it. `loss`: of all workers.
-std::string not_finite_in(const LedgerEntry& entry, double loss) {
+std::string not_finite_in(const StepRecord& entry, double loss) {
   std::vector<size_t> bad;
   size_t counting = 0;
   const StepOutcome* first = nullptr;
@@ -91,7 +91,7 @@ std::string not_finite_in(const LedgerEntry& entry, double loss) {
 }
 
 /// As not_finite_in, of a replica that spoils the others' weights.
-std::string not_finite_of_replica(const LedgerEntry& entry, const RunAgreement& agreement) {
+std::string not_finite_of_replica(const StepRecord& entry, const RunAgreement& agreement) {
   if (std::isfinite(entry.loss_sum()) || agreement.update().refuses_broken_values()) return "";
   return fmt::format("the loss of a replica's step {} is not finite", entry.step);
 }
@@ -101,7 +101,7 @@ class Adaptation {
  public:
   Adaptation(Run& run, Adapter* adapter) : run_(run), adapter_(adapter) {}
 
-  void after_step(const LedgerEntry& entry, double seconds) {
+  void after_step(const StepRecord& entry, double seconds) {
     if (!adapter_ || entry.plan < plan_) return;  // the change that was wished for is still to come
     const RunSpec& e = run_.experiment;
     MeasuredStep step{.step = entry.step, .steps_left = run_.steps - entry.step, .seconds = seconds, .plan = entry.plan,
@@ -125,7 +125,7 @@ class Adaptation {
   std::vector<std::string> warnings_;
 };
 
-/// Reads the ledger until the workers are through, telling the observer, and ends them when time is up, the loss is no number any
+/// Reads the records until the workers are through, telling the observer, and ends them when time is up, the loss is no number any
 /// more, or the user asks.
 void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation& adaptation, Checkpointing& checkpoints,
                 const CurvePoint& begun_at, bool waits_for_clients, const std::atomic<bool>& interrupted, Ending& ending) {
@@ -136,7 +136,7 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
   bool aborted = false;
   while (true) {
     bool timed_out_waiting = false;
-    auto entry = run.ledger.next(kReaderPollSeconds, timed_out_waiting);
+    auto entry = run.records.next(kReaderPollSeconds, timed_out_waiting);
     if (entry && entry->evaluation) {
       ending.diverged_test = std::isfinite(entry->loss_sum()) || agreement ? 0 : entry->step;
       const EvaluationPoint point = summary.add_evaluation(*entry);
@@ -324,7 +324,7 @@ void add_changes(const Run& run, const Ending& ending, RunResult& result) {
   result.changes = run.changes();
   result.devices = run.devices();
   for (const PlanChange& change : result.changes) result.plan += " -> " + change.to;
-  if (ending.abandoned) return;  // the plans are the crew's still
+  if (ending.abandoned) return;  // the plans are still used by the workers
   for (size_t p = 1; p < run.plans().size(); ++p) {
     RunResult other;
     add_warnings(run.plans()[p], run.model, run.experiment, inspect_machine(false).cores, other);
@@ -443,7 +443,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   if (leaders) options.process.reset();
   auto run = std::make_shared<Run>(experiment, model, data, plan, std::move(options));
   add_length_warnings(*run, result);
-  if (plan.stages.size() > 1 || plan.micro_batches > 1) result.schedule = std::make_shared<const nlohmann::json>(short_picture(run->last_phase().training, model));
+  if (plan.stages.size() > 1 || plan.micro_batches > 1) result.schedule = std::make_shared<const nlohmann::json>(short_drawing(run->last_phase().training, model));
   const bool agrees = run->agreement() != nullptr;
   Summary summary(run->experiment, {data.train->task(), data.train->classes()}, plan.devices,
                   agrees ? data.train->size() : run->sampler().samples_per_epoch(), run->batches.test_samples(), run->steps, agrees ? plan.replicas : 0);
@@ -452,17 +452,17 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   Adaptation adaptation(*run, adapter);
   Checkpointing written(*run, checkpoints, observer);
   const double started = steady_seconds();
-  std::thread crew([run] { run->work_all(); });
+  std::thread workers([run] { run->work_all(); });
   try {
     coordinate(*run, summary, observer, adaptation, written, begun_at, make_world.places == ReplicaPlaces::clients, interrupted, ending);
   } catch (...) {  // an observer that cannot go on (disk full) ends the run
     run->abort("the run's observer failed");
-    crew.join();
+    workers.join();
     throw;
   }
   run->stop_loading();
-  if (ending.abandoned) crew.detach();
-  else crew.join();
+  if (ending.abandoned) workers.detach();
+  else workers.join();
   if (!ending.abandoned) {
     const LongWork saving(run->error() && process ? flight_recorder(process->world()) : nullptr, kSavingLastStep);
     written.finish();

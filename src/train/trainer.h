@@ -22,7 +22,7 @@ class ProcessRank;
 /// `adapter`: may have the run go on under other plans, valid for the model and the batch; null: nobody does.
 /// `checkpoints`: where the experiment's [checkpoint] are written, and one to go on from. An interrupt then leaves the run 10 s to end its
 /// step.
-/// `process`: this process is rank 0 of a run whose workers are processes, of which the others call follow() (train/follow.h); the experiment
+/// `process`: this process is rank 0 of a run whose workers are processes, of which the others call run_follower_rank() (train/follower_rank.h); the experiment
 /// has private replicas then, and nobody adapts. What is resumed and written is rank 0's alone.
 /// `make_world`: of a plan with an agreement whose replicas train in other processes.
 RunResult train(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,

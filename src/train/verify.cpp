@@ -29,7 +29,7 @@ double largest_of(const std::vector<at::Tensor>& tensors) {
 
 bool has_batch_norm(const Model& model) {
   return std::any_of(model.nodes().begin(), model.nodes().end(),
-                     [](const Node& node) { return node.layer && node.layer->talks_over_data_axis(BatchNormScope::global); });
+                     [](const Node& node) { return node.layer && node.layer->communicates_over_data_axis(BatchNormScope::global); });
 }
 
 bool has_data_shards(const Plan& plan) {

@@ -1,4 +1,4 @@
-// A parameter server that holds one copy of the weights, cut into shards, and the replicas' way of talking to it.
+// A parameter server that holds one copy of the weights, cut into shards, and the replicas' way of communicating with it.
 //
 // All weights of a state, bucket after bucket, are one range of elements; shard s has chunk s of it (chunk_elements of comm/formulas.h),
 // which may lie in several buckets: its parts. Running statistics are with shard 0.

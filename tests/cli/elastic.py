@@ -44,7 +44,7 @@ class Elastic(LaunchTest):
         return len(self.lines(folder, "step")) if os.path.exists(path) else 0
 
     def records(self, folder="o"):
-        return json_lines(self.path(folder, "generations.jsonl"))
+        return json_lines(self.path(folder, "elastic-groups.jsonl"))
 
     def ends_well(self, process):
         self.assertEqual(process.wait(90 * BUSY), 0, process.said())
@@ -123,11 +123,11 @@ class Elastic(LaunchTest):
         """One is replaced, rank 0 after it is not; nobody ever wakes them."""
         self.undisturbed("data", 3, *EXACT)
         process = self.launch("-n", "3", "--restarts", "1", "train", "e.toml", *RUN, *EXACT, "--plan", "data", "--out", "o")
-        for generation, (frozen, step) in enumerate([(1, 40), (0, 160)]):
+        for groups, (frozen, step) in enumerate([(1, 40), (0, 160)]):
             self.trains_to(process, step)
             ranks = self.group(process, 3)
             os.kill(ranks[frozen], signal.SIGSTOP)
-            wait_until(lambda: len(self.records()) == generation + 2, 25)
+            wait_until(lambda: len(self.records()) == groups + 2, 25)
             self.gone(ranks.values(), 5)
         self.ends_well(process)
         row = self.expect_whole_curve(1e-9)
@@ -275,6 +275,6 @@ class Elastic(LaunchTest):
             (["launch", "-n", "2", "--restarts", "1", "--restart-after", "soon", "train", "e.toml", *RUN], ["--restart-after", "soon"]),
             ([*launch, *RUN, "--set", "checkpoint.every=0 steps"], ["checkpoint.every"]),
         ])
-        self.environment.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="29779", TRIREME_GENERATION="rubbish")
-        self.refused("train", "e.toml", says=["TRIREME_GENERATION", "unset it"])
+        self.environment.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="29779", TRIREME_ELASTIC_GROUP="rubbish")
+        self.refused("train", "e.toml", says=["TRIREME_ELASTIC_GROUP", "unset it"])
         self.assertFalse(os.path.exists(self.path("runs")))

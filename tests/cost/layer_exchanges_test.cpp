@@ -1,4 +1,4 @@
-// What layers state to exchange within their calls (Layer::exchanges) against what calls really say, for every option that talks.
+// What layers state to exchange within their calls (Layer::exchanges) against what calls really say, for every option that communicates.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -84,9 +84,9 @@ CallInputs inputs_of(const LayerCase& c, Precision precision) {
 }
 
 /// One after the other; messages are counted by the sum over all ranks, as those at the ends send less.
-std::vector<Said> spelled_out(const LayerExchanges& talk, double& messages, int ranks) {
+std::vector<Said> spelled_out(const LayerExchanges& exchanges, double& messages, int ranks) {
   std::vector<Said> all;
-  for (const std::vector<Exchange>* part : {&talk.forward, &talk.backward})
+  for (const std::vector<Exchange>* part : {&exchanges.forward, &exchanges.backward})
     for (const Exchange& t : *part) {
       EXPECT_FALSE(t.over_data);
       if (t.kind == RedistributionKind::send_receive) messages += t.times * t.bytes * (ranks - 1);
@@ -134,7 +134,7 @@ TEST(StatedExchanges, IsWhatCallsSay) {
         for (const ShardingOption& option : c.layer->sharding_options(c.inputs, degree)) {
           SCOPED_TRACE(fmt::format("{} {} {} x {}", c.name, name_of(precision), option.name, degree));
           const CallShapes call = call_shapes(*c.layer, inputs, option, degree, kSamples, precision);
-          if (!option.talks_over_tensor_axis) {
+          if (!option.communicates_over_tensor_axis) {
             EXPECT_TRUE(exchanges_of(call).forward.empty() && exchanges_of(call).backward.empty());
             continue;
           }

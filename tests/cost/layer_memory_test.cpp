@@ -59,8 +59,8 @@ void expect_peaks(const LayerMemory& declared, const MeasuredCall& measured, boo
   expect_near(backward, measured.backward_peak, "peak of backward");
 }
 
-/// Under options that talk each worker is a thread; messages take memory too, so that peaks are not compared.
-void compare_talking(const CallShapes& call, const CallInputs& inputs) {
+/// Under options that communicate each worker is a thread; messages take memory too, so that peaks are not compared.
+void compare_communicating(const CallShapes& call, const CallInputs& inputs) {
   run_ranks(call.tensor, [&](Communicator& group) {
     const MeasuredCall measured = measure_call(call, inputs, &group, kDevice + group.rank());
     LayerMemory declared = call.layer->memory(call);
@@ -110,8 +110,8 @@ TEST_P(StatedMemory, IsWhatACallHolds) {
       for (const ShardingOption& option : c.layer->sharding_options(c.inputs, degree)) {
         SCOPED_TRACE(fmt::format("{} {} x {}", name_of(precision), option.name, degree));
         const CallShapes call = call_shapes(*c.layer, inputs, option, degree, kSamples, precision);
-        if (option.talks_over_tensor_axis) {
-          compare_talking(call, inputs);
+        if (option.communicates_over_tensor_axis) {
+          compare_communicating(call, inputs);
           continue;
         }
         const LayerMemory declared = call.layer->memory(call);

@@ -12,7 +12,7 @@
 #include "plan/named.h"
 #include "probed_costs.h"
 #include "program/compile.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
 #include "zoo/zoo.h"
 
@@ -97,7 +97,7 @@ std::vector<MemoryUse> measured(const Case& c, const Compiled& it) {
   std::vector<MemoryUse> uses(size_t(it.plan.devices));
   LocalWorld world(it.plan.devices);
   ParameterStore store(it.program, c.precision);
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     Worker worker(rank, it.model, &it.program, nullptr, store, world, {.seed = 1, .optimizer = c.optimizer});
     for (int step = 0; step < it.program.greatest_lag + 3; ++step)
       worker.train({.step = step, .batch = batch_for(it.model, c.batch), .learning_rate = 0.01, .clip_norm = c.clip_norm});

@@ -15,7 +15,7 @@
 #include "model/layers/mean_squared_error.h"
 #include "plan/named.h"
 #include "program/compile.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/gradient_norms.h"
 #include "runtime/worker.h"
 
@@ -81,7 +81,7 @@ std::vector<GradientNorms> measured_norms(const std::string& strategy, int devic
   LocalWorld world(devices);
   ParameterStore store(program, Precision::fp64);
   std::vector<std::vector<GradientNorms>> of_ranks(static_cast<size_t>(devices), std::vector<GradientNorms>(static_cast<size_t>(steps)));
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, {.gradient_norms = true});
     for (int64_t step = 0; step < steps; ++step)
       of_ranks[size_t(rank)][size_t(step)] = worker.train({.step = step, .batch = batch_of(step, samples), .learning_rate = 0}).norms;

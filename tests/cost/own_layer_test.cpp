@@ -38,7 +38,7 @@ class Doubled final : public Layer {
     if (degree > 1)
       options.push_back({.name = "features", .inputs = {features}, .output = features, .input_gradients = {features},
                          .parameters = {Placement::shard(0)}, .parameter_gradients = {Placement::shard(0)}, .divides_work = true,
-                         .talks_over_tensor_axis = true});
+                         .communicates_over_tensor_axis = true});
     return options;
   }
   at::Tensor forward(LayerCall&, std::span<const at::Tensor> inputs) const override { return inputs[0]; }

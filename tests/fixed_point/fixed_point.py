@@ -89,10 +89,10 @@ def run(program, configuration, data, folder):
 
 
 def run_all(program, configurations, each):
-    with tempfile.TemporaryDirectory(prefix="trireme-fixed-point-") as name, concurrent.futures.ThreadPoolExecutor(JOBS) as crew:
+    with tempfile.TemporaryDirectory(prefix="trireme-fixed-point-") as name, concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         root = pathlib.Path(name)
         write_digits(str(root / "data" / "mnist"))
-        pending = {crew.submit(run, program, c, str(root / "data"), root / str(i)): c for i, c in enumerate(configurations)}
+        pending = {pool.submit(run, program, c, str(root / "data"), root / str(i)): c for i, c in enumerate(configurations)}
         for done in concurrent.futures.as_completed(pending):
             each(pending[done], done.result())
 

@@ -364,7 +364,7 @@ TEST(Height, GlobalBatchNormOverBothAxes) {
   }
 }
 
-TEST(Height, EvaluationTalksToNobody) {
+TEST(Height, EvaluationCommunicatesWithNone) {
   const BatchNorm norm("norm", 4, {.residual = true});
   const auto options = norm.sharding_options(std::vector<Shape>{{4, 6, 5}, {4, 6, 5}}, 2);
   const at::Tensor input = random_tensor({3, 4, 6, 5}, 1), residual = random_tensor({3, 4, 6, 5}, 2);
@@ -403,7 +403,7 @@ TEST(Height, OfferedOnlyWhereRowsDivide) {
   // windows that do not overlap need no halo and no words
   const Conv2d patches("conv", {.in = 4, .out = 4, .kernel = 4, .stride = 4});
   const auto options = patches.sharding_options(std::vector<Shape>{{4, 8, 8}}, 2);
-  EXPECT_FALSE(find_height(options)->talks_over_tensor_axis);
+  EXPECT_FALSE(find_height(options)->communicates_over_tensor_axis);
 }
 
 /// Direct, as a product, with groups. Two steps into the same gradients.

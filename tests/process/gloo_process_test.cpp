@@ -1,4 +1,4 @@
-// Ranks as processes over gloo: that they talk, and what the living learn when one of them fails, dies or freezes.
+// Ranks as processes over gloo: that they communicate, and what the living learn when one of them fails, dies or freezes.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -185,12 +185,12 @@ class GlooProcesses : public ::testing::Test {
   }
 };
 
-TEST_F(GlooProcesses, TalkThroughAFile) {
+TEST_F(GlooProcesses, CommunicateThroughAFile) {
   Children children("sum", 3);
   for (const ChildEnd& end : children.wait(30)) EXPECT_EQ(end.exit_code, 0) << end.output;
 }
 
-TEST_F(GlooProcesses, TalkThroughAPort) {
+TEST_F(GlooProcesses, CommunicateThroughAPort) {
   Children children("sum", 3, {std::to_string(free_port())});
   for (const ChildEnd& end : children.wait(30)) EXPECT_EQ(end.exit_code, 0) << end.output;
 }

@@ -9,7 +9,7 @@
 #include "model/layers/relu.h"
 #include "base/memory.h"
 #include "profile/measure_layers.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 
 namespace trireme {
 namespace {
@@ -35,7 +35,7 @@ LayerMemory memory_of(const LayerSite& site, const std::string& option = "replic
   for (const ShardingOption& o : site.layer->sharding_options(site.input_shapes, tensor)) {
     if (o.name != option) continue;
     LocalWorld world(1);
-    run_crew(world, [&](int device) {
+    run_worker_threads(world, [&](int device) {
       c10::InferenceMode inference;
       const ProbeSetting setting{&site, o, tensor, kSamples, {}};
       ProbeCall call(setting);

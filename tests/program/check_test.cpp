@@ -193,7 +193,7 @@ TEST(Check, ClippingNeedsAll) {
   refuse(c, {"clip gradients", "waits for rank 1", "has ended"});
 }
 
-TEST(Check, LayersThatTalkNeedTheirGroup) {
+TEST(Check, LayersThatCommunicateNeedTheirGroup) {
   Model model = make_model({"cifar-resnet18", {3, 8, 8}, 4, {{"width", 4}}});
   Program program = compile(model, named_plan("data", model, Cluster::uniform(2), 16, {}), {.batch_norm = BatchNormScope::global});
   Case c{std::move(model), std::move(program)};

@@ -116,7 +116,7 @@ std::vector<RedistributionKind> kinds(const Program& program, bool adjoint) {
   std::vector<RedistributionKind> found;
   for (const Instruction& i : program.instructions(0))
     if (i.code == OpCode::redistribute && i.adjoint == adjoint) {
-      MoveEnds ends = ends_of(program.moves[size_t(i.index)], program, adjoint);
+      RedistributionEnds ends = ends_of(program.redistributions[size_t(i.index)], program, adjoint);
       found.push_back(classify(ends.from, ends.to));
     }
   return found;
@@ -149,8 +149,8 @@ TEST(Moves, DescribesAnAllReduce) {
     const Program program = compile(model, megatron(model, degree), {});
     for (const Instruction& i : program.instructions(0)) {
       if (i.code != OpCode::redistribute || i.adjoint) continue;
-      const Move& move = program.moves[size_t(i.index)];
-      MoveEnds ends = ends_of(move, program, false);
+      const Redistribution& move = program.redistributions[size_t(i.index)];
+      RedistributionEnds ends = ends_of(move, program, false);
       if (classify(ends.from, ends.to) != RedistributionKind::all_reduce) continue;
       EXPECT_EQ(program.describe(i, model), "redistribute fc2 (all_reduce)");
     }
@@ -160,7 +160,7 @@ TEST(Moves, DescribesAnAllReduce) {
 TEST(Moves, DataParallelHasNone) {
   const Model model = mlp();
   const Program program = compile(model, plan_for(model, "data", 4), {});
-  EXPECT_TRUE(program.moves.empty());
+  EXPECT_TRUE(program.redistributions.empty());
 }
 
 /// A skip connection goes from its producer straight to its consumer; stages between them do not see it.
@@ -172,8 +172,8 @@ TEST(Moves, SkipConnectionsSkipStages) {
     plan.layers[size_t(id)].stage = id <= start ? 0 : id < join ? 1 : 2;
   const Program program = compile(model, plan, {});
   int direct = 0;
-  for (MoveId m = 0; m < MoveId(program.moves.size()); ++m) {
-    const Move& move = program.moves[size_t(m)];
+  for (RedistributionId m = 0; m < RedistributionId(program.redistributions.size()); ++m) {
+    const Redistribution& move = program.redistributions[size_t(m)];
     const Value& to = program.values[size_t(move.to)];
     if (program.values[size_t(move.from)].node != start || to.layout.mesh.workers != std::vector<int>{2}) continue;
     ++direct;
@@ -238,7 +238,7 @@ TEST(Compile, PositionsOfMaximaHaveNoGradient) {
   for (const auto& list : program.lists)
     for (const Instruction& i : list) {
       if (i.code != OpCode::send) continue;
-      const NodeId node = program.values[size_t(program.moves[size_t(i.index)].from)].node;
+      const NodeId node = program.values[size_t(program.redistributions[size_t(i.index)].from)].node;
       forwards += node == where && !i.adjoint;
       of_pool += node == pooled && i.adjoint;
       EXPECT_FALSE(node == where && i.adjoint);

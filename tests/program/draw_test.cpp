@@ -1,4 +1,4 @@
-// Schedules on the unit clock and as pictures.
+// Schedules on the unit clock and as drawings.
 #include "program/draw.h"
 
 #include <gmock/gmock.h>
@@ -135,14 +135,14 @@ TEST(Draw, SaysWhatItLeavesOut) {
   }
 }
 
-TEST(Draw, PictureForTheReport) {
+TEST(Draw, DrawingForTheReport) {
   const HandMade made = one_forward_one_backward(2, 2, 2);
-  const nlohmann::json picture = schedule_picture(made.program, made.model);
-  EXPECT_EQ(picture["makespan"], 9);
-  EXPECT_EQ(picture["micro_batches"], 2);
-  EXPECT_NEAR(picture["bubble"].get<double>(), 1.0 / 3, 1e-9);
-  ASSERT_EQ(picture["rows"].size(), 2u);
-  const nlohmann::json& row = picture["rows"][1];
+  const nlohmann::json drawing = schedule_drawing(made.program, made.model);
+  EXPECT_EQ(drawing["makespan"], 9);
+  EXPECT_EQ(drawing["micro_batches"], 2);
+  EXPECT_NEAR(drawing["bubble"].get<double>(), 1.0 / 3, 1e-9);
+  ASSERT_EQ(drawing["rows"].size(), 2u);
+  const nlohmann::json& row = drawing["rows"][1];
   EXPECT_EQ(row["label"], "workers 2-3, stage 1");
   EXPECT_EQ(row["workers"], nlohmann::json({2, 3}));
   ASSERT_EQ(row["boxes"].size(), 4u);

@@ -94,9 +94,9 @@ TEST(Engine, RedistributionJoinsThoseThatExchange) {
   EXPECT_THAT(second_forwards(redistributing(whole, columns, samples, samples)), ElementsAre(1.5, 4, 3.5, 6));
 }
 
-TEST(Engine, TalkingLayersJoinTheirAxis) {
+TEST(Engine, CommunicatingLayersJoinTheirAxis) {
   HandMade made = testing::pipeline({"F0 B0"}, 3);
-  made.program.ops[0].talks = true;
+  made.program.ops[0].communicates = true;
   Recorder clock(3, [](int rank, const Instruction&) { return rank + 1.0; });
   clock.run(made);
   for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(clock.events[size_t(rank)], ElementsAre(Event{0, 0, 0, 3}, Event{1, 0, 3, 6}));

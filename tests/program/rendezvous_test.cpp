@@ -51,7 +51,7 @@ enum List { redistributes, sends, receives };
 testing::HandMade moving(const Layout& from, const Layout& to) {
   testing::HandMade made{testing::chain(1), {}};
   made.program.values = {{2, from, from, true, false}, {2, to, to, true, false}};
-  made.program.moves = {{0, 1, from, to, false, true, true}};
+  made.program.redistributions = {{0, 1, from, to, false, true, true}};
   made.program.lists = {{{OpCode::redistribute, 0, 0}}, {{OpCode::send, 0, 0}}, {{OpCode::receive, 0, 0}}};
   made.program.list_of_rank.assign(64, 0);
   complete(made.program, made.model);

@@ -166,7 +166,7 @@ TEST(RunJson, SchedulesComeBackWholeAndMayBeAbsent) {
 
 TEST(RunJson, RefusesSchedulesThatCannotBeDrawn) {
   const json whole = to_json(sample_result());
-  const json::json_pointer picture("/rows/2/schedule"), box("/rows/2/schedule/rows/1/boxes/3");
+  const json::json_pointer drawing("/rows/2/schedule"), box("/rows/2/schedule/rows/1/boxes/3");
   const auto refused = [&](const json::json_pointer& at, json value) {
     json j = whole;
     j.at(at) = std::move(value);
@@ -184,14 +184,14 @@ TEST(RunJson, RefusesSchedulesThatCannotBeDrawn) {
   EXPECT_TRUE(refused(box / "end", 4)) << "before it begins";
   EXPECT_TRUE(refused(box / "stage", nullptr));
   EXPECT_TRUE(refused(box, json::object()));
-  EXPECT_TRUE(refused(picture / "makespan", nullptr));
-  EXPECT_TRUE(refused(picture / "shown_until", "all"));
-  EXPECT_TRUE(refused(picture / "bubble", "large"));
-  EXPECT_TRUE(refused(picture / "rows", 3));
-  EXPECT_TRUE(refused(picture / "rows", nullptr));
-  EXPECT_TRUE(refused(picture / "rows" / 0 / "label", 0));
-  EXPECT_TRUE(refused(picture / "rows" / 0 / "stages", "both"));
-  EXPECT_TRUE(refused(picture, "none"));
+  EXPECT_TRUE(refused(drawing / "makespan", nullptr));
+  EXPECT_TRUE(refused(drawing / "shown_until", "all"));
+  EXPECT_TRUE(refused(drawing / "bubble", "large"));
+  EXPECT_TRUE(refused(drawing / "rows", 3));
+  EXPECT_TRUE(refused(drawing / "rows", nullptr));
+  EXPECT_TRUE(refused(drawing / "rows" / 0 / "label", 0));
+  EXPECT_TRUE(refused(drawing / "rows" / 0 / "stages", "both"));
+  EXPECT_TRUE(refused(drawing, "none"));
 }
 
 TEST(RunJson, LossesThatAreNotFiniteBecomeNullWithOneWarning) {

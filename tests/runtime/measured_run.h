@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "plan/plan.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
 
 namespace trireme::testing {
@@ -32,7 +32,7 @@ inline MeasuredRun measure_run(const Model& model, const Plan& plan, const Progr
   MeasuredRun ran{std::vector<MemoryUse>(n), std::vector<int64_t>(n)};
   LocalWorld world(plan.devices);
   ParameterStore store(program, Precision::fp32);
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, {.seed = 1, .optimizer = optimizer});
     worker.train({.step = 0, .batch = batch, .learning_rate = 0.01});
     worker.settle();

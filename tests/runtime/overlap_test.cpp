@@ -10,7 +10,7 @@
 #include "../base/expect_error.h"
 #include "plan/named.h"
 #include "program/compile.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
 #include "zoo/zoo.h"
 
@@ -41,7 +41,7 @@ struct Training {
     if (beside) world.move_beside_computing();
     ParameterStore store(program, Precision::fp32);
     Ran ran{std::vector<StepOutcome>(2), {}};
-    run_crew(world, [&](int rank) {
+    run_worker_threads(world, [&](int rank) {
       Worker worker(rank, model, &program, nullptr, store, world, {.seed = 1, .optimizer = {.momentum = 0.9}});
       for (int64_t step = 0; step < kSteps; ++step) {
         worker.barrier();
@@ -146,7 +146,7 @@ TEST(Overlap, AFailureInBetweenEndsAll) {
   world.move_beside_computing();
   ParameterStore store(training.program, Precision::fp32);
   expect_error(Blame::run, {"disk on fire"}, [&] {
-    run_crew(world, [&](int rank) {
+    run_worker_threads(world, [&](int rank) {
       Worker worker(rank, training.model, &training.program, nullptr, store, world, {.seed = 1});
       int loads = 0;
       const auto load = [&](Range range) {

@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "plan/named.h"
 #include "program/compile.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/replica_view.h"
 #include "runtime/worker.h"
 #include "zoo/zoo.h"
@@ -58,7 +58,7 @@ Trained run(const Model& model, const std::string& degrees, int devices, const O
   ParameterStore store(program, Precision::fp32);
   Trained result;
   ReplicaView view(program, model);
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, {.seed = 3, .optimizer = optimizer});
     worker.show(view);
     worker.barrier();

@@ -14,7 +14,7 @@
 #include "plan/named.h"
 #include "profile/layer_times.h"
 #include "program/compile.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "zoo/zoo.h"
 
 namespace trireme {
@@ -57,7 +57,7 @@ Ran run(const Case& test, const Batch& batch, const OptimizerConfig& optimizer =
   Ran ran{std::vector<MemoryUse>(n), std::vector<StepOutcome>(n)};
   LocalWorld world(test.plan.devices);
   ParameterStore store(test.program, precision);
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     Worker worker(rank, test.model, &test.program, nullptr, store, world, {.seed = 1, .optimizer = optimizer});
     for (int64_t step = 0; step < 2; ++step)
       ran.outcomes[size_t(rank)] =
@@ -209,7 +209,7 @@ TEST_F(WorkerMemory, AbortFromOutsideEndsAll) {
   });
   const Batch batch = batch_of();
   expect_error(Blame::run, {"interrupted"}, [&] {
-    run_crew(world, [&](int rank) {
+    run_worker_threads(world, [&](int rank) {
       Worker worker(rank, test.model, &test.program, nullptr, store, world, {});
       for (int64_t step = 0;; ++step, ++steps) worker.train({.step = step, .batch = batch, .learning_rate = 0.01});
     });
@@ -248,9 +248,9 @@ TEST_F(WorkerMemory, OutcomeOfAStep) {
 TEST_F(WorkerMemory, BytesSent) {
   const Case pipeline = make(mlp(), "pipeline=2,micro_batches=4", 2);
   const Ran piped = run(pipeline, batch_of());
-  ASSERT_EQ(pipeline.program.moves.size(), 1u);
+  ASSERT_EQ(pipeline.program.redistributions.size(), 1u);
   const int64_t boundary =
-      4 * kSamples * element_count(pipeline.model.node(pipeline.program.values[size_t(pipeline.program.moves[0].from)].node).sample_shape);
+      4 * kSamples * element_count(pipeline.model.node(pipeline.program.values[size_t(pipeline.program.redistributions[0].from)].node).sample_shape);
   EXPECT_EQ(piped.outcomes[0].bytes_sent, boundary);
   EXPECT_EQ(piped.outcomes[1].bytes_sent, boundary);
 

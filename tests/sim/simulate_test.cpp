@@ -194,7 +194,7 @@ struct SplitLstm {
     x = builder.layer<Linear>({x}, "classes", 8, 4);
     return builder.finish(x, builder.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
   }
-  /// What a rank's call of the LSTM costs; its segment has no other layer that talks.
+  /// What a rank's call of the LSTM costs; its segment has no other layer that communicates.
   InstructionCost cost_of(InstructionCosts& costs, int rank, OpCode code) const {
     for (const Instruction& i : program.instructions(rank)) {
       if (i.code != code) continue;
@@ -223,7 +223,7 @@ TEST(Simulate, ChargesWhatSplitLayersSay) {
   InstructionCosts costs(split.program, split.model, cluster, layers, links, {.batch = SplitLstm::kBatch});
   const double exchanges = SplitLstm::kSteps - 1;  // the first step begins from zeros
   const double sent = SplitLstm::kState / 2;       // of each exchange, by each of two
-  double talk = 0;
+  double communication = 0;
   for (const OpCode code : {OpCode::forward, OpCode::backward}) {
     const InstructionCost first = split.cost_of(costs, 0, code), second = split.cost_of(costs, 1, code);
     EXPECT_NEAR(first.demand.fixed, exchanges * kLatency, 1e-12);
@@ -232,7 +232,7 @@ TEST(Simulate, ChargesWhatSplitLayersSay) {
     for (const Share& share : first.demand.shares) EXPECT_DOUBLE_EQ(share.amount, exchanges * sent);
     EXPECT_TRUE(second.demand.shares.empty());
     EXPECT_DOUBLE_EQ(first.bytes_sent, exchanges * sent);
-    talk += exchanges * (kLatency + sent / kBandwidth);
+    communication += exchanges * (kLatency + sent / kBandwidth);
   }
   // the rest of the step is redistributions, which take as long without the LSTM's exchanges
   const double all = simulate(split.program, split.model, costs, links).step_seconds;
@@ -246,7 +246,7 @@ TEST(Simulate, ChargesWhatSplitLayersSay) {
     for (const Share& share : cost.demand.shares) slowest = std::max(slowest, share.amount / kBandwidth);
     return seconds + slowest;
   });
-  EXPECT_NEAR(all - simulate(split.program, split.model, silent, FreeLinks()).step_seconds, talk, 1e-9);
+  EXPECT_NEAR(all - simulate(split.program, split.model, silent, FreeLinks()).step_seconds, communication, 1e-9);
 }
 
 /// On a machine's cores every worker moves its own part, and all wait for the same latency.

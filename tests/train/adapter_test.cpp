@@ -64,8 +64,8 @@ class MadeUpPlans final : public Forecaster {
 };
 
 /// One that sends much, 0.12 s over fast links and 0.50 s over slow ones, and one that computes for longer, 0.18 s and 0.19 s.
-std::map<std::string, MadeUpPlan> talker_and_thinker() {
-  return {{"talker", {{0, 1}, {0.1, 0.1}, 2.5e6, 300}}, {"thinker", {{0, 1}, {0.18, 0.18}, 0.05e6, 200}}};
+std::map<std::string, MadeUpPlan> communicator_and_computer() {
+  return {{"communicating", {{0, 1}, {0.1, 0.1}, 2.5e6, 300}}, {"computing", {{0, 1}, {0.18, 0.18}, 0.05e6, 200}}};
 }
 
 /// The same work, 0.2 s, shared out in different ways.
@@ -75,7 +75,7 @@ std::map<std::string, MadeUpPlan> ways_to_share() {
 }
 
 struct World {
-  explicit World(std::map<std::string, MadeUpPlan> plans = talker_and_thinker(), std::string first = "talker")
+  explicit World(std::map<std::string, MadeUpPlan> plans = communicator_and_computer(), std::string first = "communicating")
       : forecaster(std::move(plans)), plan(std::move(first)) {}
 
   MadeUpPlans forecaster;
@@ -151,16 +151,16 @@ TEST(PlanAdapter, ASlowLinkChangesThePlanOnce) {
   ASSERT_EQ(world.changes.size(), 1u);
   EXPECT_GE(world.changes[0], 200);
   EXPECT_LE(world.changes[0], 220);
-  EXPECT_EQ(world.plan, "thinker");
+  EXPECT_EQ(world.plan, "computing");
   EXPECT_THAT(world.switches[0].reason, HasSubstr("thinker is expected to take"));
 }
 
-TEST(PlanAdapter, ALinkThatRecoversIsSeenByAPlanThatTalks) {
+TEST(PlanAdapter, ALinkThatRecoversIsSeenByAPlanThatCommunicates) {
   World world;
   world.bandwidth = [](int64_t step) { return step < 200 ? kFast : kSlow; };
   world.run(400);
-  ASSERT_EQ(world.plan, "thinker");
-  // the thinker's steps hardly change: nobody notices, and nothing is lost by it but what the talker would save
+  ASSERT_EQ(world.plan, "computing");
+  // the computing plan's steps hardly change: nobody notices, and nothing is lost by it but what the communicating plan would save
   World back;
   back.bandwidth = [](int64_t step) { return step < 100 ? kFast : step < 160 ? kFast / 4 : kFast; };
   back.run(400);
@@ -180,7 +180,7 @@ TEST(PlanAdapter, NoiseDoesNotMakeItFlap) {
     slowing.bandwidth = [](int64_t step) { return step < 300 ? kFast : kSlow; };
     slowing.run(2000);
     EXPECT_EQ(slowing.changes.size(), 1u);
-    EXPECT_EQ(slowing.plan, "thinker");
+    EXPECT_EQ(slowing.plan, "computing");
   }
 }
 
@@ -202,7 +202,7 @@ TEST(PlanAdapter, SmallGainsAreNotWorthAChange) {
   for (const double least : {0.04, 0.06}) {
     World world;
     world.bandwidth = [](int64_t step) { return step < 200 ? kFast : kFast / 3; };  // 0.16 s
-    world.forecaster.error["thinker"] = 0.84;                                       // of 0.18 s: 5 % less
+    world.forecaster.error["computing"] = 0.84;                                       // of 0.18 s: 5 % less
     world.run(1000, {.untried = least});
     EXPECT_GT(world.probes, 0);
     EXPECT_EQ(world.changes.empty(), least > 0.05);
@@ -229,12 +229,12 @@ TEST(PlanAdapter, WrongForecastsAreFoundOut) {
   EXPECT_EQ(all.probes, 1) << "what is measured becomes what is expected";
   EXPECT_TRUE(all.changes.empty());
   World one;
-  one.forecaster.error["thinker"] = 0.4;  // 0.18 s as 0.072 s
+  one.forecaster.error["computing"] = 0.4;  // 0.18 s as 0.072 s
   one.machine = [](int64_t) { return 1.5; };
-  one.bandwidth = [](int64_t step) { return step < 200 ? kFast : kFast / 3; };  // the talker takes 0.24 s, the thinker 0.27 s
+  one.bandwidth = [](int64_t step) { return step < 200 ? kFast : kFast / 3; };  // the communicating plan takes 0.24 s, the computing plan 0.27 s
   one.run(2000);
   ASSERT_EQ(one.changes.size(), 2u) << "there, and back for good";
-  EXPECT_EQ(one.plan, "talker");
+  EXPECT_EQ(one.plan, "communicating");
   EXPECT_GE(one.changes[1] - one.changes[0], AdaptationOptions{}.settling + AdaptationOptions{}.window * AdaptationOptions{}.windows);
 }
 
@@ -251,7 +251,7 @@ TEST(PlanAdapter, AMachineThatSlowsDownChangesNothing) {
   later.machine = [](int64_t step) { return step < 400 || step > 440 ? 1.0 : 3.0; };
   later.run(1000);
   EXPECT_EQ(later.changes.size(), 1u);
-  EXPECT_EQ(later.plan, "thinker");
+  EXPECT_EQ(later.plan, "computing");
   // and what it learns of links meanwhile is of links only
   World both;
   both.machine = [](int64_t step) { return step < 200 ? 1.0 : 2.5; };
@@ -345,8 +345,8 @@ TEST(PlanAdapter, LessMemoryChangesThePlanWhateverItGains) {
   world.forecaster.bytes_to_move = int64_t(100e6);
   world.run(200);
   ASSERT_EQ(world.changes, (std::vector<int64_t>{195})) << "at once, with five steps left";
-  EXPECT_EQ(world.plan, "thinker");
-  EXPECT_THAT(world.switches[0].reason, HasSubstr("talker lacks 50 B of memory, thinker fits"));
+  EXPECT_EQ(world.plan, "computing");
+  EXPECT_THAT(world.switches[0].reason, HasSubstr("communicating lacks 50 B of memory, computing fits"));
   EXPECT_TRUE(world.warnings.empty());
 }
 
@@ -365,7 +365,7 @@ TEST(PlanAdapter, WhereNothingFitsOneLineSaysWhatIsMissing) {
   EXPECT_TRUE(world.changes.empty());
   ASSERT_EQ(world.warnings.size(), 1u);
   EXPECT_THAT(world.warnings[0], HasSubstr("after step 100 no plan fits 150 B per worker: thinker, the nearest, lacks 50 B; the run goes on "
-                                           "under talker, which lacks 150 B"));
+                                           "under communicating, which lacks 150 B"));
 }
 
 TEST(PlanAdapter, MemoryThatComesBackBringsTheFasterPlanBack) {
@@ -373,7 +373,7 @@ TEST(PlanAdapter, MemoryThatComesBackBringsTheFasterPlanBack) {
   world.memory = [](int64_t step) { return step < 100 || step >= 400 ? 1000 : 250; };
   world.run(1000);
   EXPECT_EQ(world.changes, (std::vector<int64_t>{100, 400}));
-  EXPECT_EQ(world.plan, "talker");
+  EXPECT_EQ(world.plan, "communicating");
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class DividedReplicas : public Replicas {
     EXPECT_EQ(outcome.row.status, RunStatus::ok) << policy << ", " << inner << ": " << outcome.row.reason;
     return outcome;
   }
-  /// `divided` is `whole`, its evaluations too, which a crew of the inner plan makes.
+  /// `divided` is `whole`, its evaluations too, which the worker threads of the inner plan make.
   static void expect_same(const Outcome& divided, const Outcome& whole, double tolerance) {
     EXPECT_LE(largest_difference(divided.weights, whole.weights), tolerance);
     ASSERT_EQ(divided.row.evaluations.size(), whole.row.evaluations.size());

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "equivalence.h"
 #include "program/compile.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
 #include "../support/set_parameter.h"
 
@@ -144,7 +144,7 @@ Evaluated train_and_evaluate(const Model& model, const Plan& plan, Precision pre
   std::mutex mutex;
   LocalWorld world(plan.devices);
   ParameterStore store(training, precision);
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &training, &evaluation, store, world,
                   {.seed = 3, .batch_norm = BatchNormScope::global, .optimizer = optimizer});
     for (int64_t step = 0; step < 3; ++step) {
@@ -216,7 +216,7 @@ TEST(AveragedWeights, AsWeightsOfTheirOwn) {
   ParameterStore store(program, Precision::fp64);
   std::mutex mutex;
   double loss = 0;
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, nullptr, &program, store, world, {});
     for (int p = 0; rank == 0 && p < int(program.parameters.size()); ++p) set_parameter(store, program, p, trained.averages[size_t(p)]);
     worker.barrier();
@@ -240,7 +240,7 @@ TEST(AveragedWeights, WithAveragedStatistics) {
     std::vector<std::vector<at::Tensor>> seen(kSteps + 1);
     LocalWorld world(1);
     ParameterStore store(training, Precision::fp64);
-    run_crew(world, [&](int rank) {
+    run_worker_threads(world, [&](int rank) {
       Worker worker(rank, model, &training, &evaluation, store, world, {.seed = 3, .optimizer = {.ema = ema}});
       auto note = [&](std::vector<at::Tensor>& list) {
         for (OpId id = 0; id < OpId(training.ops.size()); ++id)
@@ -289,7 +289,7 @@ TEST(AveragedWeights, TakeTheMemoryOfAState) {
         std::vector<int64_t> bytes(size_t(plan.devices));
         LocalWorld world(plan.devices);
         ParameterStore store(program, Precision::fp32);
-        run_crew(world, [&](int rank) {
+        run_worker_threads(world, [&](int rank) {
           Worker worker(rank, model, &program, nullptr, store, world, {.seed = 3, .optimizer = optimizer});
           worker.train({.batch = random_batches(model, {16})(0), .learning_rate = 0.1});
           bytes[size_t(rank)] = memory_use(rank).current[size_t(MemoryCategory::optimizer)];

@@ -16,7 +16,7 @@
 #include "program/clock.h"
 #include "program/compile.h"
 #include "program/engine.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
 #include "train/trainer.h"
 
@@ -142,7 +142,7 @@ Training train_on_one_batch(const Model& model, const Plan& plan, Precision prec
   std::mutex mutex;
   LocalWorld world(plan.devices);
   ParameterStore store(program, precision);
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, {.seed = 3, .optimizer = optimizer});
     replicas[size_t(rank)] = &worker.replicas();
     for (int64_t step = 0; step < steps; ++step) {
@@ -375,7 +375,7 @@ std::vector<std::vector<at::Tensor>> running_statistics(const Model& model, cons
   std::vector<std::vector<at::Tensor>> statistics(size_t(plan.devices));
   LocalWorld world(plan.devices);
   ParameterStore store(program, Precision::fp64);
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, {.seed = 3, .batch_norm = scope});
     for (size_t p = 0; rank == 0 && p < program.parameters.size(); ++p)
       if (program.parameters[p].spec.name == "conv1.weight") *weight = store.full_parameter(int(p)).clone();
@@ -444,7 +444,7 @@ TEST(DeferredNorm, OfEachDataShard) {
 TEST(DeviceThreads, AreThoseOfTheirWorker) {
   LocalWorld world(2);
   std::vector<int> threads(2);
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     const auto communicator = world.communicator(rank);
     communicator->barrier();  // both are set
     threads[size_t(rank)] = at::get_num_threads();
@@ -472,7 +472,7 @@ TEST(DeviceThreads, DivideTheSamples) {
   std::vector<std::vector<Range>> loaded(2);
   LocalWorld world(2);
   ParameterStore store(program, Precision::fp32);
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, {.seed = 3});
     worker.train({.batch = {experiment.batch, [&, rank](Range range) {
                               loaded[size_t(rank)].push_back(range);

@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "equivalence.h"
 #include "program/compile.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
 #include "schedule/schedule.h"
 #include "../support/set_parameter.h"
@@ -108,7 +108,7 @@ class SerialGradient {
     Result result;
     LocalWorld world(1);
     ParameterStore store(program_, Precision::fp64);
-    run_crew(world, [&](int rank) {
+    run_worker_threads(world, [&](int rank) {
       Worker worker(rank, model_, &program_, nullptr, store, world, {.seed = 3});
       for (int p = 0; p < int(weights.size()); ++p) set_parameter(store, program_, p, weights[size_t(p)]);
       const Batch batch = batches_(step);
@@ -121,7 +121,7 @@ class SerialGradient {
     std::vector<at::Tensor> weights;
     LocalWorld world(1);
     ParameterStore store(program_, Precision::fp64);
-    run_crew(world, [&](int rank) {
+    run_worker_threads(world, [&](int rank) {
       Worker worker(rank, model_, &program_, nullptr, store, world, {.seed = 3});
       for (int p = 0; p < int(program_.parameters.size()); ++p) weights.push_back(store.full_parameter(p).clone());
     });

@@ -12,7 +12,7 @@
 #include "model/weights/read_weights.h"
 #include "model/weights/safetensors.h"
 #include "program/compile.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
 #include "train/trained_weights.h"
 #include "zoo/zoo.h"
@@ -106,7 +106,7 @@ Beginning beginning(const Model& model, const Case& c, Precision precision, cons
   TrainedWeights weights(training, model);
   std::vector<double> losses(size_t(plan.devices));
   const auto batch = random_batches(model, {7})(0);
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &training, &evaluation, store, world,
                   {.seed = 3, .batch_norm = BatchNormScope::global, .optimizer = {.momentum = 0.9, .ema = ema}});
     losses[size_t(rank)] = worker.evaluate({.batch = batch, .starts_stream = true}).loss_sum;

@@ -8,7 +8,7 @@
 #include "../base/expect_error.h"
 #include "equivalence.h"
 #include "program/compile.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 
 namespace trireme::testing {
 namespace {
@@ -47,7 +47,7 @@ LegResult run_leg(const Model& model, const Leg& leg, const Settings& settings, 
   StateGatherer at_begin(program), at_end(program);
   const auto batch_of = random_batches(model, settings.batches);
   std::vector<std::vector<double>> losses(size_t(leg.steps), std::vector<double>(size_t(plan.devices)));
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, options_of(settings, from));
     at_begin.gather(rank, worker, store);
     for (int64_t k = 0; k < leg.steps; ++k) {

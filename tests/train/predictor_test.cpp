@@ -16,7 +16,7 @@
 #include "model/layers/slice.h"
 #include "plan/named.h"
 #include "program/compile.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
 #include "train/final_metrics.h"
 #include "train/trained_weights.h"
@@ -57,7 +57,7 @@ Trained train_briefly(const Model& model, const std::string& name, int devices, 
   ParameterStore store(training, Precision::fp64);
   TrainedWeights weights(training, model);
   std::vector<double> losses(size_t(plan.devices));
-  run_crew(world, [&](int rank) {
+  run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &training, &evaluation, store, world,
                   {.seed = 3, .batch_norm = BatchNormScope::global, .optimizer = {.momentum = 0.9}});
     for (int64_t step = 0; step < kSteps; ++step)

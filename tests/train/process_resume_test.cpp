@@ -17,7 +17,7 @@
 #include "plan/named.h"
 #include "process_ranks.h"
 #include "tiny_training.h"
-#include "train/follow.h"
+#include "train/follower_rank.h"
 #include "train/trainer.h"
 
 namespace trireme::testing {
@@ -97,7 +97,7 @@ class ProcessResume : public TinyTraining {
     const Plan plan = make_plan(way.plan, experiment, model, way.devices);
     Outcome outcome;
     const auto ends = as_ranks(way.devices, [&](const std::shared_ptr<ProcessRank>& process) {
-      if (process->rank() > 0) return follow(experiment, model, data, plan, process, interrupted);
+      if (process->rank() > 0) return run_follower_rank(experiment, model, data, plan, process, interrupted);
       outcome.row = train(experiment, model, data, plan, recorder, interrupted, nullptr, use_of(model, folder, from), process);
     });
     EXPECT_THAT(ends, Each(IsEmpty()));
@@ -121,7 +121,7 @@ class ProcessResume : public TinyTraining {
     Recorder recorder;
     const auto ends = as_ranks(way.devices, [&](const std::shared_ptr<ProcessRank>& process) {
       const int rank = process->rank();
-      if (rank > 0) return follow(experiment, model, rank == way.devices - 1 ? broken : data, plan, process, interrupted);
+      if (rank > 0) return run_follower_rank(experiment, model, rank == way.devices - 1 ? broken : data, plan, process, interrupted);
       outcome.row = train(experiment, model, data, plan, recorder, interrupted, nullptr, use_of(model, folder, {}), process);
     });
     EXPECT_THAT(ends.back(), HasSubstr("disk on fire"));

@@ -17,7 +17,7 @@
 #include "plan/named.h"
 #include "process_ranks.h"
 #include "tiny_training.h"
-#include "train/follow.h"
+#include "train/follower_rank.h"
 #include "train/outcome_text.h"
 #include "train/trainer.h"
 
@@ -74,7 +74,7 @@ class ProcessRun : public TinyTraining {
     Outcome outcome;
     outcome.ends = as_ranks(devices, [&](const std::shared_ptr<ProcessRank>& process) {
       const int rank = process->rank();
-      if (rank > 0) return follow(experiment, model, rank == 1 && data_of_rank_1 ? *data_of_rank_1 : data, plan, process, interrupted);
+      if (rank > 0) return run_follower_rank(experiment, model, rank == 1 && data_of_rank_1 ? *data_of_rank_1 : data, plan, process, interrupted);
       outcome.row = train(experiment, model, data, plan, observer, interrupted, nullptr, {}, process);
       outcome.weights = observer.weights;
     });

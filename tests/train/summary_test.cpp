@@ -1,4 +1,4 @@
-// What becomes of measurements: ledger, step gate, summary of a run, comparison of rows.
+// What becomes of measurements: records, step gate, summary of a run, comparison of rows.
 #include "train/summary.h"
 
 #include <gtest/gtest.h>
@@ -23,17 +23,17 @@ StepOutcome outcome(double begin, double end, double loss = 0) {
   return o;
 }
 
-TEST(Ledger, EntriesComeCompleteAndInOrder) {
-  Ledger ledger(2);
+TEST(StepRecords, EntriesComeCompleteAndInOrder) {
+  StepRecords records(2);
   bool timed_out = false;
-  EXPECT_FALSE(ledger.next(0.01, timed_out));
+  EXPECT_FALSE(records.next(0.01, timed_out));
   EXPECT_TRUE(timed_out);
-  ledger.post(1, 1, false, outcome(0, 1, 3));
-  ledger.post(1, 1, true, outcome(1, 2, 30));
-  ledger.post(1, 2, false, outcome(2, 3, 4));
-  EXPECT_FALSE(ledger.next(0.01, timed_out)) << "rank 0 is missing";
-  ledger.post(0, 1, false, outcome(0.5, 1.5, 5));
-  auto entry = ledger.next(1, timed_out);
+  records.post(1, 1, false, outcome(0, 1, 3));
+  records.post(1, 1, true, outcome(1, 2, 30));
+  records.post(1, 2, false, outcome(2, 3, 4));
+  EXPECT_FALSE(records.next(0.01, timed_out)) << "rank 0 is missing";
+  records.post(0, 1, false, outcome(0.5, 1.5, 5));
+  auto entry = records.next(1, timed_out);
   ASSERT_TRUE(entry);
   EXPECT_FALSE(timed_out);
   EXPECT_EQ(entry->step, 1);
@@ -41,40 +41,40 @@ TEST(Ledger, EntriesComeCompleteAndInOrder) {
   EXPECT_EQ(entry->loss_sum(), 8);
   EXPECT_EQ(entry->begin(), 0);
   EXPECT_EQ(entry->end(), 1.5);
-  ledger.post(0, 1, true, outcome(2, 3, 1));
-  ledger.post(0, 2, false, outcome(3, 4, 1));
-  entry = ledger.next(1, timed_out);
+  records.post(0, 1, true, outcome(2, 3, 1));
+  records.post(0, 2, false, outcome(3, 4, 1));
+  entry = records.next(1, timed_out);
   ASSERT_TRUE(entry && entry->evaluation) << "a step's evaluation follows the step";
-  entry = ledger.next(1, timed_out);
+  entry = records.next(1, timed_out);
   ASSERT_TRUE(entry && !entry->evaluation);
   EXPECT_EQ(entry->step, 2);
 }
 
-TEST(Ledger, CloseLetsReadersEnd) {
-  Ledger ledger(2);
+TEST(StepRecords, CloseLetsReadersEnd) {
+  StepRecords records(2);
   bool timed_out = true;
-  ledger.post(0, 1, false, outcome(0, 1));
-  ledger.post(1, 1, false, outcome(0, 1));
-  ledger.post(0, 2, false, outcome(1, 2));  // never completed
-  ledger.close();
-  EXPECT_TRUE(ledger.next(10, timed_out)) << "what is complete is still read";
-  EXPECT_FALSE(ledger.next(10, timed_out));
+  records.post(0, 1, false, outcome(0, 1));
+  records.post(1, 1, false, outcome(0, 1));
+  records.post(0, 2, false, outcome(1, 2));  // never completed
+  records.close();
+  EXPECT_TRUE(records.next(10, timed_out)) << "what is complete is still read";
+  EXPECT_FALSE(records.next(10, timed_out));
   EXPECT_FALSE(timed_out);
 }
 
-TEST(Ledger, ReaderIsWoken) {
-  Ledger ledger(1);
+TEST(StepRecords, ReaderIsWoken) {
+  StepRecords records(1);
   std::thread poster([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    ledger.post(0, 1, false, outcome(0, 1));
+    records.post(0, 1, false, outcome(0, 1));
   });
   bool timed_out = true;
-  EXPECT_TRUE(ledger.next(10, timed_out));
+  EXPECT_TRUE(records.next(10, timed_out));
   poster.join();
 }
 
-TEST(Ledger, MetricsAddOverRanks) {
-  LedgerEntry entry;
+TEST(StepRecords, MetricsAddOverRanks) {
+  StepRecord entry;
   entry.outcomes.resize(3);
   entry.outcomes[0].metrics["correct"] = 2;
   entry.outcomes[0].metrics["top5"] = 7;
@@ -82,12 +82,12 @@ TEST(Ledger, MetricsAddOverRanks) {
   EXPECT_EQ(entry.metrics(), (std::map<std::string, double>{{"correct", 5}, {"top5", 7}}));
 }
 
-TEST(Ledger, KeepsEachRanksTimeForLoading) {
-  Ledger ledger(2);
-  ledger.post(1, 1, false, outcome(0, 1), 0.25);
-  ledger.post(0, 1, false, outcome(0, 1));
+TEST(StepRecords, KeepsEachRanksTimeForLoading) {
+  StepRecords records(2);
+  records.post(1, 1, false, outcome(0, 1), 0.25);
+  records.post(0, 1, false, outcome(0, 1));
   bool timed_out = false;
-  EXPECT_EQ(ledger.next(1, timed_out)->load_seconds, (std::vector<double>{0, 0.25}));
+  EXPECT_EQ(records.next(1, timed_out)->load_seconds, (std::vector<double>{0, 0.25}));
 }
 
 TEST(StepGate, EndsAfterTheNewestStepThatAnyoneBegan) {
@@ -119,17 +119,17 @@ TEST(StepGate, GoesOnAfterAPauseButNotAfterAStop) {
   EXPECT_FALSE(gate.enter(2));
 }
 
-TEST(Ledger, ThePlanMayChangeTheNumberOfRanks) {
-  Ledger ledger(2);
-  ledger.post(0, 1, false, outcome(0, 1));
-  ledger.post(1, 1, false, outcome(0, 1));
-  ledger.change_plan(1);
-  ledger.post(0, 2, false, outcome(1, 2));
-  ledger.change_plan(3);
-  for (int rank = 0; rank < 3; ++rank) ledger.post(rank, 3, false, outcome(2, 3, 1));
+TEST(StepRecords, ThePlanMayChangeTheNumberOfRanks) {
+  StepRecords records(2);
+  records.post(0, 1, false, outcome(0, 1));
+  records.post(1, 1, false, outcome(0, 1));
+  records.change_plan(1);
+  records.post(0, 2, false, outcome(1, 2));
+  records.change_plan(3);
+  for (int rank = 0; rank < 3; ++rank) records.post(rank, 3, false, outcome(2, 3, 1));
   bool timed_out = false;
   for (const auto& [plan, ranks] : std::vector<std::pair<int, size_t>>{{0, 2}, {1, 1}, {2, 3}}) {
-    const auto entry = ledger.next(1, timed_out);
+    const auto entry = records.next(1, timed_out);
     ASSERT_TRUE(entry);
     EXPECT_EQ(entry->plan, plan);
     EXPECT_EQ(entry->outcomes.size(), ranks);
@@ -152,8 +152,8 @@ TEST(StepGate, AllWorkersAgree) {
   }
 }
 
-LedgerEntry step_entry(int64_t step, double begin, double end, double compute, double exposed, double hidden = 0, int64_t bytes = 0) {
-  LedgerEntry entry{false, step, {}};
+StepRecord step_entry(int64_t step, double begin, double end, double compute, double exposed, double hidden = 0, int64_t bytes = 0) {
+  StepRecord entry{false, step, {}};
   StepOutcome o = outcome(begin, end, 6);
   o.compute_seconds = compute;
   o.exposed_seconds = exposed;
@@ -212,7 +212,7 @@ TEST(Summary, StepSecondsLeaveEvaluationsOut) {
   Summary summary(experiment, kGoal, 2, 100, 10, 3);
   summary.add_step(step_entry(1, 0, 2, 1, 0), 10);
   EXPECT_DOUBLE_EQ(summary.add_step(step_entry(2, 1.5, 3, 1, 0), 10)->seconds, 3);
-  LedgerEntry evaluation{true, 2, {outcome(3, 9, 20), outcome(3, 9, 0)}};
+  StepRecord evaluation{true, 2, {outcome(3, 9, 20), outcome(3, 9, 0)}};
   evaluation.outcomes[0].metrics["correct"] = 4;
   EvaluationPoint point = summary.add_evaluation(evaluation);
   EXPECT_EQ(point.step, 2);
@@ -242,7 +242,7 @@ TEST(Summary, TargetIsTheFirstEvaluationThatReachesIt) {
   double clock = 0;
   for (int64_t step = 1; step <= 4; ++step, clock += 1) {
     summary.add_step(step_entry(step, clock, clock + 1, 1, 0), 25);
-    LedgerEntry evaluation{true, step, {outcome(clock, clock, 1), outcome(clock, clock, 1)}};
+    StepRecord evaluation{true, step, {outcome(clock, clock, 1), outcome(clock, clock, 1)}};
     evaluation.outcomes[0].metrics["correct"] = step == 1 ? 4 : step == 3 ? 3 : 5;
     summary.add_evaluation(evaluation);
   }
@@ -264,7 +264,7 @@ TEST(Summary, NoTargetIsReachedWithALossThatIsNoNumber) {
   experiment.target = 0.5;
   Summary summary(experiment, kGoal, 1, 100, 10, 1);
   summary.add_step(step_entry(1, 0, 1, 1, 0), 25);
-  LedgerEntry evaluation{true, 1, {outcome(1, 2, std::nan(""))}};
+  StepRecord evaluation{true, 1, {outcome(1, 2, std::nan(""))}};
   evaluation.outcomes[0].metrics["correct"] = 10;
   summary.add_evaluation(evaluation);
   RunResult result;
@@ -293,7 +293,7 @@ TEST(Summary, TargetsOfMetricsThatFallAreReachedFromAbove) {
 TEST(Summary, LoadingIsNotComputing) {
   Experiment experiment;
   Summary summary(experiment, kGoal, 2, 100, 10, 9);
-  LedgerEntry entry = step_entry(1, 0, 10, 8, 0);  // 8 s of computing on the first device, 4 on the second, loading included
+  StepRecord entry = step_entry(1, 0, 10, 8, 0);  // 8 s of computing on the first device, 4 on the second, loading included
   entry.load_seconds = {2, 4};
   summary.add_step(entry, 10);
   RunResult result;
@@ -306,7 +306,7 @@ TEST(Summary, LoadingIsNotComputing) {
 TEST(Summary, TimelineCountsFromTheStepsStart) {
   Experiment experiment;
   Summary summary(experiment, kGoal, 2, 100, 10, 1);
-  LedgerEntry entry = step_entry(1, 100, 101, 1, 0);
+  StepRecord entry = step_entry(1, 100, 101, 1, 0);
   entry.outcomes[1].begin = 100.25;
   entry.outcomes[0].events = {{0, EventKind::forward, "forward", 0, 100.5, 100.75, 0}};
   entry.outcomes[1].events = {{1, EventKind::forward, "forward", 0, 100.25, 100.5, 0}};

@@ -1,4 +1,4 @@
-// Replicas that are processes: what travels, who may join, what becomes of those that are lost. Here they are threads that talk over TCP.
+// Replicas that are processes: what travels, who may join, what becomes of those that are lost. Here they are threads that communicate over TCP.
 #include "update/remote/remote_server.h"
 
 #include <ATen/ATen.h>

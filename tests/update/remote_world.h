@@ -1,4 +1,4 @@
-// Replicas that talk to a server over TCP, all in this process, each on a thread of its own: for tests.
+// Replicas that communicate with a server over TCP, all in this process, each on a thread of its own: for tests.
 #pragma once
 
 #include <memory>

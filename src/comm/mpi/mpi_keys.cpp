@@ -69,7 +69,7 @@ Meeting lead(Transport& world, int size, milliseconds patience) {
   return meeting;
 }
 
-Meeting follow(Transport& world, milliseconds patience) {
+Meeting run_follower_rank(Transport& world, milliseconds patience) {
   send_text(world, host_name(), 0, patience);
   const std::string answer = receive_text(world, 0, patience);
   const size_t line = answer.find('\n');
@@ -136,7 +136,7 @@ MpiKeys share_keys(Transport& world, int rank, int size, milliseconds patience) 
   const int64_t number = worlds++;
   if (size == 1) return {std::make_shared<OwnKeys>()};
   if (number == 0) {
-    const auto meeting = std::make_shared<Meeting>(rank == 0 ? lead(world, size, patience) : follow(world, patience));
+    const auto meeting = std::make_shared<Meeting>(rank == 0 ? lead(world, size, patience) : run_follower_rank(world, patience));
     MpiEngine::instance().keep(meeting);
     met = meeting;
   }

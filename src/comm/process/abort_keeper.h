@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// A thread that alone talks to the shared keys, so that nobody hangs with them when the rank that keeps them is frozen: such a
+/// A thread that alone communicates with the shared keys, so that nobody hangs with them when the rank that keeps them is frozen: such a
 /// thread is left behind at the end. Thread-safe.
 class AbortKeeper {
  public:

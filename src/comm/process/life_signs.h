@@ -23,7 +23,7 @@ class LifeSigns {
   /// As those of Connections. Where ends are not seen signs have the process, and one of this machine that is gone is missed at once.
   LifeSigns(const WorldOptions& options, bool keys_show_life, bool ends_are_seen, std::shared_ptr<const FlightRecorder> recorder);
 
-  /// Shows the own sign and looks at those of others, at most every quarter of a second: on the thread that talks to the keys.
+  /// Shows the own sign and looks at those of others, at most every quarter of a second: on the thread that communicates with the keys.
   void exchange(KeyStore& keys);
 
   /// No sign is to be expected of this rank any more. Waits a moment, until its key says so.
@@ -63,7 +63,7 @@ class LifeSigns {
   std::set<int> asked_, answered_;
   bool leaving_ = false, has_left_ = false;
 
-  // of the thread that talks to the keys
+  // of the thread that communicates with the keys
   double exchanged_ = 0;
   uint64_t beats_ = 0;
 

@@ -312,7 +312,7 @@ std::unique_ptr<Communicator> ProcessCommunicator::group(std::span<const int> ra
   const int mine = rank_in(ranks);
   std::vector<int> world_ranks;
   for (const int r : ranks) world_ranks.push_back(world_ranks_[r]);
-  // The number follows from what all members know, so they need not talk to agree on it.
+  // The number follows from what all members know, so they need not communicate to agree on it.
   const std::string members = fmt::format("{}/{}/{}", id_, fmt::join(world_ranks, ","), count_request(world_ranks));
   const int64_t id = number_of(members);
   world_->register_group(id, members);

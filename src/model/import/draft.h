@@ -105,7 +105,7 @@ bool recognise_elementwise(Draft& draft, int index);
 bool recognise_dropout(Draft& draft, int index);
 bool recognise_embedding(Draft& draft, int index);
 bool recognise_lstm(Draft& draft, int index);
-bool recognise_move(Draft& draft, int index);
+bool recognise_rearrangement(Draft& draft, int index);
 bool recognise_part(Draft& draft, int index);
 
 /// Layers of TorchScript operators (script_layer.h) for all operators that are not covered yet. User errors name an operator that

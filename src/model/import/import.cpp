@@ -65,7 +65,7 @@ void recognise(Draft& draft) {
   each([](Draft& d, int i) {
     return recognise_convolution(d, i) || recognise_norm(d, i) || recognise_linear(d, i) || recognise_pool(d, i) ||
            recognise_embedding(d, i) || recognise_lstm(d, i) || recognise_activation(d, i) || recognise_dropout(d, i) ||
-           recognise_elementwise(d, i) || recognise_move(d, i) || recognise_part(d, i);
+           recognise_elementwise(d, i) || recognise_rearrangement(d, i) || recognise_part(d, i);
   });
   add_script_layers(draft);
   // a layer stands where its last operator stood

@@ -205,7 +205,7 @@ std::vector<ShardingOption> BatchNorm::sharding_options(std::span<const Shape> i
     options.push_back(std::move(channels));
   }
   if (inputs[0].size() > 1 && inputs[0][1] % degree == 0) {
-    options.push_back(height_option(count, Placement::shard(2), 2, 2, /*talks=*/true));
+    options.push_back(height_option(count, Placement::shard(2), 2, 2, /*communicates=*/true));
     if (inputs[0].size() == 2) options.back().name = "sequence";
   }
   return options;
@@ -325,7 +325,7 @@ LayerExchanges BatchNorm::exchanges(const CallShapes& call) const {
     exchanges.forward.push_back({RedistributionKind::all_gather, members * kDouble * (2 * channels + 1), 1, over_data});
     exchanges.backward.push_back({RedistributionKind::all_reduce, kDouble * 2 * channels, 1, over_data});
   };
-  if (call.option->talks_over_tensor_axis && call.tensor > 1) among(call.tensor, false);
+  if (call.option->communicates_over_tensor_axis && call.tensor > 1) among(call.tensor, false);
   if (call.data > 1) among(call.data, true);
   return exchanges;
 }

@@ -32,7 +32,7 @@ class BatchNorm : public Layer {
   std::vector<BufferSpec> buffers() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
-  bool talks_over_data_axis(BatchNormScope scope) const override { return scope == BatchNormScope::global; }
+  bool communicates_over_data_axis(BatchNormScope scope) const override { return scope == BatchNormScope::global; }
   double forward_flops(std::span<const Shape> inputs) const override;
   LayerMemory memory(const CallShapes& call) const override;
   LayerExchanges exchanges(const CallShapes& call) const override;

@@ -91,7 +91,7 @@ std::vector<ShardingOption> ConvTranspose2d::sharding_options(std::span<const Sh
                        .parameters = by_group, .parameter_gradients = by_group, .divides_work = true});
   const bool rows_are_apart = o.kernel.height == o.stride.height && o.padding.height == 0 && o.output_padding.height == 0;
   if (rows_are_apart && inputs[0][1] % degree == 0)
-    options.push_back(height_option(1, Placement::shard(2), parameters, 0, /*talks=*/false));
+    options.push_back(height_option(1, Placement::shard(2), parameters, 0, /*communicates=*/false));
   return options;
 }
 

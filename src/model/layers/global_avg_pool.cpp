@@ -24,7 +24,7 @@ Shape GlobalAvgPool::output_shape(std::span<const Shape> inputs) const {
 std::vector<ShardingOption> GlobalAvgPool::sharding_options(std::span<const Shape> inputs, int degree) const {
   std::vector<ShardingOption> options = elementwise_options(1, inputs[0], degree, 1);
   if (degree > 1 && inputs[0][1] % degree == 0)
-    options.push_back(height_option(1, Placement::partial(), 0, 0, /*talks=*/false));
+    options.push_back(height_option(1, Placement::partial(), 0, 0, /*communicates=*/false));
   return options;
 }
 

@@ -51,14 +51,14 @@ bool divides_by_height(const Window& window, int64_t height, int degree) {
   return unpadded.extent(halo.above + height / degree + halo.below) == outputs / degree;
 }
 
-ShardingOption height_option(int inputs, Placement output, int parameters, int buffers, bool talks) {
+ShardingOption height_option(int inputs, Placement output, int parameters, int buffers, bool communicates) {
   ShardingOption option = replicate_option(inputs, parameters, buffers);
   option.name = "height";
   option.inputs = option.input_gradients = std::vector<Placement>(size_t(inputs), Placement::shard(kHeight));
   option.output = output;
   option.parameter_gradients = std::vector<Placement>(size_t(parameters), Placement::partial());
   option.divides_work = true;
-  option.talks_over_tensor_axis = talks;
+  option.communicates_over_tensor_axis = communicates;
   return option;
 }
 

@@ -39,8 +39,8 @@ Halo halo_of(const Window& window);
 bool divides_by_height(const Window& window, int64_t height, int degree);
 
 /// The option "height": image inputs and their gradients Shard(2), the output as given; every worker holds all parameters and
-/// brings a summand of their gradients. `talks`: the layer calls the tensor group.
-ShardingOption height_option(int inputs, Placement output, int parameters, int buffers, bool talks);
+/// brings a summand of their gradients. `communicates`: the layer calls the tensor group.
+ShardingOption height_option(int inputs, Placement output, int parameters, int buffers, bool communicates);
 
 /// Whether the layer runs under that option.
 bool is_split_by_height(const LayerCall& call);

@@ -223,7 +223,7 @@ std::vector<ShardingOption> Lstm::sharding_options(std::span<const Shape>, int d
   options.push_back({.name = "hidden", .inputs = std::vector<Placement>(size_t(input_count()), whole),
                      .output = projects ? whole : Placement::shard(2), .input_gradients = gradients, .parameters = by_unit,
                      .parameter_gradients = by_unit,
-                     .states = state_placements, .divides_work = true, .talks_over_tensor_axis = true});
+                     .states = state_placements, .divides_work = true, .communicates_over_tensor_axis = true});
   return options;
 }
 

@@ -58,7 +58,7 @@ Shape MaxPoolIndices::output_shape(std::span<const Shape> inputs) const {
 std::vector<ShardingOption> MaxPoolIndices::sharding_options(std::span<const Shape> inputs, int degree) const {
   std::vector<ShardingOption> options = elementwise_options(1, inputs[0], degree, 1);
   if (degree > 1 && inputs[0][1] % (degree * window_.height) == 0)
-    options.push_back(height_option(1, Placement::shard(2), 0, 0, /*talks=*/false));
+    options.push_back(height_option(1, Placement::shard(2), 0, 0, /*communicates=*/false));
   return options;
 }
 

@@ -55,7 +55,7 @@ std::vector<ShardingOption> MaxUnpool2d::sharding_options(std::span<const Shape>
   std::vector<ShardingOption> options = elementwise_options(2, inputs[0], degree, 1);
   const bool rows_are_apart = output_shape(inputs)[1] == inputs[0][1] * options_.window.height;
   if (degree > 1 && rows_are_apart && inputs[0][1] % degree == 0)
-    options.push_back(height_option(2, Placement::shard(2), 0, 0, /*talks=*/false));
+    options.push_back(height_option(2, Placement::shard(2), 0, 0, /*communicates=*/false));
   return options;
 }
 

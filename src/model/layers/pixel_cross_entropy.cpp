@@ -88,7 +88,7 @@ Shape PixelCrossEntropy::output_shape(std::span<const Shape> inputs) const {
 std::vector<ShardingOption> PixelCrossEntropy::sharding_options(std::span<const Shape> inputs, int degree) const {
   std::vector<ShardingOption> options{replicate_option(2)};
   if (degree == 1 || inputs[0][1] % degree != 0) return options;
-  ShardingOption height = height_option(2, Placement::replicate(), 0, 0, /*talks=*/true);
+  ShardingOption height = height_option(2, Placement::replicate(), 0, 0, /*communicates=*/true);
   height.inputs[1] = height.input_gradients[1] = Placement::shard(1);  // labels have no channels
   options.push_back(std::move(height));
   return options;

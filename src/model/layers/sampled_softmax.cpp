@@ -77,7 +77,7 @@ std::vector<ShardingOption> SampledSoftmax::sharding_options(std::span<const Sha
   const Placement whole = Placement::replicate(), sum = Placement::partial();
   const std::vector<Placement> rows(kSampledParameters, Placement::shard(0));
   options.push_back({.name = "vocabulary", .inputs = {whole, whole}, .output = whole, .input_gradients = {sum, whole},
-                     .parameters = rows, .parameter_gradients = rows, .divides_work = true, .talks_over_tensor_axis = true});
+                     .parameters = rows, .parameter_gradients = rows, .divides_work = true, .communicates_over_tensor_axis = true});
   return options;
 }
 

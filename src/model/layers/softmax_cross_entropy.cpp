@@ -89,7 +89,7 @@ SoftmaxCrossEntropy::SoftmaxCrossEntropy(std::string name, SoftmaxCrossEntropyOp
                "correct the option");
 }
 
-/// Fills the sums and replaces logits by probabilities. Workers under "vocabulary" talk twice: maxima, then sums.
+/// Fills the sums and replaces logits by probabilities. Workers under "vocabulary" communicate twice: maxima, then sums.
 template <class T>
 at::Tensor SoftmaxCrossEntropy::loss_of(LayerCall& call, Rows& rows, int64_t samples) const {
   const int64_t n = rows.logits.size(0), width = rows.logits.size(1), first = first_class(call, width);
@@ -191,10 +191,10 @@ std::vector<ShardingOption> SoftmaxCrossEntropy::sharding_options(std::span<cons
   const Placement labels = inputs[1] == inputs[0] ? classes : whole;
   if (inputs[0].back() % degree == 0)
     options.push_back({.name = "vocabulary", .inputs = {classes, labels}, .output = whole, .input_gradients = {classes, labels},
-                       .divides_work = true, .talks_over_tensor_axis = true});
+                       .divides_work = true, .communicates_over_tensor_axis = true});
   if (inputs[0].size() == 2 && inputs[0][0] % degree == 0)
     options.push_back({.name = "sequence", .inputs = {sequence, sequence}, .output = whole, .input_gradients = {sequence, sequence},
-                       .divides_work = true, .talks_over_tensor_axis = true});
+                       .divides_work = true, .communicates_over_tensor_axis = true});
   return options;
 }
 

@@ -50,7 +50,7 @@ std::vector<ShardingOption> Upsample2d::sharding_options(std::span<const Shape> 
   std::vector<ShardingOption> options = elementwise_options(1, inputs[0], degree, 1);
   const int64_t rows = inputs[0][1], output_rows = output_shape(inputs)[1];
   if (degree > 1 && options_.mode == Interpolation::nearest && rows % degree == 0 && output_rows % rows == 0)
-    options.push_back(height_option(1, Placement::shard(2), 0, 0, /*talks=*/false));
+    options.push_back(height_option(1, Placement::shard(2), 0, 0, /*communicates=*/false));
   return options;
 }
 

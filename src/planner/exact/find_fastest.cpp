@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/infinity.h"
 #include "plan/strategies.h"
-#include "planner/exact/questions.h"
+#include "planner/exact/configurations.h"
 
 namespace trireme {
 namespace {
@@ -20,21 +20,21 @@ constexpr size_t kMostTiedCuts = 4096;
 class Finder {
  public:
   Finder(const PlanRequest& request, double cutoff, bool any)
-      : request_(request), facts_(request), model_(facts_), outline_(facts_), deadline_(request.time_limit),
-        places_(outline_, model_, deadline_), first_cutoff_(cutoff), any_(any) {}
+      : request_(request), facts_(request), model_(facts_), model_segments_(facts_), deadline_(request.time_limit),
+        searches_(model_segments_, model_, deadline_), first_cutoff_(cutoff), any_(any) {}
 
   PlanAnswer run() {
     for (const Plan& plan : request_.known)
       if (!model_.unknown(plan)) take(plan);
-    for (BoundedQuestion& question : make_questions(request_, places_)) {
-      ++answer_.questions;
-      open_.push({question.bound, next_number_++, std::move(question.question), nullptr});
+    for (BoundedConfiguration& configuration : make_configurations(request_, searches_)) {
+      ++answer_.configurations;
+      open_.push({configuration.bound, next_number_++, std::move(configuration.configuration), nullptr});
     }
     answer_.lower_bound = kInfinity;
     while (!open_.empty() && open_.top().bound < cutoff() && !deadline_.passed() && !(any_ && answer_.best)) {
-      Open question = open_.top();
+      Open configuration = open_.top();
       open_.pop();
-      advance(std::move(question));
+      advance(std::move(configuration));
     }
     // whatever is open or was given up has its bound
     if (!open_.empty()) answer_.lower_bound = std::min(answer_.lower_bound, open_.top().bound);
@@ -44,11 +44,11 @@ class Finder {
   }
 
  private:
-  /// A question, or one about a way to cut tied parameters.
+  /// A configuration, or one about a way to cut tied parameters.
   struct Open {
     double bound = 0;
     int number = 0;
-    PipelineQuestion question;
+    PipelineConfiguration configuration;
     std::shared_ptr<PipelineSearch> search;  ///< null: only the work has been added up so far
     bool operator<(const Open& other) const { return std::pair(bound, number) > std::pair(other.bound, other.number); }  // least first
   };
@@ -58,52 +58,52 @@ class Finder {
     return answer_.best->objective * std::min(kNoBetter, 1 - request_.tolerance);
   }
 
-  /// One step further with a question.
+  /// One step further with a configuration.
   void advance(Open open) {
     if (!open.search) {
-      ++answer_.searched_questions;
-      if (open.question.tied.empty() && !facts_.tied().empty()) return open_for_each_cut(open);
-      open.search = std::make_shared<PipelineSearch>(places_, open.question);
+      ++answer_.searched_configurations;
+      if (open.configuration.tied.empty() && !facts_.tied().empty()) return open_for_each_cut(open);
+      open.search = std::make_shared<PipelineSearch>(searches_, open.configuration);
       open.bound = std::max(open.bound, open.search->quick_bound());
       if (open.bound < cutoff()) open_.push(std::move(open));
       return;
     }
     const PipelineSearch::Step step = open.search->advance(cutoff());
     open.bound = std::max(open.bound, step.bound);
-    if (!step.stages.empty()) take(plan_of(open.question, step.stages));
+    if (!step.stages.empty()) take(plan_of(open.configuration, step.stages));
     if (!step.done) open_.push(std::move(open));
     else if (open.bound < cutoff()) answer_.lower_bound = std::min(answer_.lower_bound, open.bound);  // labels were left out
   }
 
   void open_for_each_cut(const Open& open) {
-    const double bound = std::max(open.bound, PipelineSearch(places_, open.question).quick_bound());
+    const double bound = std::max(open.bound, PipelineSearch(searches_, open.configuration).quick_bound());
     if (bound >= cutoff()) return;
-    const std::vector<TiedCuts> all = all_tied_cuts(open.question);
+    const std::vector<TiedCuts> all = all_tied_cuts(open.configuration);
     if (all.empty()) {
       incomplete_ = true;
       answer_.lower_bound = std::min(answer_.lower_bound, bound);
     }
     for (const TiedCuts& cuts : all) {
-      Open each{bound, next_number_++, open.question, nullptr};
-      each.question.tied = cuts;
+      Open each{bound, next_number_++, open.configuration, nullptr};
+      each.configuration.tied = cuts;
       open_.push(std::move(each));
     }
   }
 
-  const Candidate& candidate_of(const StagePick& stage, NodeId node, const PipelineQuestion& question) const {
-    const int layer = node - outline_.cut(stage.begin);
-    return model_.costs(stage.span, question.settings).candidates(node)[size_t(stage.candidates[size_t(layer)])];
+  const Candidate& candidate_of(const StagePick& stage, NodeId node, const PipelineConfiguration& configuration) const {
+    const int layer = node - model_segments_.cut(stage.begin);
+    return model_.costs(stage.span, configuration.settings).candidates(node)[size_t(stage.candidates[size_t(layer)])];
   }
 
   /// Empty where there are too many.
-  std::vector<TiedCuts> all_tied_cuts(const PipelineQuestion& question) {
+  std::vector<TiedCuts> all_tied_cuts(const PipelineConfiguration& configuration) {
     std::vector<TiedCuts> all(1);
     for (size_t group = 0; group < facts_.tied().size(); ++group) {
       std::vector<TiedCut> cuts;
       const NodeId user = facts_.tied()[group].front();
       const std::vector<ParameterFacts>& parameters = facts_.layer(user).parameters;
-      for (const int size : question.sizes)
-        for (const Candidate& candidate : model_.costs({0, size}, question.settings).candidates(user))
+      for (const int size : configuration.sizes)
+        for (const Candidate& candidate : model_.costs({0, size}, configuration.settings).candidates(user))
           for (size_t p = 0; p < parameters.size(); ++p)
             if (parameters[p].tied == int(group) && std::find(cuts.begin(), cuts.end(), cut_of(candidate, p)) == cuts.end())
               cuts.push_back(cut_of(candidate, p));
@@ -119,25 +119,25 @@ class Finder {
     return all;
   }
 
-  Plan plan_of(const PipelineQuestion& question, const std::vector<StagePick>& stages) const {
+  Plan plan_of(const PipelineConfiguration& configuration, const std::vector<StagePick>& stages) const {
     Plan plan;
     plan.name = kExact.name;
     plan.model = request_.model.name();
     plan.model_fingerprint = request_.model.fingerprint();
     plan.devices = 0;
-    plan.schedule = question.schedule->name;
-    plan.micro_batches = question.settings.micro_batches;
-    plan.optimizer_sharding = question.settings.sharding;
+    plan.schedule = configuration.schedule->name;
+    plan.micro_batches = configuration.settings.micro_batches;
+    plan.optimizer_sharding = configuration.settings.sharding;
     plan.layers.resize(request_.model.nodes().size());
     for (size_t s = 0; s < stages.size(); ++s) {
       const StagePick& stage = stages[s];
       plan.stages.emplace_back();
       for (int i = 0; i < stage.span.count; ++i) plan.stages.back().push_back(stage.span.first + i);
       plan.devices = std::max(plan.devices, stage.span.first + stage.span.count);
-      for (NodeId node = outline_.cut(stage.begin); node < outline_.cut(stage.end); ++node) {
-        const Candidate& candidate = candidate_of(stage, node, question);
+      for (NodeId node = model_segments_.cut(stage.begin); node < model_segments_.cut(stage.end); ++node) {
+        const Candidate& candidate = candidate_of(stage, node, configuration);
         plan.layers[size_t(node)] = {int(s), candidate.data, candidate.tensor, candidate.option->name,
-                                     question.settings.recompute ? facts_.recompute_labels()[size_t(node)] : ""};
+                                     configuration.settings.recompute ? facts_.recompute_labels()[size_t(node)] : ""};
       }
     }
     add_speeds(plan);
@@ -163,14 +163,14 @@ class Finder {
   }
 
   void finish() {
-    answer_.labels = places_.labels();
+    answer_.labels = searches_.labels();
     std::stable_sort(answer_.runners_up.begin(), answer_.runners_up.end(),
                      [](const RatedPlan& a, const RatedPlan& b) { return a.objective < b.objective; });
     if (answer_.runners_up.size() > kRunnersUp) answer_.runners_up.resize(kRunnersUp);
     std::vector<std::string> shardings;
     for (const OptimizerSharding sharding : request_.space.shardings) shardings.emplace_back(name_of(sharding));
     answer_.searched = fmt::format(
-        "{}; stages of {} devices{}; schedules {}; micro-batches {}; optimizer sharding {}", outline_.cuts_in_words(), fmt::join(stage_sizes_of(request_), ", "),
+        "{}; stages of {} devices{}; schedules {}; micro-batches {}; optimizer sharding {}", model_segments_.cuts_in_words(), fmt::join(stage_sizes_of(request_), ", "),
         has_equal_stages(request_) ? ", equally many in each" : "", fmt::join(request_.space.schedules, ", "),
         fmt::join(micro_batches_of(request_), ", "), fmt::join(shardings, ", "));
     add_proof(answer_, request_, deadline_,
@@ -180,9 +180,9 @@ class Finder {
   const PlanRequest& request_;
   const ModelFacts facts_;
   const StepModel model_;
-  const Outline outline_;
+  const ModelSegments model_segments_;
   const Deadline deadline_;
-  Places places_;
+  StageSearches searches_;
   const double first_cutoff_;
   const bool any_;
   std::priority_queue<Open> open_;

@@ -36,8 +36,8 @@ struct PlanAnswer {
   std::string proof;                  ///< "optimal under the step model" or the gap and why
   bool out_of_time = false;           ///< the time limit, and nothing else, left a gap, or no plan
   std::string searched;               ///< the space in words
-  int questions = 0;                  ///< combinations of what is enumerated ...
-  int searched_questions = 0;         ///< ... that the sum of the work alone did not rule out (each way to cut tied parameters counts)
+  int configurations = 0;                  ///< combinations of what is enumerated ...
+  int searched_configurations = 0;         ///< ... that the sum of the work alone did not rule out (each way to cut tied parameters counts)
   size_t labels = 0;                  ///< partial divisions of stages that were looked at
   std::optional<Shortfall> shortfall; ///< where no plan fits; not where none was found in time
 

@@ -40,8 +40,8 @@ PlanAnswer find_cheapest(const PlanRequest& request) {
     lower = std::min(lower, answer.lower_bound * price);
     if (answer.best) std::swap(answer, best);
     if (best.best) best.best->objective = best.best->prediction.money;
-    best.questions += answer.questions;
-    best.searched_questions += answer.searched_questions;
+    best.configurations += answer.configurations;
+    best.searched_configurations += answer.searched_configurations;
     if (answer.best) best.runners_up.push_back(std::move(*answer.best));
     std::move(answer.runners_up.begin(), answer.runners_up.end(), std::back_inserter(best.runners_up));
     sort_by_money(best);

@@ -24,25 +24,25 @@ struct Label {
 
 class LabelSearch {
  public:
-  LabelSearch(const Lattice& lattice, double limit, double cutoff, double byte, int late, const Deadline& deadline)
-      : lattice_(lattice), limit_(limit), cutoff_(cutoff), byte_(byte), deadline_(deadline) {
-    least_held_ = lattice.least_sums({0, 0, 0, 1});
-    for (const int layers : std::set<int>{late, lattice.layers()}) {
+  LabelSearch(const SegmentGraph& segment_graph, double limit, double cutoff, double byte, int late, const Deadline& deadline)
+      : segment_graph_(segment_graph), limit_(limit), cutoff_(cutoff), byte_(byte), deadline_(deadline) {
+    least_held_ = segment_graph.least_sums({0, 0, 0, 1});
+    for (const int layers : std::set<int>{late, segment_graph.layers()}) {
       add_bound({1, 1, layers, 0});
       if (limit > 0 && byte > 0) add_bound({1, 1, layers, byte});
     }
   }
 
   LabelAnswer run() {
-    labels_.resize(size_t(lattice_.layers()) + 1);
-    labels_.back().resize(size_t(lattice_.states(lattice_.layers())));
-    for (int s = 0; s < lattice_.states(lattice_.layers()); ++s) {
+    labels_.resize(size_t(segment_graph_.layers()) + 1);
+    labels_.back().resize(size_t(segment_graph_.states(segment_graph_.layers())));
+    for (int s = 0; s < segment_graph_.states(segment_graph_.layers()); ++s) {
       Label label;
-      label.fill = lattice_.leaving()[size_t(s)].fill;
-      label.main = lattice_.leaving()[size_t(s)].main;
-      if (!hopeless(label, lattice_.layers(), s)) labels_.back()[size_t(s)] = {label};
+      label.fill = segment_graph_.leaving()[size_t(s)].fill;
+      label.main = segment_graph_.leaving()[size_t(s)].main;
+      if (!hopeless(label, segment_graph_.layers(), s)) labels_.back()[size_t(s)] = {label};
     }
-    for (int layer = lattice_.layers() - 1; layer >= 0; --layer)
+    for (int layer = segment_graph_.layers() - 1; layer >= 0; --layer)
       if (!extend_all(layer)) {
         answer_.complete = false;
         return std::move(answer_);
@@ -54,21 +54,21 @@ class LabelSearch {
  private:
   struct Bound {
     SumWeights weights;
-    Lattice::Sums sums;
+    SegmentGraph::Sums sums;
   };
 
-  void add_bound(const SumWeights& weights) { bounds_.push_back({weights, lattice_.least_sums(weights)}); }
+  void add_bound(const SumWeights& weights) { bounds_.push_back({weights, segment_graph_.least_sums(weights)}); }
 
   /// False where the deadline has passed.
   bool extend_all(int layer) {
     std::vector<std::vector<Label>>& here = labels_[size_t(layer)];
-    here.resize(size_t(lattice_.states(layer)));
-    for (int a = 0; a < int(lattice_.arcs(layer).size()); ++a) {
+    here.resize(size_t(segment_graph_.states(layer)));
+    for (int a = 0; a < int(segment_graph_.arcs(layer).size()); ++a) {
       if (deadline_.passed()) return false;
-      const Arc& arc = lattice_.arcs(layer)[size_t(a)];
+      const Arc& arc = segment_graph_.arcs(layer)[size_t(a)];
       const std::vector<Label>& after = labels_[size_t(layer) + 1][size_t(arc.to)];
       for (int l = 0; l < int(after.size()); ++l) {
-        Label label = extended(after[size_t(l)], arc, lattice_.run_begins(layer));
+        Label label = extended(after[size_t(l)], arc, segment_graph_.run_begins(layer));
         if (hopeless(label, layer, arc.from)) continue;
         label.next_label = l;
         label.arc = a;
@@ -83,7 +83,7 @@ class LabelSearch {
     next.fill += arc.fill;
     next.main += arc.main;
     next.reduction = std::max(0.0, label.reduction - arc.hide) + arc.reduce;
-    next.held += lattice_.held(arc);
+    next.held += segment_graph_.held(arc);
     next.workspace = std::max(next.workspace, arc.workspace);
     next.run += arc.run;
     next.largest_run = std::max(next.largest_run, next.run);
@@ -92,7 +92,7 @@ class LabelSearch {
   }
 
   bool hopeless(const Label& label, int boundary, int state) const {
-    const double transient = std::max(label.transient(), lattice_.least_transient());
+    const double transient = std::max(label.transient(), segment_graph_.least_transient());
     if (!fits_limit(label.held + least_held_[size_t(boundary)][size_t(state)] + transient, limit_)) return true;
     for (const Bound& bound : bounds_) {
       const SumWeights& w = bound.weights;
@@ -129,8 +129,8 @@ class LabelSearch {
       if (std::any_of(answer_.choices.begin(), answer_.choices.end(), [&](const SegmentChoice& other) { return beats(other, choice); })) continue;
       std::erase_if(answer_.choices, [&](const SegmentChoice& other) { return beats(choice, other); });
       const Label* label = &way;
-      for (int layer = 0; layer < lattice_.layers(); ++layer) {
-        const Arc& arc = lattice_.arcs(layer)[size_t(label->arc)];
+      for (int layer = 0; layer < segment_graph_.layers(); ++layer) {
+        const Arc& arc = segment_graph_.arcs(layer)[size_t(label->arc)];
         choice.candidates.push_back(arc.candidate);
         label = &labels_[size_t(layer) + 1][size_t(arc.to)][size_t(label->next_label)];
       }
@@ -138,19 +138,19 @@ class LabelSearch {
     }
   }
 
-  const Lattice& lattice_;
+  const SegmentGraph& segment_graph_;
   const double limit_, cutoff_, byte_;
   const Deadline& deadline_;
   std::vector<Bound> bounds_;
-  Lattice::Sums least_held_;
+  SegmentGraph::Sums least_held_;
   std::vector<std::vector<std::vector<Label>>> labels_;  // by boundary and state
   LabelAnswer answer_;
 };
 
 }  // namespace
 
-LabelAnswer search_labels(const Lattice& lattice, double limit, double cutoff, double byte, int late, const Deadline& deadline) {
-  return LabelSearch(lattice, limit, cutoff, byte, late, deadline).run();
+LabelAnswer search_labels(const SegmentGraph& segment_graph, double limit, double cutoff, double byte, int late, const Deadline& deadline) {
+  return LabelSearch(segment_graph, limit, cutoff, byte, late, deadline).run();
 }
 
 }  // namespace trireme

@@ -1,11 +1,11 @@
-// All good ways through a lattice within a memory limit.
+// All good ways through a segment_graph within a memory limit.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
 #include "planner/deadline.h"
-#include "planner/exact/lattice.h"
+#include "planner/exact/segment_graph.h"
 
 namespace trireme {
 
@@ -27,6 +27,6 @@ struct LabelAnswer {
 
 /// Ways with fill + main below `cutoff`. `limit`: bytes; 0: none. For bounds: a good price of a byte, and of how many layers the reductions
 /// matter (SumWeights::late). Once `deadline` has passed nothing is looked at any more, and the answer is not complete.
-LabelAnswer search_labels(const Lattice& lattice, double limit, double cutoff, double byte, int late, const Deadline& deadline);
+LabelAnswer search_labels(const SegmentGraph& segment_graph, double limit, double cutoff, double byte, int late, const Deadline& deadline);
 
 }  // namespace trireme

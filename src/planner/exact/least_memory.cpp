@@ -50,7 +50,7 @@ double excess(const Prediction& prediction) {
   return most;
 }
 
-/// Asks one question after the other, none of which may take all the time: what cannot be proven must not keep the next from being asked.
+/// Asks one configuration after the other, none of which may take all the time: what cannot be proven must not keep the next from being asked.
 class Probes {
  public:
   explicit Probes(std::optional<double> seconds) : deadline_(seconds), each_(seconds ? std::optional(*seconds / kAtOnce) : std::nullopt) {}

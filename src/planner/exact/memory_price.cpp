@@ -16,47 +16,47 @@ struct Line {
   double value = 0, bytes = 0;
 };
 
-Line line_of(const Lattice& lattice, const Lattice::Way& way, const SumWeights& weights) {
+Line line_of(const SegmentGraph& segment_graph, const SegmentGraph::Way& way, const SumWeights& weights) {
   Line line;
-  const Arc& last = lattice.arcs(lattice.layers() - 1)[size_t(way.arcs.back())];
+  const Arc& last = segment_graph.arcs(segment_graph.layers() - 1)[size_t(way.arcs.back())];
   SumWeights free = weights;
   free.byte = 0;
-  line.value = lattice.weigh(lattice.leaving()[size_t(last.to)], lattice.layers(), free);
-  for (int layer = 0; layer < lattice.layers(); ++layer) {
-    const Arc& arc = lattice.arcs(layer)[size_t(way.arcs[size_t(layer)])];
-    line.value += lattice.weigh(arc, layer, free);
-    line.bytes += lattice.held(arc);
+  line.value = segment_graph.weigh(segment_graph.leaving()[size_t(last.to)], segment_graph.layers(), free);
+  for (int layer = 0; layer < segment_graph.layers(); ++layer) {
+    const Arc& arc = segment_graph.arcs(layer)[size_t(way.arcs[size_t(layer)])];
+    line.value += segment_graph.weigh(arc, layer, free);
+    line.bytes += segment_graph.held(arc);
   }
   return line;
 }
 
 }  // namespace
 
-PricedBound bound_by_price(const Lattice& lattice, SumWeights weights, double limit) {
+PricedBound bound_by_price(const SegmentGraph& segment_graph, SumWeights weights, double limit) {
   PricedBound bound;
   weights.byte = 0;
-  bound.ways.push_back(lattice.best_way(weights));
+  bound.ways.push_back(segment_graph.best_way(weights));
   if (bound.ways.back().arcs.empty()) return {std::numeric_limits<double>::infinity(), 0, {}, true};
   bound.value = bound.ways.back().sum;
-  const double room = limit * (1 + kLimitRounding) - lattice.least_transient();
-  Line dear = line_of(lattice, bound.ways.back(), weights);
+  const double room = limit * (1 + kLimitRounding) - segment_graph.least_transient();
+  Line dear = line_of(segment_graph, bound.ways.back(), weights);
   if (limit == 0 || dear.bytes <= room) return bound;
 
-  bound.ways.push_back(lattice.best_way({0, 0, 0, 1}));
-  Line small = line_of(lattice, bound.ways.back(), weights);
+  bound.ways.push_back(segment_graph.best_way({0, 0, 0, 1}));
+  Line small = line_of(segment_graph, bound.ways.back(), weights);
   if (small.bytes > room) {
     bound.none_fits = true;
     return bound;
   }
   for (int i = 0; i < kMostPrices && dear.bytes > small.bytes; ++i) {
     weights.byte = std::max(0.0, (small.value - dear.value) / (dear.bytes - small.bytes));
-    bound.ways.push_back(lattice.best_way(weights));
+    bound.ways.push_back(segment_graph.best_way(weights));
     const double value = bound.ways.back().sum - weights.byte * room;
     if (value > bound.value) {
       bound.value = value;
       bound.byte = weights.byte;
     }
-    const Line line = line_of(lattice, bound.ways.back(), weights);
+    const Line line = line_of(segment_graph, bound.ways.back(), weights);
     constexpr double kSame = 1e-12;
     const double at_kink = dear.value + weights.byte * dear.bytes;
     if (bound.ways.back().sum >= at_kink - kSame * std::abs(at_kink)) break;

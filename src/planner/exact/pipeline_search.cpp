@@ -7,20 +7,21 @@
 #include "base/infinity.h"
 
 namespace trireme {
-PipelineSearch::PipelineSearch(Places& places, PipelineQuestion question)
-    : places_(places), question_(std::move(question)), units_(places.outline().units()) {
-  const auto kept = [&](int stages_left) { return question_.schedule->in_flight({.depth = 2, .micro_batches = 2}, stages_left); };
-  counted_ = question_.positions > 0 || kept(1) != kept(2);
-  most_stages_ = fixed() ? question_.positions * question_.chunks : counted_ ? std::min(units_, question_.devices) : 1;
+
+PipelineSearch::PipelineSearch(StageSearches& searches, PipelineConfiguration configuration)
+    : stage_searches_(searches), configuration_(std::move(configuration)), units_(searches.model_segments().units()) {
+  const auto kept = [&](int stages_left) { return configuration_.schedule->in_flight({.depth = 2, .micro_batches = 2}, stages_left); };
+  counted_ = configuration_.positions > 0 || kept(1) != kept(2);
+  most_stages_ = fixed() ? configuration_.positions * configuration_.chunks : counted_ ? std::min(units_, configuration_.devices) : 1;
   std::set<SegmentSearch*> all;
-  for (const int size : question_.sizes)
-    for (int first = 0; first + size <= question_.devices; first += fixed() ? size : 1) all.insert(&search({first, size}));
-  fills_ = &places_.fills(all);
+  for (const int size : configuration_.sizes)
+    for (int first = 0; first + size <= configuration_.devices; first += fixed() ? size : 1) all.insert(&search({first, size}));
+  fills_ = &stage_searches_.fills(all);
 }
 
 double PipelineSearch::quick_bound() const {
   if (fixed() && most_stages_ > units_) return kInfinity;
-  const int stages = fixed() ? most_stages_ : std::min(units_, question_.devices);
+  const int stages = fixed() ? most_stages_ : std::min(units_, configuration_.devices);
   return fills_->before.back() + fills_->main / stages;
 }
 
@@ -42,12 +43,12 @@ size_t PipelineSearch::index(const Where& w) const {
 SegmentSearch& PipelineSearch::search(DeviceSpan span) {
   SegmentSearch*& found = searches_[{span.first, span.count}];
   if (found) return *found;
-  const bool folded = question_.positions == 1;
-  return *(found = &places_.search(span, question_.settings, question_.tied, question_.schedule->step_rule(shape()), folded));
+  const bool folded = configuration_.positions == 1;
+  return *(found = &stage_searches_.search(span, configuration_.settings, configuration_.tied, configuration_.schedule->step_rule(shape()), folded));
 }
 
 double PipelineSearch::micro_batches(int left) const {
-  return question_.schedule->in_flight(shape(), left);
+  return configuration_.schedule->in_flight(shape(), left);
 }
 
 /// Ways to hold a segment matter below this.
@@ -61,7 +62,7 @@ bool PipelineSearch::complete() const {
 
 PipelineSearch::Way PipelineSearch::best_way(double cutoff) {
   ways_.assign(size_t(most_stages_ + 1) * size_t(units_ + 1) * size_t(columns()), {});
-  const int last = fixed() ? 0 : question_.devices, least_left = counted_ ? 1 : 0, most_left = counted_ ? most_stages_ : 0;
+  const int last = fixed() ? 0 : configuration_.devices, least_left = counted_ ? 1 : 0, most_left = counted_ ? most_stages_ : 0;
   for (int device = 0; device <= last; ++device) ways_[index({0, units_, device})] = {Way{.next = 0}};
   for (int left = least_left; left <= most_left; ++left)
     for (int unit = units_ - 1; unit >= 0; --unit)
@@ -80,14 +81,14 @@ PipelineSearch::Way PipelineSearch::best_way(double cutoff) {
 void PipelineSearch::extend(const Where& at, double cutoff) {
   std::vector<Way>& here = ways_[index(at)];
   const double held = micro_batches(at.left);
-  for (const int size : question_.sizes) {
-    if (at.device + size > question_.devices) continue;
+  for (const int size : configuration_.sizes) {
+    if (at.device + size > configuration_.devices) continue;
     SegmentSearch& place = search({at.device, size});
     for (int end = at.unit + 1; end <= units_; ++end) {
-      if (at.unit == 0 && end == units_ && !(fixed() && most_stages_ == 1)) continue;  // one stage is a question of its own
+      if (at.unit == 0 && end == units_ && !(fixed() && most_stages_ == 1)) continue;  // one stage is a configuration of its own
       const std::vector<Way>& rest = ways_[index({counted_ ? at.left - 1 : 0, end, at.device + size})];
       if (rest.empty()) continue;
-      const auto& ways = place.known(places_.outline().segment_of(at.unit, end), held).below(cutoff_for(at.unit, end, cutoff));
+      const auto& ways = place.known(stage_searches_.model_segments().segment_of(at.unit, end), held).below(cutoff_for(at.unit, end, cutoff));
       for (int c = 0; c < int(ways.size()); ++c)
         for (size_t r = 0; r < rest.size(); ++r) {
           const Way way{ways[size_t(c)].fill + rest[r].fill, std::max(ways[size_t(c)].main, rest[r].main), at.left, end, size, c, int(r)};
@@ -105,7 +106,7 @@ void PipelineSearch::keep(std::vector<Way>& ways, const Way& way) {
 }
 
 template <class Visit>
-void PipelineSearch::walk(const Way& best, Visit&& visit) {
+void PipelineSearch::visit_stages(const Way& best, Visit&& visit) {
   Where at{best.stages, 0, 0};
   for (Way way = best; at.unit < units_;) {
     visit(way, at, DeviceSpan{at.device, way.size});
@@ -119,8 +120,8 @@ void PipelineSearch::walk(const Way& best, Visit&& visit) {
 bool PipelineSearch::look_closer(const Way& best, double cutoff) {
   std::set<std::tuple<SegmentSearch*, int, double>> unpriced;
   std::map<std::tuple<SegmentSearch*, int, double>, double> unsettled;  // with the cutoff needed
-  walk(best, [&](const Way& way, const Where& at, DeviceSpan span) {
-    const std::tuple key{&search(span), places_.outline().segment_of(at.unit, way.end), micro_batches(at.left)};
+  visit_stages(best, [&](const Way& way, const Where& at, DeviceSpan span) {
+    const std::tuple key{&search(span), stage_searches_.model_segments().segment_of(at.unit, way.end), micro_batches(at.left)};
     const SegmentSearch::Known& known = std::get<0>(key)->known(std::get<1>(key), std::get<2>(key));
     const double needed = cutoff_for(at.unit, way.end, cutoff);
     if (!known.priced) unpriced.insert(key);
@@ -136,8 +137,8 @@ bool PipelineSearch::look_closer(const Way& best, double cutoff) {
 std::vector<StagePick> PipelineSearch::real_stages(const Way& best) {
   std::vector<StagePick> stages;
   bool all = true;
-  walk(best, [&](const Way& way, const Where& at, DeviceSpan span) {
-    const auto& known = search(span).known(places_.outline().segment_of(at.unit, way.end), micro_batches(at.left));
+  visit_stages(best, [&](const Way& way, const Where& at, DeviceSpan span) {
+    const auto& known = search(span).known(stage_searches_.model_segments().segment_of(at.unit, way.end), micro_batches(at.left));
     all = all && known.real;
     if (known.real) stages.push_back({at.unit, way.end, span, known.real->candidates});
   });
@@ -147,8 +148,8 @@ std::vector<StagePick> PipelineSearch::real_stages(const Way& best) {
 
 std::vector<StagePick> PipelineSearch::stages_of(const Way& best, double cutoff) {
   std::vector<StagePick> stages;
-  walk(best, [&](const Way& way, const Where& at, DeviceSpan span) {
-    const auto& known = search(span).known(places_.outline().segment_of(at.unit, way.end), micro_batches(at.left));
+  visit_stages(best, [&](const Way& way, const Where& at, DeviceSpan span) {
+    const auto& known = search(span).known(stage_searches_.model_segments().segment_of(at.unit, way.end), micro_batches(at.left));
     stages.push_back({at.unit, way.end, span, known.below(cutoff_for(at.unit, way.end, cutoff))[size_t(way.choice)].candidates});
   });
   return stages;

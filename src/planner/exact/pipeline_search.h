@@ -10,12 +10,12 @@
 #include <map>
 #include <vector>
 
-#include "planner/exact/places.h"
+#include "planner/exact/stage_searches.h"
 
 namespace trireme {
 
 /// What does not change within one search.
-struct PipelineQuestion {
+struct PipelineConfiguration {
   const Schedule* schedule = nullptr;
   StageSettings settings;
   int chunks = 1;            ///< stages per worker
@@ -26,7 +26,7 @@ struct PipelineQuestion {
 };
 
 struct StagePick {
-  int begin = 0, end = 0;  ///< units of the outline
+  int begin = 0, end = 0;  ///< units of the model_segments
   DeviceSpan span;
   std::vector<int> candidates;
 };
@@ -34,12 +34,12 @@ struct StagePick {
 /// A search that goes on one step at a time. Used by one thread.
 class PipelineSearch {
  public:
-  /// `places` outlives it.
-  PipelineSearch(Places& places, PipelineQuestion question);
+  /// `searches` outlives it.
+  PipelineSearch(StageSearches& searches, PipelineConfiguration configuration);
 
-  const PipelineQuestion& question() const { return question_; }
+  const PipelineConfiguration& configuration() const { return configuration_; }
 
-  /// No pipeline that the question asks for takes less: all fills, and the greatest main is no less than the mains' mean.
+  /// No pipeline that the configuration asks for takes less: all fills, and the greatest main is no less than the mains' mean.
   double quick_bound() const;
 
   struct Step {
@@ -65,13 +65,13 @@ class PipelineSearch {
   };
 
   /// Where all stages have one size, the number of stages left says which devices are next.
-  bool fixed() const { return question_.positions > 0; }
-  int columns() const { return fixed() ? 1 : question_.devices + 1; }
+  bool fixed() const { return configuration_.positions > 0; }
+  int columns() const { return fixed() ? 1 : configuration_.devices + 1; }
   size_t index(const Where& where) const;
-  int device_of(int left) const { return (most_stages_ - left) % question_.positions * question_.sizes.front(); }
+  int device_of(int left) const { return (most_stages_ - left) % configuration_.positions * configuration_.sizes.front(); }
   SegmentSearch& search(DeviceSpan span);
   PipelinePlace shape() const {
-    return {.depth = std::max(1, question_.positions), .chunks = question_.chunks, .micro_batches = question_.settings.micro_batches};
+    return {.depth = std::max(1, configuration_.positions), .chunks = configuration_.chunks, .micro_batches = configuration_.settings.micro_batches};
   }
   double micro_batches(int left) const;
   double cutoff_for(int begin, int end, double cutoff) const;
@@ -81,18 +81,18 @@ class PipelineSearch {
   void extend(const Where& at, double cutoff);
   static void keep(std::vector<Way>& ways, const Way& way);
   template <class Visit>
-  void walk(const Way& best, Visit&& visit);
+  void visit_stages(const Way& best, Visit&& visit);
   bool look_closer(const Way& best, double cutoff);
   std::vector<StagePick> real_stages(const Way& best);
   std::vector<StagePick> stages_of(const Way& best, double cutoff);
 
-  Places& places_;
-  const PipelineQuestion question_;
+  StageSearches& stage_searches_;
+  const PipelineConfiguration configuration_;
   const int units_;
   bool counted_ = false;  ///< what a stage keeps depends on how many come after it
   int most_stages_ = 1;
   double proven_ = 0;
-  const Places::Fills* fills_ = nullptr;
+  const StageSearches::Fills* fills_ = nullptr;
   std::vector<std::vector<Way>> ways_;
   std::map<std::pair<int, int>, SegmentSearch*> searches_;
 };

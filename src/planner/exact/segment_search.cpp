@@ -9,8 +9,8 @@
 namespace trireme {
 const SegmentSearch::Least SegmentSearch::kNone{kInfinity, kInfinity, kInfinity, kInfinity, kInfinity};
 
-SegmentSearch::SegmentSearch(Trellis& trellis, const StepRule& rule, bool folded, const Deadline& deadline)
-    : trellis_(trellis), rule_(rule), folded_(folded), deadline_(deadline), sweeps_(size_t(trellis.outline().segments())),
+SegmentSearch::SegmentSearch(LayoutGraph& layout_graph, const StepRule& rule, bool folded, const Deadline& deadline)
+    : layout_graph_(layout_graph), rule_(rule), folded_(folded), deadline_(deadline), sweeps_(size_t(layout_graph.model_segments().segments())),
       least_(sweeps_.size()) {}
 
 void SegmentSearch::Least::take(const Least& other) {
@@ -28,7 +28,7 @@ SegmentSearch::Least SegmentSearch::Least::plus(const Least& other) const {
 SegmentSearch::Least SegmentSearch::least_of_terms(const StageTerms& terms) const {
   const double fill = fill_seconds(rule_, terms), main = main_seconds(rule_, terms) + (folded_ ? fill : 0);
   return {folded_ ? 0 : fill, main, main + rule_.once * (terms.reduce - terms.hide), rule_.once * terms.state(),
-          trellis_.costs().settings().recompute ? terms.enters : terms.kept};
+          layout_graph_.costs().settings().recompute ? terms.enters : terms.kept};
 }
 
 int SegmentSearch::list_number(const std::vector<int>& states) {
@@ -44,7 +44,7 @@ const SegmentSearch::Flow& SegmentSearch::flow(int step, int list) {
   std::vector<int> after;
   std::map<int, int> places;
   for (int from = 0; from < int(lists_[size_t(list)].size()); ++from)
-    for (const Trellis::Transition& transition : trellis_.transitions(step, lists_[size_t(list)][size_t(from)])) {
+    for (const LayoutGraph::Transition& transition : layout_graph_.transitions(step, lists_[size_t(list)][size_t(from)])) {
       const auto [place, is_new] = places.emplace(transition.to, int(after.size()));
       if (is_new) after.push_back(transition.to);
       flow.edges.push_back({from, place->second, least_of_terms(transition.terms)});
@@ -63,11 +63,11 @@ SegmentSearch::Sweep SegmentSearch::advance(const Sweep& sweep, int step) {
 const SegmentSearch::Sweep& SegmentSearch::sweep_of(int number) {
   std::optional<Sweep>& result = sweeps_[size_t(number)];
   if (result) return *result;
-  const Outline& outline = trellis_.outline();
-  const Outline::Segment& segment = outline.segment(number);
+  const ModelSegments& model_segments = layout_graph_.model_segments();
+  const ModelSegments::Segment& segment = model_segments.segment(number);
   Sweep sweep;
   if (segment.before >= 0) sweep = sweep_of(segment.before);
-  else sweep = {list_number({trellis_.start_state(outline.live_before(outline.cut(segment.begin)).size())}), {Least{}}};
+  else sweep = {list_number({layout_graph_.start_state(model_segments.live_before(model_segments.cut(segment.begin)).size())}), {Least{}}};
   for (const int step : segment.steps) sweep = advance(sweep, step);
   result = std::move(sweep);
   return *result;
@@ -76,12 +76,12 @@ const SegmentSearch::Sweep& SegmentSearch::sweep_of(int number) {
 const SegmentSearch::Least& SegmentSearch::least_of(int number) {
   std::optional<Least>& result = least_[size_t(number)];
   if (result) return *result;
-  const Outline& outline = trellis_.outline();
-  const std::vector<NodeId>& live = outline.live_before(outline.cut(outline.segment(number).end));
+  const ModelSegments& model_segments = layout_graph_.model_segments();
+  const std::vector<NodeId>& live = model_segments.live_before(model_segments.cut(model_segments.segment(number).end));
   Least least = kNone;
   const Sweep& sweep = sweep_of(number);
   for (size_t i = 0; i < sweep.least.size(); ++i)
-    least.take(sweep.least[i].plus(least_of_terms(trellis_.leave(lists_[size_t(sweep.list)][i], live))));
+    least.take(sweep.least[i].plus(least_of_terms(layout_graph_.leave(lists_[size_t(sweep.list)][i], live))));
   result = least;
   return *result;
 }
@@ -94,12 +94,12 @@ SegmentSearch::Known& SegmentSearch::entry(int segment, double micro_batches) {
   if (!last_ || micro_batches != last_micro_batches_) last_ = &known_[micro_batches];
   last_micro_batches_ = micro_batches;
   std::vector<Known>& all = *last_;
-  if (all.empty()) all.resize(size_t(trellis_.outline().segments()));
+  if (all.empty()) all.resize(size_t(layout_graph_.model_segments().segments()));
   Known& known = all[size_t(segment)];
   if (known.asked) return known;
   known.asked = true;
   const Least& least = least_of(segment);
-  const bool fits = fits_limit(least.state + micro_batches * least.stored, trellis_.costs().memory_limit());
+  const bool fits = fits_limit(least.state + micro_batches * least.stored, layout_graph_.costs().memory_limit());
   if (least.fill < kInfinity && fits) known.bound.push_back({least.fill, least_main(segment), {}});
   return known;
 }
@@ -113,16 +113,16 @@ void SegmentSearch::look_closer(int segment, double micro_batches, double cutoff
 /// Fill and main each by itself, and their sum for a way that is good in both; reductions as far as they mattered in such a way.
 void SegmentSearch::price(int segment, double micro_batches, Known& known) {
   known.priced = true;
-  const Lattice lattice(trellis_, segment, rule_, folded_, micro_batches);
-  const double limit = trellis_.costs().memory_limit();
+  const SegmentGraph segment_graph(layout_graph_, segment, rule_, folded_, micro_batches);
+  const double limit = layout_graph_.costs().memory_limit();
   const auto bound = [&](const SumWeights& weights) {
-    const PricedBound priced = bound_by_price(lattice, weights, limit);
+    const PricedBound priced = bound_by_price(segment_graph, weights, limit);
     if (priced.none_fits) known.bound.clear();
-    for (const Lattice::Way& way : priced.ways) {
-      const WaySum sum = lattice.sum_of(way);
+    for (const SegmentGraph::Way& way : priced.ways) {
+      const WaySum sum = segment_graph.sum_of(way);
       if (!fits_limit(sum.bytes, limit) || (known.real && known.real->fill + known.real->main <= sum.fill + sum.main)) continue;
-      known.real = SegmentChoice{sum.fill, sum.main, lattice.candidates_of(way)};
-      known.late = lattice.late_layers(way);
+      known.real = SegmentChoice{sum.fill, sum.main, segment_graph.candidates_of(way)};
+      known.late = segment_graph.late_layers(way);
     }
     if (weights.main > 0 && weights.fill > 0) known.byte = priced.byte;
     return priced.value;
@@ -145,22 +145,22 @@ void SegmentSearch::price(int segment, double micro_batches, Known& known) {
 
 void SegmentSearch::settle(int segment, double micro_batches, double cutoff, Known& known) {
   known.settled_below = cutoff;
-  const Lattice lattice(trellis_, segment, rule_, folded_, micro_batches);
-  const double limit = trellis_.costs().memory_limit();
+  const SegmentGraph segment_graph(layout_graph_, segment, rule_, folded_, micro_batches);
+  const double limit = layout_graph_.costs().memory_limit();
   // of one stage only the best counts: none but better ones than what is known
   const bool has_best = folded_ && known.real && known.real->main < cutoff;
   if (has_best) cutoff = known.real->main * kNoBetter;
   LabelAnswer answer;
   bool done = false;
   if (known.byte == 0) {  // perhaps nothing needs to be left out for memory's sake
-    answer = search_labels(lattice, 0, cutoff, 0, known.late, deadline_);
+    answer = search_labels(segment_graph, 0, cutoff, 0, known.late, deadline_);
     labels_ += answer.labels;
     done = limit == 0 || std::all_of(answer.choices.begin(), answer.choices.end(), [&](const SegmentChoice& choice) {
-             return fits_limit(lattice.sum_of(lattice.way_of(choice.candidates)).bytes, limit);
+             return fits_limit(segment_graph.sum_of(segment_graph.way_of(choice.candidates)).bytes, limit);
            });
   }
   if (!done) {
-    answer = search_labels(lattice, limit, cutoff, known.byte, known.late, deadline_);
+    answer = search_labels(segment_graph, limit, cutoff, known.byte, known.late, deadline_);
     labels_ += answer.labels;
   }
   complete_ = complete_ && answer.complete;

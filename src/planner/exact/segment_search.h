@@ -1,4 +1,4 @@
-// The best ways to divide the layers of one stage: a dynamic program over the trellis, exact.
+// The best ways to divide the layers of one stage: a dynamic program over the layout_graph, exact.
 #pragma once
 
 #include <map>
@@ -13,8 +13,8 @@ namespace trireme {
 /// Of the segments of one place, under one rule. Used by one thread.
 class SegmentSearch {
  public:
-  /// `trellis` and `deadline` outlive it. `folded`: only fill + main counts (a plan of one stage), and all of it is put into main.
-  SegmentSearch(Trellis& trellis, const StepRule& rule, bool folded, const Deadline& deadline);
+  /// `layout_graph` and `deadline` outlive it. `folded`: only fill + main counts (a plan of one stage), and all of it is put into main.
+  SegmentSearch(LayoutGraph& layout_graph, const StepRule& rule, bool folded, const Deadline& deadline);
 
   struct Known {
     bool asked = false, priced = false;
@@ -74,7 +74,7 @@ class SegmentSearch {
   void settle(int segment, double micro_batches, double cutoff, Known& known);
   Known& entry(int segment, double micro_batches);
 
-  Trellis& trellis_;
+  LayoutGraph& layout_graph_;
   const StepRule rule_;
   const bool folded_;
   const Deadline& deadline_;

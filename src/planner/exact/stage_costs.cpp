@@ -35,7 +35,7 @@ Mesh mesh_of(const Cluster& cluster, DeviceSpan span, int tensor) {
 void StageTerms::add(const StageTerms& other) {
   compute += other.compute;
   weight_compute += other.weight_compute;
-  moves += other.moves;
+  communication += other.communication;
   hide += other.hide;
   reduce += other.reduce;
   exposed += other.exposed;
@@ -49,7 +49,7 @@ void StageTerms::add(const StageTerms& other) {
 }
 
 StageCosts::StageCosts(const ModelFacts& facts, const StageSettings& settings, DeviceSpan span)
-    : facts_(facts), cluster_(facts.request().cluster), settings_(settings), span_(span), moves_(cluster_, span),
+    : facts_(facts), cluster_(facts.request().cluster), settings_(settings), span_(span), redistribution_costs_(cluster_, span),
       entry_(entry_link(cluster_, span)), exit_(exit_link(cluster_, span)), most_tensor_(std::min(span.count, most_tensor(facts.request()))) {
   for (int i = span.first; i < span.first + span.count; ++i) {
     const auto memory = double(cluster_.devices[size_t(i)].memory);
@@ -94,17 +94,17 @@ const std::vector<Candidate>& StageCosts::candidates(NodeId node) const {
 }
 
 /// What split layers say over the tensor axis within their calls of one micro-batch.
-double StageCosts::talk_seconds(NodeId node, const Candidate& candidate) const {
+double StageCosts::communication_seconds(NodeId node, const Candidate& candidate) const {
   const int t = candidate.tensor;
-  if (t == 1 || !candidate.option->talks_over_tensor_axis) return 0;
+  if (t == 1 || !candidate.option->communicates_over_tensor_axis) return 0;
   const Model& model = facts_.model();
   const int bytes = facts_.request().bytes_per_value;
   const Precision precision = bytes <= 2 ? Precision::bf16 : bytes == 8 ? Precision::fp64 : Precision::fp32;
   CallInputs inputs{.shapes = model.input_shapes(node), .elements = {}, .wanted = {}};
   inputs.elements.assign(inputs.shapes.size(), bytes);
   inputs.wanted = facts_.layer(node).gradient_goes;
-  const LayerExchanges talk = exchanges_of(call_shapes(*model.node(node).layer, inputs, *candidate.option, t, degree(t).samples, precision));
-  const LinkCost& ring = moves_.tensor_ring(t);
+  const LayerExchanges exchanges = exchanges_of(call_shapes(*model.node(node).layer, inputs, *candidate.option, t, degree(t).samples, precision));
+  const LinkCost& ring = redistribution_costs_.tensor_ring(t);
   const auto seconds_of = [&](const std::vector<Exchange>& said) {
     double seconds = 0;
     for (const Exchange& one : said)
@@ -115,7 +115,7 @@ double StageCosts::talk_seconds(NodeId node, const Candidate& candidate) const {
       }
     return seconds;
   };
-  return (settings_.recompute ? 2 : 1) * seconds_of(talk.forward) + seconds_of(talk.backward);
+  return (settings_.recompute ? 2 : 1) * seconds_of(exchanges.forward) + seconds_of(exchanges.backward);
 }
 
 /// Docs of the replicas' table: float32 weights and gradients, under bf16 a narrow copy for computing beside them.
@@ -139,7 +139,7 @@ StageTerms StageCosts::own(NodeId node, const Candidate& candidate, const std::v
     add_parameter(layer.parameters[p].elements, candidate, p, elsewhere, terms);
   }
   overlap(terms);
-  terms.moves += talk_seconds(node, candidate);
+  terms.communication += communication_seconds(node, candidate);
   const LayerMemory memory =
       facts_.request().costs.memory(node, *candidate.option, candidate.tensor, degree(candidate.tensor).samples);
   terms.kept += double(memory.saved) + (layer.output_kept ? double(memory.output) : 0);
@@ -175,7 +175,7 @@ void StageCosts::add_parameter(double elements, const Candidate& candidate, size
   for (const Shard& shard : degree(candidate.tensor).shards)
     update = std::max(update, facts_.request().costs.update_seconds(updated, 1, shard.kind) / shard.speed);
   terms.update += update;
-  add_traffic(sharded ? moves_.data_ring(candidate.tensor) : moves_.whole_ring(), holders, here, terms);
+  add_traffic(sharded ? redistribution_costs_.data_ring(candidate.tensor) : redistribution_costs_.whole_ring(), holders, here, terms);
   if (elsewhere) terms.exposed += ring_all_reduce_seconds(entry_, 2, here * bytes.gradient);
 }
 
@@ -191,10 +191,10 @@ void StageCosts::add_traffic(const LinkCost& ring, int holders, double elements,
       terms.exposed += gather;
       break;
     case OptimizerSharding::zero2:
-      terms.moves += half;
+      terms.communication += half;
       terms.exposed += gather;
       break;
-    case OptimizerSharding::zero3: terms.moves += half + (settings_.recompute ? 3 : 2) * gather; break;
+    case OptimizerSharding::zero3: terms.communication += half + (settings_.recompute ? 3 : 2) * gather; break;
   }
 }
 
@@ -207,7 +207,7 @@ void StageCosts::overlap(StageTerms& terms) const {
   if (cluster_.overlap != Overlap::all) return;
   terms.reduce *= cluster_.transfer_slowdown;
   terms.exposed += (1 - 1 / cluster_.compute_slowdown) * terms.reduce;
-  terms.moves = std::max(0.0, cluster_.transfer_slowdown * terms.moves - terms.hide);
+  terms.communication = std::max(0.0, cluster_.transfer_slowdown * terms.communication - terms.hide);
 }
 
 /// Of the largest data shard.
@@ -229,9 +229,9 @@ StageTerms StageCosts::from_layer(NodeId node, size_t i, const Candidate& candid
   const StageLayout wanted{candidate.tensor, option.inputs[i]}, gradient{made.tensor, gradient_needed(made.placement)};
   // what all workers hold between them, were all shards as large as the largest
   const double bytes = region(value, candidate.tensor, Placement::replicate()) * candidate.data;
-  terms.moves = moves_.seconds(made, wanted, bytes);
+  terms.communication = redistribution_costs_.seconds(made, wanted, bytes);
   if (layer.gradient_goes[i])
-    terms.moves += moves_.seconds({candidate.tensor, option.input_gradients[i]}, gradient, bytes);
+    terms.communication += redistribution_costs_.seconds({candidate.tensor, option.input_gradients[i]}, gradient, bytes);
   const double here = region(value, candidate.tensor, wanted.placement);
   if (layer.copy_kept[i] && !(made == wanted)) terms.kept = here;
   add_entering(node, i, here, false, terms);
@@ -247,18 +247,18 @@ StageTerms StageCosts::from_outside(NodeId node, size_t i, const Candidate& cand
   if (layer.copy_kept[i]) terms.kept = here;
   add_entering(node, i, here, true, terms);
   if (value < facts_.first_layer()) return terms;
-  terms.moves = entry_.latency + here * entry_.seconds_per_byte;
+  terms.communication = entry_.latency + here * entry_.seconds_per_byte;
   if (!layer.gradient_goes[i]) return terms;
   const Placement& gradient = candidate.option->input_gradients[i];
   const int summands = gradient.is_partial() ? candidate.tensor : 1;
-  terms.moves += summands * entry_.latency + region(value, candidate.tensor, gradient) * summands * entry_.seconds_per_byte;
+  terms.communication += summands * entry_.latency + region(value, candidate.tensor, gradient) * summands * entry_.seconds_per_byte;
   return terms;
 }
 
 StageTerms StageCosts::to_outside(NodeId node, const StageLayout& made) const {
   StageTerms terms;
   if (!made.placement.is_partial()) return terms;
-  terms.moves = (made.tensor - 1) * (exit_.latency + region(node, made.tensor, made.placement) * exit_.seconds_per_byte);
+  terms.communication = (made.tensor - 1) * (exit_.latency + region(node, made.tensor, made.placement) * exit_.seconds_per_byte);
   return terms;
 }
 

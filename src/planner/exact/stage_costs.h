@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "planner/exact/model_facts.h"
-#include "planner/exact/moves.h"
+#include "planner/exact/redistribution_costs.h"
 
 namespace trireme {
 
@@ -27,7 +27,7 @@ struct StageTerms {
   // per micro-batch
   double compute = 0;         ///< forward, recomputing, backward; without weight_compute
   double weight_compute = 0;  ///< the weights' part of backward where settings.splits_backward
-  double moves = 0;           ///< redistributions, what layers say within their calls, activations and gradients of other stages, traffic
+  double communication = 0;           ///< redistributions, what layers say within their calls, activations and gradients of other stages, traffic
                               ///< of zero2 and zero3
   // per step
   double hide = 0;            ///< backward of one micro-batch, behind which a reduction hides
@@ -95,7 +95,7 @@ class StageCosts {
   Bytes bytes_per_element() const;
   double region(NodeId value, int tensor, const Placement& placement) const;
   void add_seconds(NodeId node, const Candidate& candidate, StageTerms& terms) const;
-  double talk_seconds(NodeId node, const Candidate& candidate) const;
+  double communication_seconds(NodeId node, const Candidate& candidate) const;
   void add_parameter(double elements, const Candidate& candidate, size_t index, bool elsewhere, StageTerms& terms) const;
   void add_traffic(const LinkCost& ring, int holders, double elements, StageTerms& terms) const;
   void overlap(StageTerms& terms) const;
@@ -105,7 +105,7 @@ class StageCosts {
   const Cluster& cluster_;
   const StageSettings settings_;
   const DeviceSpan span_;
-  Moves moves_;
+  RedistributionCosts redistribution_costs_;
   LinkCost entry_, exit_;
   const int most_tensor_;  ///< of candidates
   double memory_limit_ = 0;

@@ -1,4 +1,4 @@
-// What it costs the workers of a stage to talk: seconds of a step and of a byte over the links of their cluster.
+// What it costs the workers of a stage to communicate: seconds of a step and of a byte over the links of their cluster.
 //
 // Ring formulas (comm/formulas.h), a ring as fast as its slowest link. Within a node a link is a device's own, or the node's (then all of the
 // stage's devices there share it); between nodes every node has one, shared by the rings that pass through it.

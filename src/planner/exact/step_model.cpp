@@ -106,7 +106,7 @@ DeviceMemory memory_of(const StageSum& sum, const StageSettings& settings, doubl
 void split_seconds(const StageSum& stage, const StageSettings& settings, double once, Prediction& prediction) {
   const StageTerms& t = stage.terms;
   prediction.compute = once * settings.micro_batches * (t.compute + t.weight_compute);
-  prediction.communication = once * settings.micro_batches * t.moves;
+  prediction.communication = once * settings.micro_batches * t.communication;
   prediction.reduction = once * (t.exposed + stage.exposed_reduction);
   prediction.update = once * t.update;
   prediction.bubble =

@@ -2,7 +2,7 @@
 //
 //   step = sum over stages of fill + max over stages of (main + exposed reduction)
 //
-// A rule's factors multiply t.compute + t.moves, what others wait for, and t.weight_compute, the weights' part of backward.
+// A rule's factors multiply t.compute + t.communication, what others wait for, and t.weight_compute, the weights' part of backward.
 #pragma once
 
 #include "planner/exact/stage_costs.h"
@@ -11,10 +11,10 @@
 namespace trireme {
 
 inline double fill_seconds(const StepRule& rule, const StageTerms& t) {
-  return rule.fill_compute * (t.compute + t.moves) + rule.fill_weight * t.weight_compute;
+  return rule.fill_compute * (t.compute + t.communication) + rule.fill_weight * t.weight_compute;
 }
 inline double main_seconds(const StepRule& rule, const StageTerms& t) {
-  return rule.main_compute * (t.compute + t.moves) + rule.main_weight * t.weight_compute + rule.once * (t.exposed + t.update);
+  return rule.main_compute * (t.compute + t.communication) + rule.main_weight * t.weight_compute + rule.once * (t.exposed + t.update);
 }
 
 }  // namespace trireme

@@ -93,7 +93,7 @@ function scheduleNotes(schedule) {
     notes.push(`Batches overlap: ${numbers}; ${schedule.batches} of them and their draining are shown, a longer run goes on without it.`);
   }
   if (schedule.shown_until < schedule.makespan)
-    notes.push(`Too many boxes for one picture: the first ${formatNumber(schedule.shown_until)} of ${formatNumber(schedule.makespan)} units are shown.`);
+    notes.push(`Too many boxes for one drawing: the first ${formatNumber(schedule.shown_until)} of ${formatNumber(schedule.makespan)} units are shown.`);
   return notes;
 }
 

@@ -22,7 +22,7 @@ class Averages {
   void add_step(int64_t steps);
   /// Averages take the place of weights and running statistics, or these their own again. All ranks together.
   void show(bool shown, int64_t steps, const std::vector<BucketId>& trainable);
-  /// The raw ones take their place again on this worker alone, which talks to no other.
+  /// The raw ones take their place again on this worker alone, which communicates with no other.
   void hide_alone(const std::vector<BucketId>& trainable);
 
   /// The op's averages, with their place in the full tensors, and the other way round.

@@ -13,8 +13,8 @@ namespace {
 
 constexpr NodeId kData = 0;  // of the model's inputs; those after it are targets
 
-/// A worker without samples takes part only where layers talk.
-bool is_idle(const Op& op, const LayerCall& call) { return call.output_box[0].empty() && !op.talks; }
+/// A worker without samples takes part only where layers communicate.
+bool is_idle(const Op& op, const LayerCall& call) { return call.output_box[0].empty() && !op.communicates; }
 
 /// Every worker of the tensor axis has the same losses, unless each has a summand.
 bool counts_loss(const OpBinding& binding) { return binding.tensor_index == 0 || binding.op->option.output.is_partial(); }

@@ -19,7 +19,7 @@ bool is_slowed(const Instruction& i) {
   return kind == EventKind::forward || kind == EventKind::recompute || kind == EventKind::backward || kind == EventKind::update;
 }
 
-/// Layers compute, then talk, as updates of divided weights do; other updates wait for their gradient's sum first.
+/// Layers compute, then communicate, as updates of divided weights do; other updates wait for their gradient's sum first.
 bool computes_last(const Program& program, const Instruction& i) {
   return i.code == OpCode::optimizer_step && program.optimizer_sharding == OptimizerSharding::none;
 }

@@ -67,7 +67,7 @@ int64_t StepMeter::record_transfers() {
 
 void StepMeter::record(const Instruction& i, EventKind kind, double end, int64_t bytes) {
   const std::string name = program_->describe(i, context_.model);
-  // what waits for others does so first; layers that talk wait in between and are shown as one piece
+  // what waits for others does so first; layers that communicate wait in between and are shown as one piece
   const bool is_layers = kind == EventKind::forward || kind == EventKind::recompute || kind == EventKind::backward;
   const bool waits_first = !is_layers && waited_ > kShownWaitSeconds;
   if (waits_first) outcome_.events.push_back({context_.rank, EventKind::wait, "wait: " + name, i.micro_batch, begin_, begin_ + waited_, 0});

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "metrics/metrics.h"
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 #include "runtime/replica_view.h"
 #include "runtime/worker.h"
 #include "train/evaluation.h"
@@ -28,8 +28,8 @@ bool are_equal(const ReplicaSnapshot& a, const ReplicaSnapshot& b) {
 }  // namespace
 
 /// The plan's workers.
-struct ReplicaEvaluator::Crew {
-  explicit Crew(const Task& task)
+struct ReplicaEvaluator::EvaluationWorkers {
+  explicit EvaluationWorkers(const Task& task)
       : world(task.plan.devices), store(task.training, task.experiment.precision, 0), view(task.training, task.model),
         outcomes(size_t(task.plan.devices)) {}
 
@@ -104,40 +104,40 @@ bool ReplicaEvaluator::next(ReplicaSnapshot& snapshot, bool& is_last) {
 
 void ReplicaEvaluator::work() {
   weights_ = std::make_unique<TrainedWeights>(task_.training, task_.model);
-  Crew crew(task_);
-  run_crew(crew.world, [&](int rank) { work_as(rank, crew); }, std::vector<int>(size_t(task_.plan.devices), task_.experiment.threads));
+  EvaluationWorkers workers(task_);
+  run_worker_threads(workers.world, [&](int rank) { work_as(rank, workers); }, std::vector<int>(size_t(task_.plan.devices), task_.experiment.threads));
 }
 
-void ReplicaEvaluator::work_as(int rank, Crew& crew) {
+void ReplicaEvaluator::work_as(int rank, EvaluationWorkers& workers) {
   c10::InferenceMode inference;
-  Worker worker(rank, task_.model, &task_.training, &task_.evaluation, crew.store, crew.world,
+  Worker worker(rank, task_.model, &task_.training, &task_.evaluation, workers.store, workers.world,
                 {.seed = task_.experiment.seed, .batch_norm = task_.experiment.batch_norm});  // plain SGD: evaluations need no moments
-  worker.show(crew.view);
+  worker.show(workers.view);
   worker.barrier();
-  if (rank == 0) crew.state = crew.view.state();
+  if (rank == 0) workers.state = workers.view.state();
   const auto take = [this](int64_t k) { return batch_from(task_.batches.evaluation(k)); };
   while (true) {
     if (rank == 0) {
       bool is_last = false;
-      crew.goes_on = next(crew.snapshot, is_last);
-      const bool is_known = crew.is_evaluated && newest_ && crew.goes_on && are_equal(crew.snapshot, *newest_);
-      if (crew.goes_on && (!newest_ || crew.snapshot.samples >= newest_->samples)) newest_ = crew.snapshot;
-      if (newest_) write_values(crew.goes_on ? crew.snapshot.values : newest_->values, crew.state);
-      crew.view.renew();
-      crew.is_evaluated = crew.goes_on && !is_known && (is_last || !stop_());
+      workers.goes_on = next(workers.snapshot, is_last);
+      const bool is_known = workers.is_evaluated && newest_ && workers.goes_on && are_equal(workers.snapshot, *newest_);
+      if (workers.goes_on && (!newest_ || workers.snapshot.samples >= newest_->samples)) newest_ = workers.snapshot;
+      if (newest_) write_values(workers.goes_on ? workers.snapshot.values : newest_->values, workers.state);
+      workers.view.renew();
+      workers.is_evaluated = workers.goes_on && !is_known && (is_last || !stop_());
     }
     worker.barrier();
-    if (!crew.goes_on) break;
-    if (crew.is_evaluated) crew.outcomes[size_t(rank)] = evaluate_all(worker, task_.plan, task_.data, task_.batches.evaluations(), take);
+    if (!workers.goes_on) break;
+    if (workers.is_evaluated) workers.outcomes[size_t(rank)] = evaluate_all(worker, task_.plan, task_.data, task_.batches.evaluations(), take);
     worker.barrier();
-    if (rank == 0 && crew.is_evaluated) post(crew.snapshot, crew.outcomes);
+    if (rank == 0 && workers.is_evaluated) post(workers.snapshot, workers.outcomes);
   }
-  if (newest_) weights_->gather(rank, worker, crew.store);
+  if (newest_) weights_->gather(rank, worker, workers.store);
 }
 
 void ReplicaEvaluator::post(const ReplicaSnapshot& snapshot, std::vector<StepOutcome> outcomes) {
   const int64_t batch = task_.experiment.batch;
-  ledger_.post_whole({.evaluation = true, .step = (snapshot.samples + batch - 1) / batch, .outcomes = std::move(outcomes), .samples = snapshot.samples,
+  records_.post_whole({.evaluation = true, .step = (snapshot.samples + batch - 1) / batch, .outcomes = std::move(outcomes), .samples = snapshot.samples,
                       .seconds = snapshot.seconds});
 }
 

@@ -16,7 +16,7 @@
 #include "metrics/result.h"
 #include "plan/plan.h"
 #include "program/program.h"
-#include "train/ledger.h"
+#include "train/step_records.h"
 #include "train/trained_weights.h"
 #include "update/replica_state.h"
 
@@ -35,7 +35,7 @@ class ReplicaEvaluator {
   /// Asked between evaluations; when it is true the rest is left out, but for the last one.
   using Stop = std::function<bool()>;
 
-  /// All outlive it, the ledger too, which evaluations are posted to. `plan`: of a replica, as which snapshots are cut.
+  /// All outlive it, the records too, which evaluations are posted to. `plan`: of a replica, as which snapshots are cut.
   struct Task {
     const Experiment& experiment;
     const Model& model;
@@ -45,7 +45,7 @@ class ReplicaEvaluator {
     const Program& evaluation;
     const Batches& batches;
   };
-  ReplicaEvaluator(const Task& task, Ledger& ledger) : task_(task), ledger_(ledger) {}
+  ReplicaEvaluator(const Task& task, StepRecords& records) : task_(task), records_(records) {}
   ~ReplicaEvaluator();
 
   /// From here on a snapshot is evaluated when it comes, by threads of this.
@@ -60,15 +60,15 @@ class ReplicaEvaluator {
   const TensorMap& weights() const;
 
  private:
-  struct Crew;
+  struct EvaluationWorkers;
   void work();
-  void work_as(int rank, Crew& crew);
+  void work_as(int rank, EvaluationWorkers& workers);
   bool next(ReplicaSnapshot& snapshot, bool& is_last);
   void post(const ReplicaSnapshot& snapshot, std::vector<StepOutcome> outcomes);
   void close();
 
   const Task task_;
-  Ledger& ledger_;
+  StepRecords& records_;
   Stop stop_;
   std::thread thread_;
   std::exception_ptr error_;

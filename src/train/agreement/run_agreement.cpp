@@ -59,14 +59,14 @@ int64_t largest_exchange(const Experiment& experiment, const Model& model) {
 }
 
 RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
-                           const Program& evaluation, Ledger& ledger, const MakeReplicaWorld& make_world, bool writes, const AgreementBeginning& beginning)
-    : experiment_(experiment), model_(model), data_(data), plan_(plan), training_(training), ledger_(ledger),
+                           const Program& evaluation, StepRecords& records, const MakeReplicaWorld& make_world, bool writes, const AgreementBeginning& beginning)
+    : experiment_(experiment), model_(model), data_(data), plan_(plan), training_(training), records_(records),
       update_((check_replicas(experiment), make_policy(plan.agreement, {}, facts_of(experiment, plan)))),
       synchronous_(dynamic_cast<const SynchronousPolicy*>(update_.get())),
       batches_(experiment, data, synchronous_ ? plan.devices : plan.replicas, update_->evaluates_together()),
       begun_step_(beginning.step), begun_(progress_of(beginning, batches_, plan.replicas)),
       stops_(*update_, stops_of(experiment, *update_, batches_, begun_, writes, make_world.places), trireme::samples_of(begun_)), begun_seconds_(beginning.seconds), all_here_(!make_world.make),
-      evaluator_({experiment, model, data, plan, training, evaluation, batches_.whole()}, ledger) {
+      evaluator_({experiment, model, data, plan, training, evaluation, batches_.whole()}, records) {
   check_emulation(experiment, plan.workers());
   if (update_->shares_memory()) check_memory_is_shared(experiment, plan.name);
   check_inner_plan(plan, *update_);
@@ -167,7 +167,7 @@ void RunAgreement::note(int replica, const TrainedStep& step, bool decides) {
   outcome.loss_sum = step.loss_sum;
   outcome.begin = step.begin;
   outcome.end = step.end;
-  ledger_.post_whole({.step = step.facts.step + 1, .outcomes = {std::move(outcome)}, .replica = replica, .samples = step.facts.samples});
+  records_.post_whole({.step = step.facts.step + 1, .outcomes = {std::move(outcome)}, .replica = replica, .samples = step.facts.samples});
   if (decides) stops_.note(replica, step.facts.step + 1, samples);
 }
 

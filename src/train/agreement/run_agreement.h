@@ -23,7 +23,7 @@
 #include "train/agreement/agreement_checkpoints.h"
 #include "train/agreement/replica_evaluator.h"
 #include "train/agreement/replica_stops.h"
-#include "train/ledger.h"
+#include "train/step_records.h"
 #include "update/hub.h"
 #include "update/policy.h"
 #include "update/step_times.h"
@@ -58,7 +58,7 @@ class RunAgreement {
   /// All outlive it. `experiment`: with the batch of all replicas together. `make_world`: null: all replicas are threads of this process.
   /// `writes`: checkpoints, as the experiment says. Errors (user).
   RunAgreement(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
-               const Program& evaluation, Ledger& ledger, const MakeReplicaWorld& make_world, bool writes, const AgreementBeginning& beginning);
+               const Program& evaluation, StepRecords& records, const MakeReplicaWorld& make_world, bool writes, const AgreementBeginning& beginning);
   ~RunAgreement();
 
   UpdatePolicy& update() { return *update_; }
@@ -159,7 +159,7 @@ class RunAgreement {
   const TaskData& data_;
   const Plan& plan_;
   const Program& training_;
-  Ledger& ledger_;
+  StepRecords& records_;
   const std::unique_ptr<UpdatePolicy> update_;
   const SynchronousPolicy* const synchronous_;  ///< the policy, where it is that: one replica of all workers
   const ReplicaBatches batches_;

@@ -160,7 +160,7 @@ TEST(StepModel, TensorParallelPairsOfLinearLayersAllReduce) {
   EXPECT_DOUBLE_EQ(p.memory[0].weights, 64);
 }
 
-TEST(StepModel, SplitLossesTalk) {
+TEST(StepModel, SplitLossesCommunicate) {
   Setting s(1, linked(2, 64, Overlap::nothing));
   Plan plan = named_plan("tensor", s.model, s.cluster, s.request.batch, LayerSeconds(s.model.nodes().size(), 1.0));
   plan.layers[size_t(s.model.find("fc0"))].split = "columns";
@@ -218,7 +218,7 @@ Arrivals received(int workers, const StageLayout& from, const StageLayout& to, c
           *std::max_element(messages.begin(), messages.end())};
 }
 
-TEST(Moves, ArriveAsPlanTransfersSends) {
+TEST(RedistributionCosts, ArriveAsPlanTransfersSends) {
   const std::vector<Placement> placements{Placement::replicate(), Placement::shard(1), Placement::shard(2), Placement::partial()};
   for (const int workers : {2, 4, 6, 8})
     for (int a = 1; a <= workers; ++a)

@@ -22,9 +22,9 @@ struct LayerStep {
 };
 
 /// Units are the runs of layers between two neighbouring cuts; a segment is a run of units: what a stage may hold.
-class Outline {
+class ModelSegments {
  public:
-  explicit Outline(const ModelFacts& facts);
+  explicit ModelSegments(const ModelFacts& facts);
 
   const ModelFacts& facts() const { return facts_; }
   int units() const { return int(cuts_.size()) - 1; }

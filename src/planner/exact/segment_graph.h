@@ -1,15 +1,15 @@
-// The trellis between a segment's first layer and its last, spelled out with numbers under one schedule's rule: what the segment's dynamic
+// The layout_graph between a segment's first layer and its last, spelled out with numbers under one schedule's rule: what the segment's dynamic
 // programs run over.
 #pragma once
 
 #include <vector>
 
 #include "planner/exact/step_rule.h"
-#include "planner/exact/trellis.h"
+#include "planner/exact/layout_graph.h"
 
 namespace trireme {
 
-/// One candidate for one layer, from a state before it to one after it (indices into Lattice::states).
+/// One candidate for one layer, from a state before it to one after it (indices into SegmentGraph::states).
 struct Arc {
   int from = 0, to = 0, candidate = 0;
   double fill = 0, main = 0;      ///< seconds that it adds to these
@@ -28,7 +28,7 @@ struct SumWeights {
   double byte = 0;
 };
 
-/// What one way through the lattice amounts to.
+/// What one way through the segment_graph amounts to.
 struct WaySum {
   double fill = 0, main = 0;  ///< main with the exposed reduction
   double bytes = 0;           ///< of the device
@@ -36,10 +36,10 @@ struct WaySum {
 };
 
 /// Made for one segment and a number of micro-batches in flight.
-class Lattice {
+class SegmentGraph {
  public:
   /// `folded`: fill counts as main.
-  Lattice(Trellis& trellis, int segment, const StepRule& rule, bool folded, double micro_batches);
+  SegmentGraph(LayoutGraph& layout_graph, int segment, const StepRule& rule, bool folded, double micro_batches);
 
   int layers() const { return int(arcs_.size()); }
   int states(int boundary) const { return states_[size_t(boundary)]; }

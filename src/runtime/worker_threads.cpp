@@ -1,4 +1,4 @@
-#include "runtime/crew.h"
+#include "runtime/worker_threads.h"
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-void run_crew(LocalWorld& world, const std::function<void(int rank)>& body, const std::vector<int>& intra_op_threads, int first_device) {
+void run_worker_threads(LocalWorld& world, const std::function<void(int rank)>& body, const std::vector<int>& intra_op_threads, int first_device) {
   if (first_device + world.size() > kMaxDevices)
     fail_user({fmt::format("{} workers", first_device + world.size()), "are too many", fmt::format("at most {} can work in one process", kMaxDevices),
                "use fewer devices"});

@@ -1,4 +1,4 @@
-#include "runtime/worker/moves.h"
+#include "runtime/worker/transfers.h"
 
 #include <ATen/ATen.h>
 
@@ -6,9 +6,9 @@
 
 namespace trireme {
 
-void MoveExecution::run(const Program& program, const Instruction& instruction, const BatchInFlight& batch, MicroBatch& part) {
-  const Move& move = program.moves[size_t(instruction.index)];
-  const MoveEnds ends = ends_of(move, program, instruction.adjoint);
+void TransferExecution::run(const Program& program, const Instruction& instruction, const BatchInFlight& batch, MicroBatch& part) {
+  const Redistribution& move = program.redistributions[size_t(instruction.index)];
+  const RedistributionEnds ends = ends_of(move, program, instruction.adjoint);
   const Shape shape = batch.global_shape(program.values[size_t(move.from)].node, part);
   // sends match receives by move, direction and micro-batch; those of several batches arrive in order
   const int64_t tag = (int64_t(instruction.index) * 2 + instruction.adjoint) * program.micro_batches + instruction.micro_batch;

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-LayerExchanges InstructionCosts::talk_of(const Op& op, int64_t share) const {
+LayerExchanges InstructionCosts::communication_of(const Op& op, int64_t share) const {
   const Layer& layer = *model_.node(op.node).layer;
   CallInputs inputs{.shapes = model_.input_shapes(op.node), .elements = {}, .wanted = {}};
   for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -14,7 +14,7 @@ LayerExchanges InstructionCosts::talk_of(const Op& op, int64_t share) const {
     inputs.wanted.push_back(program_.values[size_t(op.inputs[i])].needs_gradient);
   }
   CallShapes call = call_shapes(layer, inputs, op.option, op.mesh.tensor, share, options_.precision);
-  if (layer.talks_over_data_axis(options_.batch_norm)) call.data = op.mesh.data;
+  if (layer.communicates_over_data_axis(options_.batch_norm)) call.data = op.mesh.data;
   return exchanges_of(call);
 }
 
@@ -45,7 +45,7 @@ Demand InstructionCosts::demand_of(int rank, const Op& op, const Exchange& excha
 
 /// `seconds`: what this rank's core does to move tensors. An exchange of described devices is an operator, which is launched. Their links
 /// are asked when the segment has computed; a worker on shared cores computes nothing while links, which are its own, move what it says.
-void InstructionCosts::add_talk(int rank, const Op& op, const Exchange& exchange, InstructionCost& cost, double& seconds) const {
+void InstructionCosts::add_communication(int rank, const Op& op, const Exchange& exchange, InstructionCost& cost, double& seconds) const {
   const std::vector<int> group = exchange.over_data ? op.mesh.data_group(rank) : op.mesh.tensor_group(rank);
   if (group.size() < 2 || exchange.times <= 0) return;
   const Demand demand = demand_of(rank, op, exchange, group);

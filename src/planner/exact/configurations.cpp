@@ -1,4 +1,4 @@
-#include "planner/exact/questions.h"
+#include "planner/exact/configurations.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -52,11 +52,11 @@ std::vector<int> usual_counts(const Cluster& cluster) {
   return {counts.begin(), counts.end()};
 }
 
-class Questions {
+class Configurations {
  public:
-  Questions(const PlanRequest& request, Places& places) : request_(request), places_(places), space_(request.space) {}
+  Configurations(const PlanRequest& request, StageSearches& searches) : request_(request), searches_(searches), space_(request.space) {}
 
-  std::vector<BoundedQuestion> all() {
+  std::vector<BoundedConfiguration> all() {
     sizes_ = stage_sizes_of(request_);
     for (const int m : micro_batches_of(request_))
       for (const OptimizerSharding sharding : space_.shardings)
@@ -64,9 +64,9 @@ class Questions {
           if (recompute ? !space_.may_recompute : !space_.may_keep) continue;
           add_all({.micro_batches = m, .sharding = sharding, .recompute = recompute});
         }
-    std::stable_sort(questions_.begin(), questions_.end(),
-                     [](const BoundedQuestion& a, const BoundedQuestion& b) { return a.bound < b.bound; });
-    return std::move(questions_);
+    std::stable_sort(configurations_.begin(), configurations_.end(),
+                     [](const BoundedConfiguration& a, const BoundedConfiguration& b) { return a.bound < b.bound; });
+    return std::move(configurations_);
   }
 
  private:
@@ -82,16 +82,16 @@ class Questions {
     for (const int size : sizes_) {
       StageSettings alone = settings;
       alone.alone = size == 1;
-      if (flat) add(question({flat, alone, 1, 1, {size}, size}));
+      if (flat) add(configuration({flat, alone, 1, 1, {size}, size}));
     }
     if (devices == 1) return;
     if (plain && !has_equal_stages(request_)) add({plain, settings, 1, 0, sizes_, devices});
     else if (plain) add_shapes({plain, settings}, 1);
     for (const Schedule& schedule : known_schedules())
-      if (allowed(&schedule) && !schedule.chunked && !schedule.is_plain()) add_shapes(question({&schedule, settings}), 1);
+      if (allowed(&schedule) && !schedule.chunked && !schedule.is_plain()) add_shapes(configuration({&schedule, settings}), 1);
     for (const Schedule& schedule : known_schedules())
       for (const int chunks : space_.chunks)
-        if (allowed(&schedule) && schedule.chunked && chunks > 1) add_shapes(question({&schedule, settings}), chunks);
+        if (allowed(&schedule) && schedule.chunked && chunks > 1) add_shapes(configuration({&schedule, settings}), chunks);
   }
 
   /// Null where the request does not allow it.
@@ -99,44 +99,44 @@ class Questions {
     return std::find(space_.schedules.begin(), space_.schedules.end(), schedule->name) == space_.schedules.end() ? nullptr : schedule;
   }
 
-  static PipelineQuestion question(PipelineQuestion question) {
-    question.settings.splits_backward = question.schedule->splits_backward;
-    return question;
+  static PipelineConfiguration configuration(PipelineConfiguration configuration) {
+    configuration.settings.splits_backward = configuration.schedule->splits_backward;
+    return configuration;
   }
 
   /// All pipelines of stages with equally many devices.
-  void add_shapes(PipelineQuestion question, int chunks) {
+  void add_shapes(PipelineConfiguration configuration, int chunks) {
     for (const int size : sizes_)
       for (const int devices : usual_counts(request_.cluster)) {
         const int p = devices / size;
-        if (devices % size != 0 || p < 2 || p * chunks > places_.outline().units()) continue;
-        if (!question.schedule->fits({.depth = p, .chunks = chunks, .micro_batches = question.settings.micro_batches})) continue;
-        question.chunks = chunks;
-        question.positions = p;
-        question.sizes = {size};
-        question.devices = devices;
-        add(question);
+        if (devices % size != 0 || p < 2 || p * chunks > searches_.model_segments().units()) continue;
+        if (!configuration.schedule->fits({.depth = p, .chunks = chunks, .micro_batches = configuration.settings.micro_batches})) continue;
+        configuration.chunks = chunks;
+        configuration.positions = p;
+        configuration.sizes = {size};
+        configuration.devices = devices;
+        add(configuration);
       }
   }
 
-  void add(const PipelineQuestion& question) { questions_.push_back({question, bound(question)}); }
+  void add(const PipelineConfiguration& configuration) { configurations_.push_back({configuration, bound(configuration)}); }
 
   /// Device-seconds of a micro-batch over the devices: every stage is busy for all of its micro-batches.
-  double bound(const PipelineQuestion& question) {
-    const int m = question.settings.micro_batches;
-    const double weight = question.schedule->step_rule({.depth = question.positions, .chunks = question.chunks, .micro_batches = m}).least_weight;
+  double bound(const PipelineConfiguration& configuration) {
+    const int m = configuration.settings.micro_batches;
+    const double weight = configuration.schedule->step_rule({.depth = configuration.positions, .chunks = configuration.chunks, .micro_batches = m}).least_weight;
     double sum = 0;
-    const auto& work = work_of(question.settings);
+    const auto& work = work_of(configuration.settings);
     for (size_t layer = 0; layer < work.front().size(); ++layer) {
       double least = kInfinity;
       for (size_t s = 0; s < sizes_.size(); ++s) {
-        if (std::find(question.sizes.begin(), question.sizes.end(), sizes_[s]) == question.sizes.end()) continue;
+        if (std::find(configuration.sizes.begin(), configuration.sizes.end(), sizes_[s]) == configuration.sizes.end()) continue;
         const Work& here = work[s][layer];
         least = std::min(least, m * here.compute + weight * here.weight);
       }
       sum += least;
     }
-    return sum / question.devices;
+    return sum / configuration.devices;
   }
 
   struct Work {
@@ -147,12 +147,12 @@ class Questions {
   const WorkBySize& work_of(const StageSettings& settings) {
     const auto [it, fresh] = work_.try_emplace(settings);
     if (!fresh) return it->second;
-    const ModelFacts& facts = places_.outline().facts();
+    const ModelFacts& facts = searches_.model_segments().facts();
     for (const int size : sizes_) {
       std::map<int, Work> by_class;
       std::set<const StageCosts*> seen;
       for (int first = 0; first + size <= request_.cluster.size(); ++first) {
-        const StageCosts& costs = places_.trellis({first, size}, settings, {}).costs();
+        const StageCosts& costs = searches_.layout_graph({first, size}, settings, {}).costs();
         if (!seen.insert(&costs).second) continue;
         add_work(facts, costs, by_class);
       }
@@ -177,11 +177,11 @@ class Questions {
   }
 
   const PlanRequest& request_;
-  Places& places_;
+  StageSearches& searches_;
   const PlanSpace& space_;
   std::vector<int> sizes_;
   std::map<StageSettings, WorkBySize> work_;
-  std::vector<BoundedQuestion> questions_;
+  std::vector<BoundedConfiguration> configurations_;
 };
 
 }  // namespace
@@ -202,9 +202,9 @@ std::vector<int> micro_batches_of(const PlanRequest& request) {
 
 bool has_equal_stages(const PlanRequest& request) { return request.space.equal_stages.value_or(request.cluster.size() > kUnequalStages); }
 
-std::vector<BoundedQuestion> make_questions(const PlanRequest& request, Places& places) {
+std::vector<BoundedConfiguration> make_configurations(const PlanRequest& request, StageSearches& searches) {
   check_space(request);
-  return Questions(request, places).all();
+  return Configurations(request, searches).all();
 }
 
 }  // namespace trireme

@@ -9,10 +9,10 @@
 namespace trireme {
 
 /// Executes `redistribute`, `send` and `receive`, for the training and the evaluation program.
-class MoveExecution {
+class TransferExecution {
  public:
   /// `context` outlives it.
-  explicit MoveExecution(const WorkerContext& context) : context_(context), redistributor_(context.world, context.rank) {}
+  explicit TransferExecution(const WorkerContext& context) : context_(context), redistributor_(context.world, context.rank) {}
 
   /// All workers of the move together, as its layouts say; `part` is a micro-batch of `batch`.
   void run(const Program& program, const Instruction& instruction, const BatchInFlight& batch, MicroBatch& part);

@@ -25,9 +25,9 @@ struct Arrivals {
 Arrivals arrivals(int workers, const StageLayout& from, const StageLayout& to);
 
 /// One stage's links, asked again and again.
-class Moves {
+class RedistributionCosts {
  public:
-  Moves(const Cluster& cluster, DeviceSpan span) : cluster_(cluster), span_(span) {}
+  RedistributionCosts(const Cluster& cluster, DeviceSpan span) : cluster_(cluster), span_(span) {}
 
   /// `bytes`: of the whole tensor. Where both layouts have one tensor degree: the ring collective by its formula (all-reduce, reduce-scatter,
   /// all-gather), the all-to-all by pairs. Else every worker receives what it lacks.

@@ -1,4 +1,4 @@
-#include "planner/exact/places.h"
+#include "planner/exact/stage_searches.h"
 
 #include <algorithm>
 #include <limits>
@@ -17,8 +17,8 @@ std::vector<int> key_of(const TiedCuts& tied) {
 
 }  // namespace
 
-std::vector<double> Places::looks_of(DeviceSpan span) const {
-  const Cluster& cluster = outline_.facts().request().cluster;
+std::vector<double> StageSearches::looks_of(DeviceSpan span) const {
+  const Cluster& cluster = model_segments_.facts().request().cluster;
   const auto node = [&](int i) { return cluster.devices[size_t(i)].node; };
   const int end = span.first + span.count;
   std::vector<double> looks{double(span.count), span.first > 0 && node(span.first) != node(span.first - 1) ? 1.0 : 0.0,
@@ -33,36 +33,36 @@ std::vector<double> Places::looks_of(DeviceSpan span) const {
   return looks;
 }
 
-DeviceSpan Places::first_like(DeviceSpan span) {
+DeviceSpan StageSearches::first_like(DeviceSpan span) {
   const auto [it, fresh] = alike_.try_emplace({span.first, span.count}, span);
   if (fresh) it->second = first_.try_emplace(looks_of(span), span).first->second;
   return it->second;
 }
 
-Trellis& Places::trellis(DeviceSpan span, const StageSettings& settings, const TiedCuts& tied) {
+LayoutGraph& StageSearches::layout_graph(DeviceSpan span, const StageSettings& settings, const TiedCuts& tied) {
   const DeviceSpan like = first_like(span);
-  std::unique_ptr<Trellis>& trellis = trellises_[{like.first, like.count, settings, key_of(tied)}];
-  if (!trellis) trellis = std::make_unique<Trellis>(outline_, model_.costs(like, settings), tied);
-  return *trellis;
+  std::unique_ptr<LayoutGraph>& layout_graph = layout_graphs_[{like.first, like.count, settings, key_of(tied)}];
+  if (!layout_graph) layout_graph = std::make_unique<LayoutGraph>(model_segments_, model_.costs(like, settings), tied);
+  return *layout_graph;
 }
 
-SegmentSearch& Places::search(DeviceSpan span, const StageSettings& settings, const TiedCuts& tied, const StepRule& rule, bool folded) {
-  Trellis& at = trellis(span, settings, tied);
+SegmentSearch& StageSearches::search(DeviceSpan span, const StageSettings& settings, const TiedCuts& tied, const StepRule& rule, bool folded) {
+  LayoutGraph& at = layout_graph(span, settings, tied);
   std::vector<double> key{rule.fill_compute, rule.fill_weight, rule.main_compute, rule.main_weight, rule.once, folded ? 1.0 : 0.0};
   std::unique_ptr<SegmentSearch>& search = searches_[{&at, std::move(key)}];
   if (!search) search = std::make_unique<SegmentSearch>(at, rule, folded, deadline_);
   return *search;
 }
 
-size_t Places::labels() const {
+size_t StageSearches::labels() const {
   size_t labels = 0;
   for (const auto& [key, search] : searches_) labels += search->labels();
   return labels;
 }
 
 template <class Value>
-std::vector<double> Places::least_sums(Value&& value) const {
-  const int units = outline_.units();
+std::vector<double> StageSearches::least_sums(Value&& value) const {
+  const int units = model_segments_.units();
   std::vector<double> sums(size_t(units) + 1, std::numeric_limits<double>::infinity());
   sums[0] = 0;
   for (int end = 1; end <= units; ++end)
@@ -70,14 +70,14 @@ std::vector<double> Places::least_sums(Value&& value) const {
   return sums;
 }
 
-const Places::Fills& Places::fills(const std::set<SegmentSearch*>& places) {
-  const auto [it, fresh] = fills_.try_emplace(places);
+const StageSearches::Fills& StageSearches::fills(const std::set<SegmentSearch*>& searches) {
+  const auto [it, fresh] = fills_.try_emplace(searches);
   Fills& fills = it->second;
   if (!fresh) return fills;
-  const int units = outline_.units();
+  const int units = model_segments_.units();
   const auto least = [&](int begin, int end, double (SegmentSearch::*of)(int)) {
     double value = std::numeric_limits<double>::infinity();
-    for (SegmentSearch* place : places) value = std::min(value, (place->*of)(outline_.segment_of(begin, end)));
+    for (SegmentSearch* search : searches) value = std::min(value, (search->*of)(model_segments_.segment_of(begin, end)));
     return value;
   };
   fills.before = least_sums([&](int begin, int end) { return least(begin, end, &SegmentSearch::least_fill); });

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "planner/exact/outline.h"
+#include "planner/exact/model_segments.h"
 #include "planner/exact/stage_costs.h"
 
 namespace trireme {
@@ -23,7 +23,7 @@ using TiedCuts = std::vector<std::optional<TiedCut>>;  // by group; empty: nobod
 TiedCut cut_of(const Candidate& candidate, size_t parameter);
 
 /// Of one stage's place and settings; grows as it is asked. Used by one thread.
-class Trellis {
+class LayoutGraph {
  public:
   struct Transition {
     int to = 0;         ///< state
@@ -32,10 +32,10 @@ class Trellis {
   };
 
   /// The arguments outlive it.
-  Trellis(const Outline& outline, const StageCosts& costs, TiedCuts tied = {})
-      : outline_(outline), costs_(costs), tied_(std::move(tied)) {}
+  LayoutGraph(const ModelSegments& model_segments, const StageCosts& costs, TiedCuts tied = {})
+      : model_segments_(model_segments), costs_(costs), tied_(std::move(tied)) {}
 
-  const Outline& outline() const { return outline_; }
+  const ModelSegments& model_segments() const { return model_segments_; }
   const StageCosts& costs() const { return costs_; }
 
   /// All `live` values come from outside.
@@ -55,7 +55,7 @@ class Trellis {
   bool allowed(NodeId node, const Candidate& candidate) const;
   StageTerms terms_of(const LayerStep& step, const Candidate& candidate, int state) const;
 
-  const Outline& outline_;
+  const ModelSegments& model_segments_;
   const StageCosts& costs_;
   const TiedCuts tied_;
   std::vector<StageLayout> layouts_;

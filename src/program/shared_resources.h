@@ -16,9 +16,9 @@ namespace trireme {
 ///   full machine where k > C: threads take turns.
 ///
 /// Work is begun at the present time, which `next` moves on. Used by one thread.
-class Clockwork {
+class SharedResources {
  public:
-  explicit Clockwork(std::vector<Pool> pools);
+  explicit SharedResources(std::vector<Pool> pools);
 
   double now() const { return now_; }
   /// Begins a piece of work; `next` will give `id` back once, when it has ended. Ids in use must differ, and be small.

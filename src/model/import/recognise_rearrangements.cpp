@@ -49,7 +49,7 @@ bool run_operators(const Draft& draft, const std::vector<int>& operators, std::m
 
 namespace {
 
-bool is_move(const Draft& draft, int index) {
+bool is_rearrangement(const Draft& draft, int index) {
   const Operator& op = draft.op(index);
   return moves_elements(op.name) && !draft.is_covered(index) && op.results.size() == 1 && draft.form(&op.arguments[0]) != nullptr &&
          draft.form(op.result()).has_value();
@@ -58,44 +58,44 @@ bool is_move(const Draft& draft, int index) {
 /// `index` and the moves after it, each the only reader of the one before.
 std::vector<int> chain_from(const Draft& draft, int index) {
   std::vector<int> chain{index};
-  for (auto next = draft.only_reader(draft.op(index).result()); next && is_move(draft, *next);
+  for (auto next = draft.only_reader(draft.op(index).result()); next && is_rearrangement(draft, *next);
        next = draft.only_reader(draft.op(*next).result()))
     chain.push_back(*next);
   return chain;
 }
 
-enum class Move { none, identity, tokens, flat };
+enum class Rearrangement { none, identity, tokens, flat };
 
 /// What a chain does to a layer's tensor.
-Move move_of(const Draft& draft, const std::vector<int>& chain) {
+Rearrangement rearrangement_of(const Draft& draft, const std::vector<int>& chain) {
   const ValueId from = draft.op(chain.front()).arguments[0].value, to = draft.op(chain.back()).result();
   const Form &input = *draft.form(from), &output = *draft.form(to);
   Shape sizes = input.sample;
   sizes.insert(sizes.begin(), kProbeBatch);
   const at::Tensor numbered = at::arange(kProbeBatch * element_count(input.sample), at::TensorOptions().dtype(at::kDouble)).view(sizes);
   std::map<ValueId, at::Tensor> tensors{{from, as_value(numbered, input, input.extents)}};
-  if (!run_operators(draft, chain, tensors)) return Move::none;
+  if (!run_operators(draft, chain, tensors)) return Rearrangement::none;
   const at::Tensor moved = as_layer_tensor(tensors.at(to), output, output.extents, kProbeBatch);
-  if (input.is_image == output.is_image && at::equal(moved, numbered)) return Move::identity;
-  if (output.sample.size() == 1 && at::equal(moved, numbered.reshape(moved.sizes()))) return Move::flat;
+  if (input.is_image == output.is_image && at::equal(moved, numbered)) return Rearrangement::identity;
+  if (output.sample.size() == 1 && at::equal(moved, numbered.reshape(moved.sizes()))) return Rearrangement::flat;
   if (input.is_image && output.sample.size() == 2 && at::equal(moved, numbered.permute({0, 2, 3, 1}).reshape({kProbeBatch, -1, sizes[1]})))
-    return Move::tokens;
-  return Move::none;
+    return Rearrangement::tokens;
+  return Rearrangement::none;
 }
 
 }  // namespace
 
-bool recognise_move(Draft& draft, int index) {
-  if (!is_move(draft, index)) return false;
+bool recognise_rearrangement(Draft& draft, int index) {
+  if (!is_rearrangement(draft, index)) return false;
   const ValueId from = draft.op(index).arguments[0].value;
   for (std::vector<int> chain = chain_from(draft, index); !chain.empty(); chain.pop_back()) {
     const Operator& last = draft.op(chain.back());
-    const Move move = move_of(draft, chain);
-    if (move == Move::none) continue;
-    if (move == Move::identity) {
+    const Rearrangement kind = rearrangement_of(draft, chain);
+    if (kind == Rearrangement::none) continue;
+    if (kind == Rearrangement::identity) {
       draft.alias(last.result(), from);
       for (int covered : chain) draft.cover(covered);
-    } else if (move == Move::flat) {
+    } else if (kind == Rearrangement::flat) {
       draft.add({std::make_shared<const Flatten>(draft.new_name(last, "flatten")), {from}, last.result(), chain});
     } else {
       draft.add({std::make_shared<const ImageTokens>(draft.new_name(last, "tokens")), {from}, last.result(), chain});

@@ -1,4 +1,4 @@
-#include "forecast/picture.h"
+#include "forecast/drawing.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -8,26 +8,26 @@
 
 namespace trireme {
 
-nlohmann::json short_picture(const Program& program, const Model& model, size_t most) {
+nlohmann::json short_drawing(const Program& program, const Model& model, size_t most) {
   using nlohmann::json;
-  json picture = schedule_picture(program, model);
-  double until = picture.at("makespan").get<double>();
+  json drawing = schedule_drawing(program, model);
+  double until = drawing.at("makespan").get<double>();
   std::vector<double> begins;
-  for (const json& row : picture.at("rows"))
+  for (const json& row : drawing.at("rows"))
     for (const json& box : row.at("boxes")) begins.push_back(box.at("begin").get<double>());
   if (begins.size() > most) {
     // what begins together stays or goes together, over all rows
     std::nth_element(begins.begin(), begins.begin() + std::ptrdiff_t(most), begins.end());
     until = begins[most];
-    for (json& row : picture.at("rows")) {
+    for (json& row : drawing.at("rows")) {
       json kept = json::array();
       for (json& box : row.at("boxes"))
         if (box.at("begin").get<double>() < until) kept.push_back(std::move(box));
       row.at("boxes") = std::move(kept);
     }
   }
-  picture["shown_until"] = until;
-  return picture;
+  drawing["shown_until"] = until;
+  return drawing;
 }
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-#include "planner/exact/moves.h"
+#include "planner/exact/redistribution_costs.h"
 
 #include <algorithm>
 #include <numeric>
@@ -50,7 +50,7 @@ Arrivals arrivals(int workers, const StageLayout& from, const StageLayout& to) {
   return most;
 }
 
-double Moves::seconds(const StageLayout& from, const StageLayout& to, double bytes) const {
+double RedistributionCosts::seconds(const StageLayout& from, const StageLayout& to, double bytes) const {
   if (from == to || bytes == 0) return 0;
   if (from.tensor == to.tensor) {
     if (from.placement.is_replicate() || to.placement.is_partial()) return 0;  // a slice, or zeros
@@ -68,14 +68,14 @@ double Moves::seconds(const StageLayout& from, const StageLayout& to, double byt
   return found->second.messages * link.latency + found->second.share * bytes * link.seconds_per_byte;
 }
 
-const LinkCost& Moves::ring(int stride, int ranks) const {
+const LinkCost& RedistributionCosts::ring(int stride, int ranks) const {
   const auto found = rings_.find({stride, ranks});
   if (found != rings_.end()) return found->second;
   return rings_.emplace(std::pair{stride, ranks}, ring_link(cluster_, span_, stride, ranks)).first->second;
 }
 
 /// Layouts whose degrees divide `block`, which divides the stage, differ within blocks of so many workers only.
-const LinkCost& Moves::exchange(int block) const {
+const LinkCost& RedistributionCosts::exchange(int block) const {
   const int within = span_.count % block == 0 ? block : span_.count;
   const auto found = exchanges_.find(within);
   if (found != exchanges_.end()) return found->second;

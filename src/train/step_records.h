@@ -13,7 +13,7 @@
 namespace trireme {
 
 /// What all workers posted for one step, or for one evaluation after it.
-struct LedgerEntry {
+struct StepRecord {
   bool evaluation = false;
   int64_t step = 0;                    ///< steps done
   std::vector<StepOutcome> outcomes;   ///< by rank
@@ -31,23 +31,23 @@ struct LedgerEntry {
 
 /// Thread-safe. Entries come out complete (all ranks) and in order; a step's evaluation follows the step. A change of plan may change the
 /// number of ranks.
-class Ledger {
+class StepRecords {
  public:
-  explicit Ledger(int ranks) : ranks_(ranks) {}
+  explicit StepRecords(int ranks) : ranks_(ranks) {}
   void post(int rank, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds = 0);
   /// A complete entry, which comes out in the order of such calls. Does not wake the reader: it must not take a core from training.
-  void post_whole(LedgerEntry entry);
+  void post_whole(StepRecord entry);
   /// What is posted from now on is under the run's next plan, of so many ranks. While no worker is in a step.
   void change_plan(int ranks);
   /// No more posts: readers get what is complete, then nothing.
   void close();
   /// The next complete entry; nullopt at the end. Waits at most `seconds`, then `timed_out` is set.
-  std::optional<LedgerEntry> next(double seconds, bool& timed_out);
+  std::optional<StepRecord> next(double seconds, bool& timed_out);
 
  private:
   struct Draft {
     int posted = 0;
-    LedgerEntry entry;
+    StepRecord entry;
     bool is_complete() const { return posted == int(entry.outcomes.size()); }
   };
   std::mutex mutex_;
@@ -55,7 +55,7 @@ class Ledger {
   int plan_ = 0;  // guarded by mutex_
   std::condition_variable changed_;
   std::map<std::pair<int64_t, bool>, Draft> drafts_;  // guarded by mutex_
-  std::deque<LedgerEntry> whole_;                     // guarded by mutex_
+  std::deque<StepRecord> whole_;                     // guarded by mutex_
   std::vector<std::pair<int64_t, bool>> order_;       // as first posted; guarded by mutex_
   size_t next_ = 0;
   bool closed_ = false;

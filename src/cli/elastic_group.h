@@ -12,10 +12,10 @@
 
 namespace trireme {
 
-inline constexpr const char* kGenerationVariable = "TRIREME_GENERATION";
+inline constexpr const char* kElasticGroupVariable = "TRIREME_ELASTIC_GROUP";
 
 /// One group.
-struct Generation {
+struct ElasticGroup {
   int number = 0;                ///< from 0
   std::filesystem::path folder;  ///< of the run
   std::string plan;              ///< for so many processes as there are, as --plan takes it
@@ -25,29 +25,29 @@ struct Generation {
 };
 
 /// The variable's text, and back. Errors (user): another text.
-std::string to_text(const Generation& generation);
-Generation generation_from(const std::string& text);
+std::string to_text(const ElasticGroup& elastic_group);
+ElasticGroup elastic_group_from(const std::string& text);
 /// nullopt: this process is of no such run.
-std::optional<Generation> own_generation(const Variables& variables = environment());
+std::optional<ElasticGroup> own_elastic_group(const Variables& variables = environment());
 
 double system_seconds();
 
-/// What a group began with: a line of the run folder's generations.jsonl.
-struct GenerationRecord {
+/// What a group began with: a line of the run folder's elastic-groups.jsonl.
+struct ElasticGroupRecord {
   int number = 0;
   int64_t step = 0;      ///< steps done by those before it that were kept
   int processes = 0;
   std::string plan;      ///< in short
-  std::string reason;    ///< Generation::reason
+  std::string reason;    ///< ElasticGroup::reason
   double seconds = 0;    ///< from the end of the group before until training went on, or until this one's where it ended before
 };
 
 /// The groups of an elastic run leave in its folder what each of them began with: the line of one that trains from now on. `plan`: in short.
-void append_record(const Generation& group, int processes, const std::string& plan, int64_t step);
+void append_record(const ElasticGroup& group, int processes, const std::string& plan, int64_t step);
 /// After the group's end: its line, where it ended before it wrote one itself. `processes`, `step`: that it was started with, and would have gone
 /// on from. The folder is made where there is none. Run error: it cannot be written.
-void complete_records(const Generation& group, int processes, int64_t step);
+void complete_records(const ElasticGroup& group, int processes, int64_t step);
 /// In order; of a folder without any: none.
-std::vector<GenerationRecord> read_records(const std::filesystem::path& run_folder);
+std::vector<ElasticGroupRecord> read_records(const std::filesystem::path& run_folder);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-#include "program/clockwork.h"
+#include "program/shared_resources.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,11 +11,11 @@ constexpr double kNothingLeft = 1e-12;  // of a second's work: what rounding lea
 
 }  // namespace
 
-Clockwork::Clockwork(std::vector<Pool> pools) {
+SharedResources::SharedResources(std::vector<Pool> pools) {
   for (const Pool& pool : pools) pools_.push_back({pool, {}, 0, 0});
 }
 
-void Clockwork::begin(int id, double fixed, std::span<const Share> shares) {
+void SharedResources::begin(int id, double fixed, std::span<const Share> shares) {
   if (work_.size() <= size_t(id)) work_.resize(size_t(id) + 1);
   Work& work = work_[size_t(id)];
   work.shares.assign(shares.begin(), shares.end());
@@ -25,7 +25,7 @@ void Clockwork::begin(int id, double fixed, std::span<const Share> shares) {
   else open_shares(id);
 }
 
-void Clockwork::open_shares(int id) {
+void SharedResources::open_shares(int id) {
   Work& work = work_[size_t(id)];
   work.open = int(work.shares.size());
   if (work.open == 0) ended_.push(id);
@@ -37,13 +37,13 @@ void Clockwork::open_shares(int id) {
   }
 }
 
-void Clockwork::settle(State& state) {
+void SharedResources::settle(State& state) {
   for (Part& part : state.parts) part.left -= part.rate * (now_ - state.at);
   state.at = now_;
 }
 
 /// After settle(): new rates, and an event for the first part to end.
-void Clockwork::schedule(int pool) {
+void SharedResources::schedule(int pool) {
   State& state = pools_[size_t(pool)];
   ++state.version;
   if (state.parts.empty()) return;
@@ -62,7 +62,7 @@ void Clockwork::schedule(int pool) {
   events_.push({now_ + first, order_++, -1, pool, state.version});
 }
 
-int Clockwork::next() {
+int SharedResources::next() {
   while (ended_.empty()) {
     if (events_.empty()) return -1;
     const Event event = events_.top();

@@ -1,4 +1,4 @@
-#include "cli/generation.h"
+#include "cli/elastic_group.h"
 
 #include <chrono>
 #include <fstream>
@@ -14,52 +14,59 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kRecords = "generations.jsonl";
+constexpr const char* kRecords = "elastic-groups.jsonl";
+constexpr const char* kOldRecords = "generations.jsonl";  // of run folders written before version 0.1
+
+fs::path records_file(const fs::path& run_folder) {
+  const fs::path old = run_folder / kOldRecords;
+  std::error_code ignored;
+  return fs::exists(old, ignored) ? old : run_folder / kRecords;
+}
 
 }  // namespace
 
-std::string to_text(const Generation& g) {
+std::string to_text(const ElasticGroup& g) {
   return json_text(
       {{"number", g.number}, {"folder", g.folder.string()}, {"plan", g.plan}, {"reason", g.reason}, {"ended_at", g.ended_at},
        {"next_processes", g.next_processes}});
 }
 
-Generation generation_from(const std::string& text) {
+ElasticGroup elastic_group_from(const std::string& text) {
   try {
     const json j = json::parse(text);
     return {.number = j.at("number"), .folder = j.at("folder").get<std::string>(), .plan = j.at("plan"), .reason = j.at("reason"),
             .ended_at = j.at("ended_at"), .next_processes = j.at("next_processes")};
   } catch (const json::exception&) {
-    fail_user({std::string("environment variable ") + kGenerationVariable, "is not what trireme launch sets",
+    fail_user({std::string("environment variable ") + kElasticGroupVariable, "is not what trireme launch sets",
                "it is for the launcher and its ranks only", "unset it"});
   }
 }
 
-std::optional<Generation> own_generation(const Variables& variables) {
-  const std::optional<std::string> text = variables(kGenerationVariable);
+std::optional<ElasticGroup> own_elastic_group(const Variables& variables) {
+  const std::optional<std::string> text = variables(kElasticGroupVariable);
   if (!text || text->empty()) return std::nullopt;
-  return generation_from(*text);
+  return elastic_group_from(*text);
 }
 
 double system_seconds() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-void append_record(const Generation& g, int processes, const std::string& plan, int64_t step) {
+void append_record(const ElasticGroup& g, int processes, const std::string& plan, int64_t step) {
   const double seconds = g.number > 0 ? system_seconds() - g.ended_at : 0;
   const json line{{"number", g.number}, {"step", step}, {"processes", processes}, {"plan", plan}, {"reason", g.reason}, {"seconds", seconds}};
-  AppendFile(g.folder / kRecords).append(json_text(line) + "\n");
+  AppendFile(records_file(g.folder)).append(json_text(line) + "\n");
 }
 
-void complete_records(const Generation& g, int processes, int64_t step) {
-  const std::vector<GenerationRecord> records = read_records(g.folder);
+void complete_records(const ElasticGroup& g, int processes, int64_t step) {
+  const std::vector<ElasticGroupRecord> records = read_records(g.folder);
   if (!records.empty() && records.back().number >= g.number) return;
   std::error_code ignored;  // the line that cannot be written then says it
   fs::create_directories(g.folder, ignored);
   append_record(g, processes, g.plan, step);
 }
 
-std::vector<GenerationRecord> read_records(const fs::path& run_folder) {
-  std::vector<GenerationRecord> records;
-  std::ifstream file(run_folder / kRecords);
+std::vector<ElasticGroupRecord> read_records(const fs::path& run_folder) {
+  std::vector<ElasticGroupRecord> records;
+  std::ifstream file(records_file(run_folder));
   for (std::string line; std::getline(file, line);) {
     const json j = json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!j.is_object()) continue;  // the machine stopped in the middle of it

@@ -1,4 +1,4 @@
-#include "planner/exact/outline.h"
+#include "planner/exact/model_segments.h"
 
 #include <fmt/format.h>
 
@@ -18,13 +18,13 @@ void append(std::vector<int>& key, const Range& numbers) {
 
 }  // namespace
 
-Outline::Outline(const ModelFacts& facts) : facts_(facts) {
+ModelSegments::ModelSegments(const ModelFacts& facts) : facts_(facts) {
   find_live();
   choose_cuts();
   number_segments();
 }
 
-void Outline::find_live() {
+void ModelSegments::find_live() {
   live_.resize(size_t(facts_.end()) + 1);
   for (NodeId node = facts_.first_layer(); node < facts_.end(); ++node) {
     const std::vector<NodeId>& consumers = facts_.model().consumers(node);
@@ -34,7 +34,7 @@ void Outline::find_live() {
   }
 }
 
-std::vector<NodeId> Outline::narrow_cuts(bool at_blocks) const {
+std::vector<NodeId> ModelSegments::narrow_cuts(bool at_blocks) const {
   std::vector<NodeId> cuts{facts_.first_layer()};
   const auto block = [&](NodeId node) { return block_of(facts_.model().node(node).name); };
   for (NodeId node = facts_.first_layer() + 1; node < facts_.end(); ++node)
@@ -43,7 +43,7 @@ std::vector<NodeId> Outline::narrow_cuts(bool at_blocks) const {
   return cuts;
 }
 
-void Outline::choose_cuts() {
+void ModelSegments::choose_cuts() {
   Cuts wanted = facts_.request().space.cuts;
   if (wanted == Cuts::automatic) {
     if (facts_.end() - facts_.first_layer() <= kEveryLayer) wanted = Cuts::every_layer;
@@ -60,7 +60,7 @@ void Outline::choose_cuts() {
 }
 
 /// Layers are alike in their surroundings where everything that their costs and transitions are made of is.
-int Outline::step_of(NodeId node, NodeId stage_begin) {
+int ModelSegments::step_of(NodeId node, NodeId stage_begin) {
   const LayerFacts& layer = facts_.layer(node);
   std::vector<bool> shared(facts_.tied().size(), false);
   for (const ParameterFacts& p : layer.parameters)
@@ -99,7 +99,7 @@ int Outline::step_of(NodeId node, NodeId stage_begin) {
   return known->second = it->second;
 }
 
-void Outline::number_segments() {
+void ModelSegments::number_segments() {
   numbers_.resize(size_t(units()));
   for (int begin = 0; begin < units(); ++begin) {
     // segments that begin with different live values are not alike
@@ -115,7 +115,7 @@ void Outline::number_segments() {
   }
 }
 
-std::vector<int> Outline::steps_of(int number) const {
+std::vector<int> ModelSegments::steps_of(int number) const {
   std::vector<int> steps;
   for (int at = number; at >= 0; at = segment(at).before) steps.insert(steps.begin(), segment(at).steps.begin(), segment(at).steps.end());
   return steps;

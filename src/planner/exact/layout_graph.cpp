@@ -1,4 +1,4 @@
-#include "planner/exact/trellis.h"
+#include "planner/exact/layout_graph.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@ namespace {
 
 /// Whether nothing about `a` is worse than about `b`.
 bool no_worse(const StageTerms& a, const StageTerms& b) {
-  return a.compute + a.moves <= b.compute + b.moves && a.weight_compute <= b.weight_compute && a.exposed + a.update <= b.exposed + b.update &&
+  return a.compute + a.communication <= b.compute + b.communication && a.weight_compute <= b.weight_compute && a.exposed + a.update <= b.exposed + b.update &&
          a.hide >= b.hide && a.reduce <= b.reduce && a.state() <= b.state() && a.kept <= b.kept && a.enters <= b.enters &&
          a.workspace <= b.workspace;
 }
@@ -19,29 +19,29 @@ TiedCut cut_of(const Candidate& candidate, size_t parameter) {
   return {placement, placement.is_shard() ? candidate.tensor : 1};
 }
 
-int Trellis::state_number(std::vector<int> layouts) {
+int LayoutGraph::state_number(std::vector<int> layouts) {
   const auto [it, fresh] = state_numbers_.emplace(layouts, int(states_.size()));
   if (fresh) states_.push_back(std::move(layouts));
   return it->second;
 }
 
-int Trellis::layout_number(const StageLayout& layout) {
+int LayoutGraph::layout_number(const StageLayout& layout) {
   const auto found = std::find(layouts_.begin(), layouts_.end(), layout);
   if (found != layouts_.end()) return int(found - layouts_.begin());
   layouts_.push_back(layout);
   return int(layouts_.size()) - 1;
 }
 
-bool Trellis::allowed(NodeId node, const Candidate& candidate) const {
+bool LayoutGraph::allowed(NodeId node, const Candidate& candidate) const {
   if (tied_.empty()) return true;
-  const std::vector<ParameterFacts>& parameters = outline_.facts().layer(node).parameters;
+  const std::vector<ParameterFacts>& parameters = model_segments_.facts().layer(node).parameters;
   for (size_t p = 0; p < parameters.size(); ++p)
     if (parameters[p].tied >= 0 && tied_[size_t(parameters[p].tied)] && *tied_[size_t(parameters[p].tied)] != cut_of(candidate, p))
       return false;
   return true;
 }
 
-StageTerms Trellis::terms_of(const LayerStep& step, const Candidate& candidate, int state) const {
+StageTerms LayoutGraph::terms_of(const LayerStep& step, const Candidate& candidate, int state) const {
   StageTerms terms = costs_.own(step.node, candidate, step.shared);
   for (size_t i = 0; i < step.input_slots.size(); ++i) {
     const int slot = step.input_slots[i];
@@ -52,11 +52,11 @@ StageTerms Trellis::terms_of(const LayerStep& step, const Candidate& candidate, 
   return terms;
 }
 
-const std::vector<Trellis::Transition>& Trellis::transitions(int number, int state) {
+const std::vector<LayoutGraph::Transition>& LayoutGraph::transitions(int number, int state) {
   const auto [it, fresh] = transitions_.try_emplace({number, state});
   std::vector<Transition>& result = it->second;
   if (!fresh) return result;
-  const LayerStep& step = outline_.step(number);
+  const LayerStep& step = model_segments_.step(number);
   std::vector<int> after;
   for (const int slot : step.survivors) after.push_back(states_[size_t(state)][size_t(slot)]);
   const std::vector<Candidate>& candidates = costs_.candidates(step.node);
@@ -73,7 +73,7 @@ const std::vector<Trellis::Transition>& Trellis::transitions(int number, int sta
   return result;
 }
 
-StageTerms Trellis::leave(int state, const std::vector<NodeId>& live) const {
+StageTerms LayoutGraph::leave(int state, const std::vector<NodeId>& live) const {
   StageTerms terms;
   const std::vector<int>& layouts = states_[size_t(state)];
   for (size_t slot = 0; slot < live.size(); ++slot)

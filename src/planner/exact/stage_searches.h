@@ -1,4 +1,4 @@
-// Searches by the place of a stage. Places whose devices and links are alike share what is found.
+// Searches by the place of a stage. StageSearches whose devices and links are alike share what is found.
 #pragma once
 
 #include <map>
@@ -13,22 +13,22 @@
 namespace trireme {
 
 /// Used by one thread. The arguments outlive it.
-class Places {
+class StageSearches {
  public:
-  Places(const Outline& outline, const StepModel& model, const Deadline& deadline)
-      : outline_(outline), model_(model), deadline_(deadline) {}
+  StageSearches(const ModelSegments& model_segments, const StepModel& model, const Deadline& deadline)
+      : model_segments_(model_segments), model_(model), deadline_(deadline) {}
 
-  const Outline& outline() const { return outline_; }
+  const ModelSegments& model_segments() const { return model_segments_; }
   const StepModel& model() const { return model_; }
 
   /// References stay valid.
-  Trellis& trellis(DeviceSpan span, const StageSettings& settings, const TiedCuts& tied);
-  /// Bounds for all pipelines whose stages lie at some of `places`, by cut.
+  LayoutGraph& layout_graph(DeviceSpan span, const StageSettings& settings, const TiedCuts& tied);
+  /// Bounds for all pipelines whose stages are those of some of `searches`, by cut.
   struct Fills {
     std::vector<double> before, after;  ///< least fill of all layers before a cut, and after it
     double main = 0;                    ///< least sum of all stages' mains
   };
-  const Fills& fills(const std::set<SegmentSearch*>& places);
+  const Fills& fills(const std::set<SegmentSearch*>& searches);
   SegmentSearch& search(DeviceSpan span, const StageSettings& settings, const TiedCuts& tied, const StepRule& rule, bool folded);
 
   size_t labels() const;  ///< made by all searches
@@ -42,15 +42,15 @@ class Places {
   template <class Value>
   std::vector<double> least_sums(Value&& value) const;
 
-  const Outline& outline_;
+  const ModelSegments& model_segments_;
   const StepModel& model_;
   const Deadline& deadline_;
   std::map<std::set<SegmentSearch*>, Fills> fills_;
   std::map<std::pair<int, int>, DeviceSpan> alike_;
   std::map<std::vector<double>, DeviceSpan> first_;
   using PlaceKey = std::tuple<int, int, StageSettings, std::vector<int>>;
-  std::map<PlaceKey, std::unique_ptr<Trellis>> trellises_;
-  std::map<std::tuple<const Trellis*, std::vector<double>>, std::unique_ptr<SegmentSearch>> searches_;
+  std::map<PlaceKey, std::unique_ptr<LayoutGraph>> layout_graphs_;
+  std::map<std::tuple<const LayoutGraph*, std::vector<double>>, std::unique_ptr<SegmentSearch>> searches_;
 };
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-#include "planner/exact/lattice.h"
+#include "planner/exact/segment_graph.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -6,19 +6,19 @@
 #include "base/infinity.h"
 
 namespace trireme {
-Lattice::Lattice(Trellis& trellis, int number, const StepRule& rule, bool folded, double micro_batches) : micro_batches_(micro_batches) {
-  const Outline& outline = trellis.outline();
-  const Outline::Segment& segment = outline.segment(number);
-  const bool recompute = trellis.costs().settings().recompute;
-  std::vector<int> here{trellis.start_state(outline.live_before(outline.cut(segment.begin)).size())};
-  for (const int step : outline.steps_of(number)) {
+SegmentGraph::SegmentGraph(LayoutGraph& layout_graph, int number, const StepRule& rule, bool folded, double micro_batches) : micro_batches_(micro_batches) {
+  const ModelSegments& model_segments = layout_graph.model_segments();
+  const ModelSegments::Segment& segment = model_segments.segment(number);
+  const bool recompute = layout_graph.costs().settings().recompute;
+  std::vector<int> here{layout_graph.start_state(model_segments.live_before(model_segments.cut(segment.begin)).size())};
+  for (const int step : model_segments.steps_of(number)) {
     states_.push_back(int(here.size()));
-    run_begins_.push_back(outline.step(step).run_begins);
+    run_begins_.push_back(model_segments.step(step).run_begins);
     std::vector<int> after;
     std::unordered_map<int, int> index;
     arcs_.emplace_back();
     for (int from = 0; from < int(here.size()); ++from)
-      for (const Trellis::Transition& transition : trellis.transitions(step, here[size_t(from)])) {
+      for (const LayoutGraph::Transition& transition : layout_graph.transitions(step, here[size_t(from)])) {
         const auto [it, fresh] = index.emplace(transition.to, int(after.size()));
         if (fresh) after.push_back(transition.to);
         arcs_.back().push_back(arc_of(transition.terms, rule, folded, recompute));
@@ -30,12 +30,12 @@ Lattice::Lattice(Trellis& trellis, int number, const StepRule& rule, bool folded
     here = std::move(after);
   }
   states_.push_back(int(here.size()));
-  const std::vector<NodeId>& live = outline.live_before(outline.cut(segment.end));
-  for (const int state : here) leaving_.push_back(arc_of(trellis.leave(state, live), rule, folded, recompute));
+  const std::vector<NodeId>& live = model_segments.live_before(model_segments.cut(segment.end));
+  for (const int state : here) leaving_.push_back(arc_of(layout_graph.leave(state, live), rule, folded, recompute));
   find_least_transient();
 }
 
-Arc Lattice::arc_of(const StageTerms& terms, const StepRule& rule, bool folded, bool recompute) const {
+Arc SegmentGraph::arc_of(const StageTerms& terms, const StepRule& rule, bool folded, bool recompute) const {
   Arc arc;
   arc.fill = folded ? 0 : fill_seconds(rule, terms);
   arc.main = main_seconds(rule, terms) + (folded ? fill_seconds(rule, terms) : 0);
@@ -48,7 +48,7 @@ Arc Lattice::arc_of(const StageTerms& terms, const StepRule& rule, bool folded, 
   return arc;
 }
 
-void Lattice::find_least_transient() {
+void SegmentGraph::find_least_transient() {
   double workspace = 0, run = 0, largest_run = 0;
   for (int layer = 0; layer < layers(); ++layer) {
     double least_workspace = kInfinity, least_run = kInfinity;
@@ -63,7 +63,7 @@ void Lattice::find_least_transient() {
   least_transient_ = workspace + largest_run;
 }
 
-Lattice::Sums Lattice::least_sums(const SumWeights& weights) const {
+SegmentGraph::Sums SegmentGraph::least_sums(const SumWeights& weights) const {
   Sums sums(states_.size());
   sums[0].assign(size_t(states_[0]), 0.0);
   for (int layer = 0; layer < layers(); ++layer) {
@@ -75,7 +75,7 @@ Lattice::Sums Lattice::least_sums(const SumWeights& weights) const {
   return sums;
 }
 
-Lattice::Way Lattice::best_way(const SumWeights& weights) const {
+SegmentGraph::Way SegmentGraph::best_way(const SumWeights& weights) const {
   const Sums sums = least_sums(weights);
   Way way{kInfinity, {}};
   int state = -1;
@@ -104,7 +104,7 @@ Lattice::Way Lattice::best_way(const SumWeights& weights) const {
   return way;
 }
 
-WaySum Lattice::sum_of(const Way& way) const {
+WaySum SegmentGraph::sum_of(const Way& way) const {
   const Arc& last = arcs(layers() - 1)[size_t(way.arcs.back())];
   WaySum sum{leaving_[size_t(last.to)].fill, leaving_[size_t(last.to)].main, 0, 0};
   double reduction = 0, run = 0, largest_run = 0, workspace = 0;
@@ -124,7 +124,7 @@ WaySum Lattice::sum_of(const Way& way) const {
   return sum;
 }
 
-int Lattice::late_layers(const Way& way) const {
+int SegmentGraph::late_layers(const Way& way) const {
   double before = 0, most = 0;  // reductions less hides of all layers so far
   int layers_of_most = 0;
   for (int layer = 0; layer < layers(); ++layer) {
@@ -138,13 +138,13 @@ int Lattice::late_layers(const Way& way) const {
   return layers_of_most;
 }
 
-std::vector<int> Lattice::candidates_of(const Way& way) const {
+std::vector<int> SegmentGraph::candidates_of(const Way& way) const {
   std::vector<int> candidates;
   for (int layer = 0; layer < layers(); ++layer) candidates.push_back(arcs(layer)[size_t(way.arcs[size_t(layer)])].candidate);
   return candidates;
 }
 
-Lattice::Way Lattice::way_of(const std::vector<int>& candidates) const {
+SegmentGraph::Way SegmentGraph::way_of(const std::vector<int>& candidates) const {
   Way way;
   int state = 0;
   for (int layer = 0; layer < layers(); ++layer) {

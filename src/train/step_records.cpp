@@ -1,4 +1,4 @@
-#include "train/ledger.h"
+#include "train/step_records.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,32 +6,32 @@
 
 namespace trireme {
 
-double LedgerEntry::loss_sum() const {
+double StepRecord::loss_sum() const {
   double sum = 0;
   for (const StepOutcome& o : outcomes) sum += o.loss_sum;
   return sum;
 }
 
-std::map<std::string, double> LedgerEntry::metrics() const {
+std::map<std::string, double> StepRecord::metrics() const {
   std::map<std::string, double> sums;
   for (const StepOutcome& o : outcomes)
     for (const auto& [name, value] : o.metrics) sums[name] += value;
   return sums;
 }
 
-double LedgerEntry::begin() const {
+double StepRecord::begin() const {
   double least = std::numeric_limits<double>::infinity();
   for (const StepOutcome& o : outcomes) least = std::min(least, o.begin);
   return least;
 }
 
-double LedgerEntry::end() const {
+double StepRecord::end() const {
   double greatest = 0;
   for (const StepOutcome& o : outcomes) greatest = std::max(greatest, o.end);
   return greatest;
 }
 
-void Ledger::post(int rank, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds) {
+void StepRecords::post(int rank, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds) {
   std::lock_guard lock(mutex_);
   auto [it, fresh] = drafts_.try_emplace({step, evaluation});
   if (fresh) {
@@ -48,36 +48,36 @@ void Ledger::post(int rank, int64_t step, bool evaluation, StepOutcome outcome, 
   if (it->second.is_complete()) changed_.notify_all();
 }
 
-void Ledger::post_whole(LedgerEntry entry) {
+void StepRecords::post_whole(StepRecord entry) {
   std::lock_guard lock(mutex_);
   whole_.push_back(std::move(entry));
 }
 
-void Ledger::change_plan(int ranks) {
+void StepRecords::change_plan(int ranks) {
   std::lock_guard lock(mutex_);
   ranks_ = ranks;
   ++plan_;
 }
 
-void Ledger::close() {
+void StepRecords::close() {
   std::lock_guard lock(mutex_);
   closed_ = true;
   changed_.notify_all();
 }
 
-std::optional<LedgerEntry> Ledger::next(double seconds, bool& timed_out) {
+std::optional<StepRecord> StepRecords::next(double seconds, bool& timed_out) {
   std::unique_lock lock(mutex_);
   auto complete = [&] { return next_ < order_.size() && drafts_[order_[next_]].is_complete(); };
   timed_out = !changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return closed_ || complete() || !whole_.empty(); });
   if (!whole_.empty()) {
     timed_out = false;
-    LedgerEntry entry = std::move(whole_.front());
+    StepRecord entry = std::move(whole_.front());
     whole_.pop_front();
     return entry;
   }
   if (!complete()) return std::nullopt;
   auto it = drafts_.find(order_[next_++]);
-  LedgerEntry entry = std::move(it->second.entry);
+  StepRecord entry = std::move(it->second.entry);
   drafts_.erase(it);
   return entry;
 }

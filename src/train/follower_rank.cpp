@@ -1,4 +1,4 @@
-#include "train/follow.h"
+#include "train/follower_rank.h"
 
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ constexpr double kPatienceSeconds = 1;   // after that, for this rank's worker t
 
 }  // namespace
 
-void follow(const RunSpec& given, const Model& model, const TaskData& data, const Plan& plan,
+void run_follower_rank(const RunSpec& given, const Model& model, const TaskData& data, const Plan& plan,
             const std::shared_ptr<ProcessRank>& process, const std::atomic<bool>& interrupted) {
   const RunSpec experiment = whole_experiment(given, plan);
   validate(plan, model, std::max<int64_t>(1, experiment.batch / plan.replicas), fmt::format("plan {}", plan.name));
@@ -35,12 +35,12 @@ void follow(const RunSpec& given, const Model& model, const TaskData& data, cons
   if (leaders) options.process.reset();
   const double seconds_for_rank_0 = options.writes_checkpoints ? kSecondsForCheckpoint : kSecondsForRank0;
   const auto run = std::make_shared<Run>(experiment, model, data, plan, std::move(options));
-  std::thread crew([run, leaders] { run->work_all(); });
+  std::thread workers([run, leaders] { run->work_all(); });
   double interrupted_at = 0;
   bool aborted = false;
   while (true) {
     bool timed_out = false;
-    const bool has_entry = run->ledger.next(kPollSeconds, timed_out).has_value();  // of this rank alone: rank 0 has the run's
+    const bool has_entry = run->records.next(kPollSeconds, timed_out).has_value();  // of this rank alone: rank 0 has the run's
     if (!has_entry && !timed_out) break;
     if (!interrupted) continue;
     if (interrupted_at == 0) interrupted_at = steady_seconds();
@@ -52,11 +52,11 @@ void follow(const RunSpec& given, const Model& model, const TaskData& data, cons
       run->abort(leaders ? kInterrupted : fmt::format("rank {} was interrupted", process->rank()));
     }
     if (waited > seconds_for_rank_0 + kPatienceSeconds) {
-      crew.detach();
+      workers.detach();
       fail_run({fmt::format("rank {}", process->rank()), "interrupted", "in the middle of a layer", ""});
     }
   }
-  crew.join();
+  workers.join();
   if (run->error() && !(leaders && ends_well(process->abort_reason()))) std::rethrow_exception(run->error());
 }
 

@@ -1,5 +1,5 @@
 // Work that shares cores and links. Expected times are worked out by hand.
-#include "program/clockwork.h"
+#include "program/shared_resources.h"
 
 #include <gtest/gtest.h>
 
@@ -12,16 +12,16 @@ Pool link(double bandwidth) { return {Pool::Kind::link, bandwidth}; }
 Pool cores(int count) { return {Pool::Kind::cores, double(count)}; }
 
 /// When each piece of work ends.
-std::map<int, double> ends_of(Clockwork& clock) {
+std::map<int, double> ends_of(SharedResources& clock) {
   std::map<int, double> ends;
   for (int id = clock.next(); id >= 0; id = clock.next()) ends[id] = clock.now();
   return ends;
 }
 
-void begin(Clockwork& clock, int id, double fixed, std::vector<Share> shares = {}) { clock.begin(id, fixed, shares); }
+void begin(SharedResources& clock, int id, double fixed, std::vector<Share> shares = {}) { clock.begin(id, fixed, shares); }
 
-TEST(Clockwork, FixedTimesPass) {
-  Clockwork clock({});
+TEST(SharedResources, FixedTimesPass) {
+  SharedResources clock({});
   begin(clock, 0, 2);
   begin(clock, 1, 1);
   begin(clock, 2, 0);
@@ -36,8 +36,8 @@ TEST(Clockwork, FixedTimesPass) {
   EXPECT_EQ(clock.next(), -1);
 }
 
-TEST(Clockwork, TransfersShareALink) {
-  Clockwork clock({link(10)});
+TEST(SharedResources, TransfersShareALink) {
+  SharedResources clock({link(10)});
   begin(clock, 0, 0, {{0, 100}});
   begin(clock, 1, 0, {{0, 30}});
   // half the link each until 30 bytes are through at 6 s; then 70 bytes at 10 bytes/s
@@ -46,8 +46,8 @@ TEST(Clockwork, TransfersShareALink) {
   EXPECT_NEAR(ends.at(0), 13, 1e-9);
 }
 
-TEST(Clockwork, ALateOneSlowsTheOthers) {
-  Clockwork clock({link(10)});
+TEST(SharedResources, ALateOneSlowsTheOthers) {
+  SharedResources clock({link(10)});
   begin(clock, 0, 0, {{0, 100}});
   begin(clock, 1, 4, {{0, 30}});  // latency first
   // 40 bytes by 4 s, then half: 30 bytes take 6 s, in which 30 of the other 60 go; the last 30 take 3 s
@@ -56,21 +56,21 @@ TEST(Clockwork, ALateOneSlowsTheOthers) {
   EXPECT_NEAR(ends.at(0), 13, 1e-9);
 }
 
-TEST(Clockwork, WorkEndsWithItsLastShare) {
-  Clockwork clock({link(10), link(1)});
+TEST(SharedResources, WorkEndsWithItsLastShare) {
+  SharedResources clock({link(10), link(1)});
   begin(clock, 0, 1, {{0, 10}, {1, 5}});
   EXPECT_NEAR(ends_of(clock).at(0), 6, 1e-9);
 }
 
-TEST(Clockwork, ThreadsTakeTurnsOnFewCores) {
-  Clockwork clock({cores(2)});
+TEST(SharedResources, ThreadsTakeTurnsOnFewCores) {
+  SharedResources clock({cores(2)});
   for (int id = 0; id < 4; ++id) begin(clock, id, 0, {{0, 3}});
   for (const auto& [id, end] : ends_of(clock)) EXPECT_NEAR(end, 6, 1e-9) << id;
 }
 
-TEST(Clockwork, ACrowdedMachineIsSlower) {
+TEST(SharedResources, ACrowdedMachineIsSlower) {
   for (int count : {1, 2, 3, 4}) {
-    Clockwork clock({cores(3)});
+    SharedResources clock({cores(3)});
     for (int id = 0; id < count; ++id) begin(clock, id, 0, {{0, 1, 1.5}});
     const double expected = count == 1 ? 1 : count == 2 ? 1.25 : count == 3 ? 1.5 : 1.5 * 4 / 3;
     for (const auto& [id, end] : ends_of(clock)) EXPECT_NEAR(end, expected, 1e-9) << count;
@@ -78,8 +78,8 @@ TEST(Clockwork, ACrowdedMachineIsSlower) {
 }
 
 /// What goes through a link in all does not depend on who shares it with whom.
-TEST(Clockwork, NoBytesAreLost) {
-  Clockwork clock({link(7), cores(2)});
+TEST(SharedResources, NoBytesAreLost) {
+  SharedResources clock({link(7), cores(2)});
   double bytes = 0;
   for (int id = 0; id < 50; ++id) {
     const double amount = 1 + (id * 37) % 11;
